@@ -1,0 +1,1 @@
+"""Conformance tests for servers of the beanstalk protocol."""

@@ -1,0 +1,7 @@
+"""``python -m reference_server``."""
+
+import sys
+
+from reference_server.serve import main
+
+sys.exit(main())

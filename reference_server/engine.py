@@ -1,0 +1,136 @@
+"""The codec and the model joined: bytes of many connections in, bytes out, still without I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Tick
+from reference_server.model import Model
+from reference_server.wire import RequestReader
+
+
+class Link(Protocol):
+    """What the engine needs of a connection's transport.
+
+    ``congested`` is true while the client does not read; its next commands wait until then, so
+    that a slow reader costs no memory.
+    """
+
+    congested: bool
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Session:
+    def __init__(self, link: Link, reader: RequestReader) -> None:
+        self.link = link
+        self.reader = reader
+        self.eof = False
+        self.out = bytearray()
+
+    def flush(self) -> None:
+        if self.out:
+            data = bytes(self.out)
+            self.out.clear()
+            self.link.write(data)
+
+
+class Engine:
+    """Serves the connections of one :class:`Model`; all times are nanoseconds."""
+
+    FLUSH = 65536
+    """Bytes of replies gathered before they are written."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._sessions: dict[int, _Session] = {}
+        self._last = 0
+
+    def connect(self, link: Link, now: int) -> int:
+        """Takes a new connection and gives its number."""
+        self._last += 1
+        reader = RequestReader(self.model.profile, self.model.max_job_size)
+        self._sessions[self._last] = _Session(link, reader)
+        self._run(self._last, Connect(), now)
+        return self._last
+
+    def receive(self, conn: int, data: bytes, now: int) -> int:
+        """Takes bytes from a client; gives how many wait because it may not be answered yet."""
+        session = self._sessions.get(conn)
+        if session is None:
+            return 0
+        session.reader.receive(data)
+        self._serve([conn], now)
+        return session.reader.buffered
+
+    def eof(self, conn: int, now: int) -> None:
+        """The client sends nothing more; what it sent before is still answered."""
+        if conn in self._sessions:
+            self._sessions[conn].eof = True
+            self._run(conn, HalfClose(), now)
+
+    def lost(self, conn: int, now: int) -> None:
+        """The connection is gone."""
+        if self._sessions.pop(conn, None) is not None:
+            self._run(conn, Close(), now)
+
+    def resume(self, conn: int, now: int) -> None:
+        """The client reads again."""
+        self._serve([conn], now)
+
+    def tick(self, now: int) -> None:
+        """Time has passed."""
+        self._run(0, Tick(), now)
+
+    def drain(self, now: int) -> None:
+        """Accept no more jobs."""
+        self._run(0, Drain(), now)
+
+    def _run(self, conn: int, event: Event, now: int) -> None:
+        answered = self._step(conn, event, now)
+        self._serve([conn, *answered], now)
+
+    def _step(self, conn: int, event: Event, now: int) -> list[int]:
+        """Steps the model; gives the other connections that got a reply."""
+        others = []
+        for receiver, reply in self.model.step(event, now, conn):
+            session = self._sessions.get(receiver)
+            if session is None:
+                continue
+            if isinstance(reply, Hangup):
+                self._hang_up(receiver, now)
+                continue
+            session.out += reply.encode()
+            if receiver != conn:
+                others.append(receiver)
+        return others
+
+    def _serve(self, conns: list[int], now: int) -> None:
+        """Handles all requests that may be handled now, on these connections and any they wake."""
+        queue = deque(conns)
+        while queue:
+            conn = queue.popleft()
+            session = self._sessions.get(conn)
+            if session is None:
+                continue
+            while not (session.link.congested or self.model.is_waiting(conn)):
+                request = session.reader.next_request()
+                if request is None:
+                    if session.eof:
+                        self._hang_up(conn, now)
+                    break
+                queue.extend(self._step(conn, request, now))
+                if conn not in self._sessions:
+                    break
+                if len(session.out) > self.FLUSH:
+                    session.flush()
+            session.flush()
+
+    def _hang_up(self, conn: int, now: int) -> None:
+        session = self._sessions.pop(conn)
+        session.flush()
+        session.link.close()
+        self._run(conn, Close(), now)

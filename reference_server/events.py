@@ -1,0 +1,36 @@
+"""What can happen to a server, and what it then does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reference_server.wire import Body, Command, Malformed, Put, Reply
+
+
+class Connect(NamedTuple):
+    """A client connected."""
+
+
+class HalfClose(NamedTuple):
+    """A client will send nothing more, but still reads."""
+
+
+class Close(NamedTuple):
+    """A connection is gone."""
+
+
+class Tick(NamedTuple):
+    """Time passed."""
+
+
+class Drain(NamedTuple):
+    """The server shall accept no more jobs (SIGUSR1)."""
+
+
+class Hangup(NamedTuple):
+    """Not a reply: the server closes the connection."""
+
+
+Event = Connect | Command | Put | Body | Malformed | HalfClose | Close | Tick | Drain
+Output = tuple[int, Reply | Hangup]
+"""A connection and what it gets."""

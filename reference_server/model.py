@@ -1,0 +1,505 @@
+"""The protocol as a state machine: the one place where its rules live.
+
+The model is pure. It has no socket, no clock and no randomness: :meth:`Model.step` takes one event
+and the time in nanoseconds, and gives the replies that the event causes on any connection. A put
+on one connection may answer a reserve on another; time alone may too.
+
+Where the text leaves a choice, the model asks ``choose``; the first option is what beanstalkd does.
+
+Timers are handled in the order in which they fall due, each at its own time, so that the outcome
+does not depend on how often the model is stepped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from sortedcontainers import SortedList
+
+from reference_server import stats, wire
+from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
+from reference_server.profiles import NEWEST, Profile
+from reference_server.state import SECOND, URGENT, Bag, Connection, Job, State, Tube
+from reference_server.wire import Body, Command, Malformed, Put, Reply
+
+T = TypeVar("T")
+
+SAFETY_MARGIN = SECOND
+"""The last second of a TTR, in which a client is not made to wait for another job."""
+
+
+class Timer(IntEnum):
+    """What falls due, in the order in which simultaneous timers fire."""
+
+    DELAY = 0
+    PAUSE = 1
+    WAIT = 2
+    TTR = 3
+
+
+def first(options: Sequence[T]) -> T:
+    """The choice that beanstalkd makes."""
+    return options[0]
+
+
+class Model:
+    """All state of a server. ``max_job_size`` is in bytes, the profile's default if None.
+
+    ``host`` gives the values of stats that only a running process has.
+    """
+
+    def __init__(
+        self,
+        profile: Profile = NEWEST,
+        *,
+        max_job_size: int | None = None,
+        now: int = 0,
+        host: Callable[[], Mapping[str, object]] = dict,
+        choose: Callable[[Sequence[Any]], Any] = first,
+    ) -> None:
+        self.profile = profile
+        self.max_job_size = profile.max_job_size if max_job_size is None else max_job_size
+        self.host = host
+        self.choose = choose
+        self.started = self.now = now
+        self.draining = False
+        self.jobs: dict[int, Job] = {}
+        self.tubes: Bag[Tube] = Bag()
+        self.connections: dict[int, Connection] = {}
+        self.commands: Counter[str] = Counter()
+        self.total_jobs = self.total_connections = self.timeouts = 0
+        self._by_name: dict[str, Tube] = {}
+        self._next_id = 1
+        self._outputs: list[Output] = []
+        self._timers: SortedList[tuple[int, Timer, int | str]] = SortedList()
+        self._default = self._tube("default")
+        self._default.refs += 1
+        self._handlers: dict[str, Callable[..., Reply | Hangup | None]] = {
+            "bury": self._bury,
+            "delete": self._delete,
+            "ignore": self._ignore,
+            "kick": self._kick,
+            "kick-job": self._kick_job,
+            "list-tube-used": lambda conn: wire.USING(conn.use.name),
+            "list-tubes": lambda _: wire.OK(stats.names(self.tubes)),
+            "list-tubes-watched": lambda conn: wire.OK(stats.names(conn.watch)),
+            "pause-tube": self._pause_tube,
+            "peek": lambda _, id: self._found(self.jobs.get(id)),
+            "peek-buried": lambda conn: self._found(next(iter(conn.use.buried.values()), None)),
+            "peek-delayed": lambda conn: self._found(self._head(conn.use.delayed)),
+            "peek-ready": lambda conn: self._found(self._head(conn.use.ready)),
+            "quit": lambda _: Hangup(),
+            "release": self._release,
+            "reserve": lambda conn: self._reserve(conn, None),
+            "reserve-job": self._reserve_job,
+            "reserve-with-timeout": self._reserve,
+            "stats": lambda _: wire.OK(stats.server(self)),
+            "stats-job": self._stats_job,
+            "stats-tube": self._stats_tube,
+            "touch": self._touch,
+            "use": self._use,
+            "watch": self._watch,
+        }
+
+    @property
+    def next_due(self) -> int | None:
+        """When time alone will change something next, in nanoseconds; None if never."""
+        return self._timers[0][0] if self._timers else None
+
+    def is_waiting(self, conn: int) -> bool:
+        """Whether a connection waits for a job; its next command must wait as well."""
+        return self.connections[conn].waiting
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        """Handles one event at ``now`` (nanoseconds) and gives the replies it causes, in order.
+
+        ``conn`` names the connection that the event is about: any new number for
+        :class:`Connect`, that number from then on. A waiting connection must not be given
+        commands.
+        """
+        outputs: list[Output] = []
+        self._outputs = outputs
+        if self._timers and self._timers[0][0] <= now:
+            self._fire_timers(now)
+        self.now = max(self.now, now)
+        if isinstance(event, Command):
+            self._command(self.connections[conn], event)
+        elif isinstance(event, Put):
+            self._put(self.connections[conn], event)
+        elif isinstance(event, Body):
+            outputs.append((conn, self._body(self.connections[conn], event.data)))
+        elif isinstance(event, Malformed):
+            if event.counts:
+                self.commands[event.counts] += 1
+            outputs.append((conn, event.reply))
+        elif isinstance(event, Connect):
+            self._connect(conn)
+        elif isinstance(event, HalfClose):
+            self._half_close(self.connections[conn])
+        elif isinstance(event, Close):
+            self._close(self.connections.pop(conn))
+        elif isinstance(event, Drain):
+            self.draining = True
+        return outputs
+
+    def _command(self, conn: Connection, command: Command) -> None:
+        self.commands[command.verb] += 1
+        reply = self._handlers[command.verb](conn, *command.args)
+        if reply is not None:
+            self._outputs.append((conn.id, reply))
+
+    # ------------------------------------------------------------ connections
+
+    def _connect(self, number: int) -> None:
+        conn = self.connections[number] = Connection(number, self._default)
+        self.total_connections += 1
+        self._default.using += 1
+        self._default.refs += 1
+        self._add_watch(conn, self._default)
+
+    def _half_close(self, conn: Connection) -> None:
+        conn.half_closed = True
+        if conn.waiting:
+            self._stop_waiting(conn)
+            self._outputs.append((conn.id, wire.TIMED_OUT))
+
+    def _close(self, conn: Connection) -> None:
+        if conn.incoming is not None:
+            self._deref(conn.incoming.tube)
+        if conn.waiting:
+            self._stop_waiting(conn)
+        for job in list(conn.reserved.values()):
+            self._unreserve(job)
+            self._make_ready(job)
+        while conn.watch:
+            self._remove_watch(conn, conn.watch.first())
+        conn.use.using -= 1
+        self._deref(conn.use)
+
+    # ------------------------------------------------------------ tubes
+
+    def _tube(self, name: str) -> Tube:
+        tube = self._by_name.get(name)
+        if tube is None:
+            tube = self._by_name[name] = Tube(name)
+            self.tubes.add(tube)
+        return tube
+
+    def _deref(self, tube: Tube) -> None:
+        tube.refs -= 1
+        if not tube.refs:
+            self._end_pause(tube)
+            self.tubes.remove(tube)
+            del self._by_name[tube.name]
+
+    def _add_watch(self, conn: Connection, tube: Tube) -> None:
+        conn.watch.add(tube)
+        tube.watching += 1
+        tube.refs += 1
+
+    def _remove_watch(self, conn: Connection, tube: Tube) -> None:
+        conn.watch.remove(tube)
+        tube.watching -= 1
+        self._deref(tube)
+
+    def _use(self, conn: Connection, name: str) -> Reply:
+        tube = self._tube(name)
+        tube.refs += 1
+        conn.use.using -= 1
+        self._deref(conn.use)
+        conn.use = tube
+        tube.using += 1
+        return wire.USING(name)
+
+    def _watch(self, conn: Connection, name: str) -> Reply:
+        tube = self._tube(name)
+        if tube not in conn.watch:
+            self._add_watch(conn, tube)
+        return wire.WATCHING(len(conn.watch))
+
+    def _ignore(self, conn: Connection, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        if tube is not None and tube in conn.watch:
+            if len(conn.watch) == 1:
+                return wire.NOT_IGNORED
+            self._remove_watch(conn, tube)
+        return wire.WATCHING(len(conn.watch))
+
+    def _pause_tube(self, _: Connection, name: str, delay: int) -> Reply:
+        tube = self._by_name.get(name)
+        if tube is None:
+            return wire.NOT_FOUND
+        self._end_pause(tube)
+        # A pause of 0 ends at the next instant, so that clients who wait are served.
+        tube.pause = delay * SECOND or 1
+        tube.unpause_at = self.now + tube.pause
+        tube.pauses += 1
+        self._timers.add((tube.unpause_at, Timer.PAUSE, name))
+        return wire.PAUSED
+
+    def _end_pause(self, tube: Tube) -> None:
+        if tube.pause:
+            self._timers.remove((tube.unpause_at, Timer.PAUSE, tube.name))
+            tube.pause = 0
+
+    # ------------------------------------------------------------ the life of a job
+
+    def _put(self, conn: Connection, put: Put) -> None:
+        self.commands["put"] += 1
+        if put.size > self.max_job_size:
+            return
+        conn.producer = True
+        ttr = max(put.ttr, 1)
+        conn.incoming = Job(self._next_id, put.pri, put.delay, ttr, conn.use, self.now)
+        conn.use.refs += 1
+        self._next_id += 1
+
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        job, conn.incoming = conn.incoming, None
+        if job is None:
+            return wire.JOB_TOO_BIG
+        if data is None or self.draining:
+            self._deref(job.tube)
+            return wire.EXPECTED_CRLF if data is None else wire.DRAINING
+        job.body = data
+        self.jobs[job.id] = job
+        self.total_jobs += 1
+        job.tube.total_jobs += 1
+        self._enqueue(job)
+        return wire.INSERTED(job.id)
+
+    def _enqueue(self, job: Job) -> None:
+        """Makes a job delayed or ready, as its delay says."""
+        if job.delay:
+            job.state = State.DELAYED
+            job.deadline = self.now + job.delay * SECOND
+            job.tube.delayed.add((job.deadline, job.id))
+            self._timers.add((job.deadline, Timer.DELAY, job.id))
+        else:
+            self._make_ready(job)
+
+    def _make_ready(self, job: Job) -> None:
+        """Gives a job to a client that waits for it, or puts it into the ready queue."""
+        tube = job.tube
+        if tube.waiting and not tube.pause:
+            self._serve(job)
+            return
+        job.state = State.READY
+        tube.ready.add((job.pri, job.id))
+        tube.urgent += job.pri < URGENT
+
+    def _serve(self, job: Job) -> None:
+        waiting = job.tube.waiting
+        turn = waiting.turn()
+        conn = turn
+        if len(waiting) > 1:
+            conn = self.choose([turn, *(other for other in waiting if other is not turn)])
+        self._stop_waiting(conn)
+        waiting.took_turn()
+        self._outputs.append((conn.id, self._give(job, conn)))
+
+    def _give(self, job: Job, conn: Connection) -> Reply:
+        job.state = State.RESERVED
+        job.reserver = conn
+        job.reserves += 1
+        job.tube.reserved += 1
+        conn.reserved[job.id] = job
+        self._set_deadline(job, conn)
+        return wire.RESERVED(job.id, job.body)
+
+    def _set_deadline(self, job: Job, conn: Connection) -> None:
+        job.deadline = self.now + job.ttr * SECOND
+        conn.deadlines.add((job.deadline, job.id))
+        self._timers.add((job.deadline, Timer.TTR, job.id))
+
+    def _clear_deadline(self, job: Job, conn: Connection) -> None:
+        conn.deadlines.remove((job.deadline, job.id))
+        self._timers.remove((job.deadline, Timer.TTR, job.id))
+
+    def _unreserve(self, job: Job) -> None:
+        conn = job.reserver
+        assert conn is not None
+        self._clear_deadline(job, conn)
+        del conn.reserved[job.id]
+        job.reserver = None
+        job.tube.reserved -= 1
+
+    def _dequeue(self, job: Job) -> None:
+        """Takes a job out of the queue that it is in."""
+        tube = job.tube
+        if job.state is State.READY:
+            tube.ready.remove((job.pri, job.id))
+            tube.urgent -= job.pri < URGENT
+        elif job.state is State.DELAYED:
+            tube.delayed.remove((job.deadline, job.id))
+            self._timers.remove((job.deadline, Timer.DELAY, job.id))
+        elif job.state is State.BURIED:
+            del tube.buried[job.id]
+        else:
+            self._unreserve(job)
+
+    def _held(self, conn: Connection, id: int) -> Job | None:
+        """The job with this id, if this client has reserved it."""
+        return conn.reserved.get(id)
+
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is None or job.reserver not in (None, conn):
+            return wire.NOT_FOUND
+        self._dequeue(job)
+        del self.jobs[id]
+        job.tube.deletes += 1
+        self._deref(job.tube)
+        return wire.DELETED
+
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        job = self._held(conn, id)
+        if job is None:
+            return wire.NOT_FOUND
+        self._unreserve(job)
+        job.pri = pri
+        job.delay = delay
+        job.releases += 1
+        self._enqueue(job)
+        return wire.RELEASED
+
+    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        job = self._held(conn, id)
+        if job is None:
+            return wire.NOT_FOUND
+        self._unreserve(job)
+        job.pri = pri
+        job.buries += 1
+        job.state = State.BURIED
+        job.tube.buried[id] = job
+        return wire.BURIED
+
+    def _touch(self, conn: Connection, id: int) -> Reply:
+        job = self._held(conn, id)
+        if job is None:
+            return wire.NOT_FOUND
+        self._clear_deadline(job, conn)
+        self._set_deadline(job, conn)
+        return wire.TOUCHED
+
+    # ------------------------------------------------------------ reserve
+
+    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+        """Answers a reserve, or makes the client wait; ``timeout`` is in seconds, None for ever."""
+        conn.worker = True
+        job = self._next_ready(conn)
+        soon = bool(conn.deadlines) and self.now >= conn.deadlines[0][0] - SAFETY_MARGIN
+        if job and (not soon or self.choose(("RESERVED", "DEADLINE_SOON")) == "RESERVED"):
+            self._dequeue(job)
+            return self._give(job, conn)
+        if soon:
+            return wire.DEADLINE_SOON
+        if conn.half_closed or timeout == 0:
+            return wire.TIMED_OUT
+        conn.waiting = True
+        for tube in conn.watch:
+            tube.waiting.add(conn)
+        conn.timeout_at = None if timeout is None else self.now + timeout * SECOND
+        self._set_wake_up(conn)
+        return None
+
+    def _next_ready(self, conn: Connection) -> Job | None:
+        """The job that a reserve gets: the smallest priority in all watched, unpaused tubes."""
+        best = min((t.ready[0] for t in conn.watch if t.ready and not t.pause), default=None)
+        return None if best is None else self.jobs[best[1]]
+
+    def _set_wake_up(self, conn: Connection) -> None:
+        due = [] if conn.timeout_at is None else [conn.timeout_at]
+        if conn.deadlines:
+            due.append(conn.deadlines[0][0] - SAFETY_MARGIN)
+        if due:
+            conn.wakes_at = min(due)
+            self._timers.add((conn.wakes_at, Timer.WAIT, conn.id))
+
+    def _stop_waiting(self, conn: Connection) -> None:
+        conn.waiting = False
+        for tube in conn.watch:
+            tube.waiting.remove(conn)
+        if conn.wakes_at is not None:
+            self._timers.remove((conn.wakes_at, Timer.WAIT, conn.id))
+            conn.wakes_at = None
+
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is None or job.state is State.RESERVED:
+            return wire.NOT_FOUND
+        conn.worker = True
+        self._dequeue(job)
+        return self._give(job, conn)
+
+    # ------------------------------------------------------------ time
+
+    def _fire_timers(self, now: int) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            due, kind, subject = self._timers[0]
+            self.now = max(self.now, due)
+            if kind is Timer.WAIT:
+                self._wake_up(self.connections[subject])  # type: ignore[index]
+            elif kind is Timer.PAUSE:
+                self._unpause(self._by_name[subject])  # type: ignore[index]
+            else:
+                job = self.jobs[subject]  # type: ignore[index]
+                if kind is Timer.TTR:
+                    self.timeouts += 1
+                    job.timeouts += 1
+                self._dequeue(job)
+                self._make_ready(job)
+
+    def _wake_up(self, conn: Connection) -> None:
+        soon = conn.deadlines and conn.deadlines[0][0] - SAFETY_MARGIN <= self.now
+        self._stop_waiting(conn)
+        self._outputs.append((conn.id, wire.DEADLINE_SOON if soon else wire.TIMED_OUT))
+
+    def _unpause(self, tube: Tube) -> None:
+        self._end_pause(tube)
+        while tube.waiting and tube.ready:
+            job = self.jobs[tube.ready[0][1]]
+            self._dequeue(job)
+            self._serve(job)
+
+    # ------------------------------------------------------------ kick
+
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        tube = conn.use
+        count = min(bound, len(tube.buried) or len(tube.delayed))
+        for _ in range(count):
+            job = next(iter(tube.buried.values()), None) or self._head(tube.delayed)
+            assert job is not None
+            self._kick_one(job)
+        return wire.KICKED_COUNT(count)
+
+    def _kick_job(self, _: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is None or job.state not in (State.BURIED, State.DELAYED):
+            return wire.NOT_FOUND
+        self._kick_one(job)
+        return wire.KICKED
+
+    def _kick_one(self, job: Job) -> None:
+        self._dequeue(job)
+        job.kicks += 1
+        self._make_ready(job)
+
+    # ------------------------------------------------------------ peek and stats
+
+    def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
+        return self.jobs[queue[0][1]] if queue else None
+
+    def _found(self, job: Job | None) -> Reply:
+        return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body)
+
+    def _stats_job(self, _: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        return wire.NOT_FOUND if job is None else wire.OK(stats.job(self, job))
+
+    def _stats_tube(self, _: Connection, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        return wire.NOT_FOUND if tube is None else wire.OK(stats.tube(self, tube))

@@ -1,0 +1,209 @@
+"""The reference server: the model behind a TCP or UNIX socket."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import platform
+import resource
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from reference_server.engine import Engine
+from reference_server.model import Model
+from reference_server.profiles import NEWEST, PROFILES, Profile
+
+READ_SIZE = 16384
+"""Bytes read at a time, so that one client cannot keep the others waiting."""
+BUFFER_LIMIT = 65536
+"""Bytes kept for a client that may not be answered yet; beyond it, its socket is not read."""
+
+
+def host() -> Callable[[], Mapping[str, object]]:
+    """The values of stats that belong to this process."""
+    name = platform.uname()
+    fixed = {
+        "pid": os.getpid(),
+        "id": secrets.token_hex(8),
+        "hostname": name.node,
+        "os": name.version,
+        "platform": name.machine,
+    }
+
+    def values() -> Mapping[str, object]:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        times = {"rusage-utime": f"{usage.ru_utime:.6f}", "rusage-stime": f"{usage.ru_stime:.6f}"}
+        return {**fixed, **times}
+
+    return values
+
+
+class Server:
+    """Runs a model on an asyncio loop; ``clock`` gives nanoseconds that never go back."""
+
+    def __init__(
+        self,
+        profile: Profile = NEWEST,
+        max_job_size: int | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.clock = clock
+        model = Model(profile, max_job_size=max_job_size, now=clock(), host=host())
+        self.engine = Engine(model)
+        self._listener: asyncio.Server | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_due: int | None = None
+
+    async def start(self, address: str, port: int) -> str:
+        """Listens on a TCP port (0: any free one) or ``unix:/path``; gives where it does."""
+        loop = asyncio.get_running_loop()
+        if address.startswith("unix:"):
+            path = address.removeprefix("unix:")
+            self._listener = await loop.create_unix_server(self._accept, path, backlog=1024)
+            return address
+        self._listener = await loop.create_server(self._accept, address, port, backlog=1024)
+        bound = self._listener.sockets[0].getsockname()
+        return f"{bound[0]}:{bound[1]}"
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        return _Connection(self)
+
+    def close(self) -> None:
+        """Stops listening."""
+        if self._listener is not None:
+            self._listener.close()
+
+    def tick(self) -> None:
+        """Lets the model see the time, and sets the alarm for the next time it must."""
+        self._alarm_due = None
+        self.engine.tick(self.clock())
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Sets the alarm to the model's next timer, if it has moved."""
+        due = self.engine.model.next_due
+        if due == self._alarm_due:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._alarm_due = due
+        if due is not None:
+            delay = max(due - self.clock(), 0) / 1e9
+            # A long alarm is set again every hour: loops limit the length of theirs.
+            self._alarm = asyncio.get_running_loop().call_later(min(delay, 3600.0), self.tick)
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """One client; the engine's link to it."""
+
+    # Reading is serial: what was read is consumed before the next read, on any connection.
+    _buffer = bytearray(READ_SIZE)
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._engine = server.engine
+        self.congested = False
+        self._paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(BUFFER_LIMIT)
+        self._number = self._engine.connect(self, self._server.clock())
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(memoryview(self._buffer)[:nbytes])
+        waiting = self._engine.receive(self._number, data, self._server.clock())
+        self._limit_reading(waiting)
+        self._server.schedule()
+
+    def _limit_reading(self, waiting: int) -> None:
+        blocked = self.congested or (
+            self._number in self._engine.model.connections
+            and self._engine.model.is_waiting(self._number)
+        )
+        too_much = blocked and waiting > BUFFER_LIMIT
+        if too_much != self._paused:
+            self._paused = too_much
+            if too_much:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        self._engine.eof(self._number, self._server.clock())
+        self._server.schedule()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._engine.lost(self._number, self._server.clock())
+        self._server.schedule()
+
+    def pause_writing(self) -> None:
+        self.congested = True
+
+    def resume_writing(self) -> None:
+        self.congested = False
+        self._engine.resume(self._number, self._server.clock())
+        self._server.schedule()
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def _allow_many_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    server = Server(PROFILES[args.profile], args.max_job_size)
+    where = await server.start(args.host, args.port)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: server.engine.drain(server.clock()))
+    print(f"beanstalk reference server, profile {args.profile}, listening on {where}", flush=True)
+    await stop.wait()
+    server.close()
+    if where.startswith("unix:"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(where.removeprefix("unix:"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reference_server", description="The reference server of beanstalk."
+    )
+    parser.add_argument("--host", "-l", default="127.0.0.1", help="address, or unix:/path")
+    parser.add_argument("--port", "-p", type=int, default=11300, help="TCP port; 0: any free one")
+    parser.add_argument("--profile", choices=list(PROFILES), default=NEWEST.name)
+    parser.add_argument(
+        "-z", dest="max_job_size", type=int, metavar="BYTES", help="the largest job body accepted"
+    )
+    args = parser.parse_args(argv)
+    if not 0 <= args.port < 65536:
+        parser.error("a port is a number from 0 to 65535")
+    if args.max_job_size is not None and args.max_job_size < 0:
+        parser.error("-z takes a size in bytes, 0 or more")
+    _allow_many_connections()
+    try:
+        asyncio.run(_serve(args))
+    except (OSError, socket.gaierror) as error:
+        parser.error(f"cannot listen on {args.host} port {args.port}: {error.strerror}")
+    return 0

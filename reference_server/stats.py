@@ -1,0 +1,132 @@
+"""The YAML documents of stats, stats-job, stats-tube and the list-tubes commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from reference_server.state import SECOND, Job, State, Tube
+
+if TYPE_CHECKING:
+    from reference_server.model import Model
+
+COUNTED_COMMANDS = (
+    *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve"),
+    *("reserve-with-timeout", "delete", "release", "use", "watch", "ignore", "bury", "kick"),
+    *("touch", "stats", "stats-job", "stats-tube", "list-tubes", "list-tube-used"),
+    *("list-tubes-watched", "pause-tube"),
+)
+"""The commands that stats counts, in the order in which it lists them."""
+
+_UNKNOWN_HOST: Mapping[str, object] = {
+    "pid": 0,
+    "rusage-utime": "0.000000",
+    "rusage-stime": "0.000000",
+    "id": "0000000000000000",
+    "hostname": "localhost",
+    "os": "unknown",
+    "platform": "unknown",
+}
+
+
+def _document(values: Mapping[str, object]) -> bytes:
+    return "".join(["---\n", *(f"{key}: {value}\n" for key, value in values.items())]).encode()
+
+
+def names(tubes: Iterable[Tube]) -> bytes:
+    """Tube names as a YAML list."""
+    return "".join(["---\n", *(f"- {tube.name}\n" for tube in tubes)]).encode()
+
+
+def _quote(model: Model, value: object) -> object:
+    return f'"{value}"' if model.profile.yaml_quotes else value
+
+
+def _seconds(time: int) -> int:
+    """Whole seconds in a span of nanoseconds, rounded towards zero."""
+    return time // SECOND if time >= 0 else -(-time // SECOND)
+
+
+def job(model: Model, job: Job) -> bytes:
+    """The document of stats-job."""
+    timed = job.state in (State.RESERVED, State.DELAYED)
+    return _document(
+        {
+            "id": job.id,
+            "tube": _quote(model, job.tube.name),
+            "state": job.state.value,
+            "pri": job.pri,
+            "age": _seconds(model.now - job.created),
+            "delay": job.delay,
+            "ttr": job.ttr,
+            "time-left": _seconds(job.deadline - model.now) if timed else 0,
+            "file": 0,
+            "reserves": job.reserves,
+            "timeouts": job.timeouts,
+            "releases": job.releases,
+            "buries": job.buries,
+            "kicks": job.kicks,
+        }
+    )
+
+
+def tube(model: Model, tube: Tube) -> bytes:
+    """The document of stats-tube."""
+    return _document(
+        {
+            "name": _quote(model, tube.name),
+            "current-jobs-urgent": tube.urgent,
+            "current-jobs-ready": len(tube.ready),
+            "current-jobs-reserved": tube.reserved,
+            "current-jobs-delayed": len(tube.delayed),
+            "current-jobs-buried": len(tube.buried),
+            "total-jobs": tube.total_jobs,
+            "current-using": tube.using,
+            "current-watching": tube.watching,
+            "current-waiting": len(tube.waiting),
+            "cmd-delete": tube.deletes,
+            "cmd-pause-tube": tube.pauses,
+            "pause": _seconds(tube.pause),
+            "pause-time-left": _seconds(tube.unpause_at - model.now) if tube.pause else 0,
+        }
+    )
+
+
+def server(model: Model) -> bytes:
+    """The document of stats."""
+    tubes, connections = model.tubes, model.connections.values()
+    host = {**_UNKNOWN_HOST, **model.host()}
+    return _document(
+        {
+            "current-jobs-urgent": sum(t.urgent for t in tubes),
+            "current-jobs-ready": sum(len(t.ready) for t in tubes),
+            "current-jobs-reserved": sum(t.reserved for t in tubes),
+            "current-jobs-delayed": sum(len(t.delayed) for t in tubes),
+            "current-jobs-buried": sum(len(t.buried) for t in tubes),
+            **{f"cmd-{verb}": model.commands[verb] for verb in COUNTED_COMMANDS},
+            "job-timeouts": model.timeouts,
+            "total-jobs": model.total_jobs,
+            "max-job-size": model.max_job_size,
+            "current-tubes": len(tubes),
+            "current-connections": len(connections),
+            "current-producers": sum(c.producer for c in connections),
+            "current-workers": sum(c.worker for c in connections),
+            "current-waiting": sum(c.waiting for c in connections),
+            "total-connections": model.total_connections,
+            "pid": host["pid"],
+            "version": f'"{model.profile.version}"',
+            "rusage-utime": host["rusage-utime"],
+            "rusage-stime": host["rusage-stime"],
+            "uptime": _seconds(model.now - model.started),
+            "binlog-oldest-index": 0,
+            "binlog-current-index": 0,
+            "binlog-records-migrated": 0,
+            "binlog-records-written": 0,
+            "binlog-max-size": 10485760,
+            "draining": "true" if model.draining else "false",
+            "id": host["id"],
+            "hostname": _quote(model, host["hostname"]),
+            "os": _quote(model, host["os"]),
+            "platform": _quote(model, host["platform"]),
+        }
+    )

@@ -1,0 +1,245 @@
+"""Runs random conversations on the model and on a real server, and compares every byte.
+
+Both see a clock that stands still, so that ages and times left are equal too. The model says how
+many bytes must come on which connection, and those are read: nothing waits for a timeout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import sys
+import time
+from collections import deque
+from random import Random
+
+from conformance.launch import launched
+from reference_server.engine import Engine
+from reference_server.model import Model
+from reference_server.profiles import PROFILES, Profile
+from reference_server.wire import OK, ProtocolError, Reply, ReplyReader, escape
+from tests.programs import Writer, pieces
+from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, frozen
+
+# What no two processes have in common.
+VOLATILE = re.compile(
+    rb"^(pid|rusage-utime|rusage-stime|uptime|id|hostname|os|platform|version): .*\n", re.MULTILINE
+)
+PATIENCE = 20.0
+"""Seconds after which a server that has not answered is taken to be silent."""
+
+
+class Difference(AssertionError):
+    """The server did not answer as the model did."""
+
+
+class Line:
+    """One connection, to the model and to the server at once; also the model's link."""
+
+    congested = False
+
+    def __init__(self, name: str, address: tuple[str, int], engine: Engine, log: deque[str]) -> None:
+        self.name = name
+        self._log = log
+        self._engine = engine
+        self._socket = socket.create_connection(address, timeout=PATIENCE)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._expected = bytearray()
+        self.closed = self.gone = False
+        self.unsent = b""
+        self.number = engine.connect(self, 0)
+
+    def write(self, data: bytes) -> None:
+        self._expected += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    @property
+    def waiting(self) -> bool:
+        return not self.closed and self._engine.model.is_waiting(self.number)
+
+    def send(self, data: bytes) -> int:
+        """Sends to both; gives how many of the bytes the model has not understood yet."""
+        self._log.append(f"{self.name} > {escape(data)[:600]}")
+        self._socket.sendall(data)
+        return self._engine.receive(self.number, data, 0)
+
+    def half_close(self) -> None:
+        self._log.append(f"{self.name} half-closes")
+        self._socket.shutdown(socket.SHUT_WR)
+        self._engine.eof(self.number, 0)
+
+    def hang_up(self) -> None:
+        self._log.append(f"{self.name} closes")
+        self._socket.close()
+        # A server notices that the client sends no more before it notices that it is gone.
+        self._engine.eof(self.number, 0)
+        self._engine.lost(self.number, 0)
+        self.closed = self.gone = True
+
+    def compare(self) -> None:
+        """Reads what the model says must come by now."""
+        expected = bytes(self._expected)
+        self._expected.clear()
+        try:
+            if b"\nrusage-utime: " in expected:
+                self._compare_volatile(expected)
+            else:
+                self._compare_bytes(expected)
+            if self.closed:
+                rest = self._socket.recv(4096)
+                if rest:
+                    self._differ(b"the end of the connection", rest)
+        except (TimeoutError, ConnectionResetError) as error:
+            raise Difference(f"{self.name}: {error!r} instead of {escape(expected)}") from error
+        finally:
+            if self.closed:
+                self._socket.close()
+
+    def _compare_bytes(self, expected: bytes) -> None:
+        observed = bytearray()
+        while len(observed) < len(expected):
+            data = self._socket.recv(len(expected) - len(observed))
+            if not data:
+                break
+            observed += data
+            if not expected.startswith(observed):
+                break
+        if observed != expected:
+            self._differ(expected, bytes(observed))
+
+    def _compare_volatile(self, expected: bytes) -> None:
+        model, server = ReplyReader(), ReplyReader()
+        model.receive(expected)
+        while (want := model.next_reply()) is not None:
+            while (got := server.next_reply()) is None:
+                data = self._socket.recv(1)
+                if not data:
+                    self._differ(want.encode(), server.pending)
+                server.receive(data)
+            if _constant(want) != _constant(got):
+                self._differ(_constant(want).encode(), _constant(got).encode())
+
+    def _differ(self, expected: bytes, observed: bytes) -> None:
+        same = len(os.path.commonprefix([expected, observed]))
+        start = max(expected.rfind(b"\n", 0, max(same - 1, 0)) + 1, same - 200)
+        model, server = escape(expected[start:])[:600], escape(observed[start:])[:600]
+        before = escape(expected[max(start - 200, 0) : start])
+        raise Difference(f"{self.name}, after …{before}\n model:  {model}\n server: {server}")
+
+
+def _constant(reply: Reply) -> Reply:
+    return reply if reply.body is None else OK(VOLATILE.sub(b"", reply.body))
+
+
+class Differential:
+    """Some clients, and one more that only asks for the time of day, as a barrier."""
+
+    def __init__(self, seed: int, address: tuple[str, int], profile: Profile, clients: int) -> None:
+        self._random = Random(seed)
+        self._address = address
+        self._engine = Engine(Model(profile))
+        self._engine.model.total_connections = 1  # the one that awaited the server's start
+        self.log: deque[str] = deque(maxlen=40)
+        self.commands = self._opened = 0
+        self._barrier = self._open()
+        self._clients = [self._open() for _ in range(clients)]
+        self._writer = Writer(self._random, self._engine.model)
+
+    def _open(self) -> Line:
+        self._opened += 1
+        line = Line(f"c{self._opened}", self._address, self._engine, self.log)
+        if self._opened > 1:
+            self._synchronise(1)
+        return line
+
+    def _synchronise(self, times: int) -> None:
+        """Lets the server come to where the model is: it serves clients in turn."""
+        for _ in range(times):
+            self._barrier.send(b"list-tube-used\r\n")
+            self._barrier.compare()
+
+    def run(self, commands: int) -> None:
+        """Runs at least this many commands; raises :class:`Difference`."""
+        while self.commands < commands:
+            self._turn()
+
+    def _turn(self) -> None:
+        random = self._random
+        index = random.randrange(len(self._clients))
+        client = self._clients[index]
+        fate = random.random()
+        if fate < 0.004 or (client.waiting and fate < 0.1):
+            client.hang_up()
+            self._settle(4)
+        elif fate < 0.008 or (client.waiting and fate < 0.2):
+            client.half_close()
+            self._settle(1)
+        elif not client.waiting or fate > 0.97:
+            rest = self._burst(client)
+            self._settle(3 + rest // 200 if rest or client.waiting else 0)
+        if client.closed:
+            self._clients[index] = self._open()
+
+    def _settle(self, barriers: int) -> None:
+        for line in self._clients:
+            if not line.gone:
+                line.compare()
+        self._synchronise(barriers)
+
+    def _burst(self, client: Line) -> int:
+        random = self._random
+        count = random.choice((1, 1, 1, 2, 3, 8, 20))
+        data = client.unsent + b"".join(self._writer.command() for _ in range(count))
+        self.commands += count
+        client.unsent = b""
+        if random.random() < 0.002:
+            data += b"quit\r\n"
+            self.commands += 1
+        elif random.random() < 0.05:
+            keep = random.randrange(len(data))
+            data, client.unsent = data[:keep], data[keep:]
+        rest = 0
+        for piece in pieces(random, data):
+            rest = client.send(piece)
+        return rest
+
+
+def compare(command: str, profile: Profile, seed: int, commands: int, clients: int = 4) -> int:
+    """Compares ``commands`` random commands; gives how many were run, raises Difference."""
+    with launched(command, env=frozen()) as server:
+        run = Differential(seed, server.address, profile, clients)
+        try:
+            run.run(commands)
+        except (Difference, ProtocolError, OSError) as error:
+            log = "\n".join(run.log)
+            raise Difference(f"seed {seed}, command {run.commands}:\n{log}\n{error}") from error
+        return run.commands
+
+
+def main() -> int:
+    """``python -m tests.differential``: a long run, with its figures."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--commands", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--server", choices=("beanstalkd", "reference"), default="beanstalkd")
+    parser.add_argument("--profile", choices=list(PROFILES), default="1.12")
+    args = parser.parse_args()
+    command = BEANSTALKD_COMMAND
+    if args.server == "reference":
+        command = f"{REFERENCE_COMMAND} --profile {args.profile}"
+    start, done, seed = time.monotonic(), 0, args.seed
+    while done < args.commands:
+        share = min(50_000, args.commands - done)
+        done += compare(command, PROFILES[args.profile], seed, share)
+        seed += 1
+        rate = done / (time.monotonic() - start)
+        print(f"{done:,} commands, no difference, {rate:,.0f} a second", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
