@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Tick
@@ -39,76 +40,80 @@ class _Session:
 
 
 class Engine:
-    """Serves the connections of one :class:`Model`; all times are nanoseconds."""
+    """Serves the connections of one :class:`Model`.
+
+    ``clock`` gives the time in nanoseconds; it is looked at for each event.
+    """
 
     FLUSH = 65536
     """Bytes of replies gathered before they are written."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, clock: Callable[[], int]) -> None:
         self.model = model
+        self._clock = clock
         self._sessions: dict[int, _Session] = {}
         self._last = 0
 
-    def connect(self, link: Link, now: int) -> int:
+    def connect(self, link: Link) -> int:
         """Takes a new connection and gives its number."""
         self._last += 1
         reader = RequestReader(self.model.profile, self.model.max_job_size)
         self._sessions[self._last] = _Session(link, reader)
-        self._run(self._last, Connect(), now)
+        self._run(self._last, Connect())
         return self._last
 
-    def receive(self, conn: int, data: bytes, now: int) -> int:
+    def receive(self, conn: int, data: bytes) -> int:
         """Takes bytes from a client; gives how many wait because it may not be answered yet."""
         session = self._sessions.get(conn)
         if session is None:
             return 0
         session.reader.receive(data)
-        self._serve([conn], now)
+        self._serve([conn])
         return session.reader.buffered
 
-    def eof(self, conn: int, now: int) -> None:
+    def eof(self, conn: int) -> None:
         """The client sends nothing more; what it sent before is still answered."""
         if conn in self._sessions:
             self._sessions[conn].eof = True
-            self._run(conn, HalfClose(), now)
+            self._run(conn, HalfClose())
 
-    def lost(self, conn: int, now: int) -> None:
+    def lost(self, conn: int) -> None:
         """The connection is gone."""
         if self._sessions.pop(conn, None) is not None:
-            self._run(conn, Close(), now)
+            self._run(conn, Close())
 
-    def resume(self, conn: int, now: int) -> None:
+    def resume(self, conn: int) -> None:
         """The client reads again."""
-        self._serve([conn], now)
+        self._serve([conn])
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """Time has passed."""
-        self._run(0, Tick(), now)
+        self._run(0, Tick())
 
-    def drain(self, now: int) -> None:
+    def drain(self) -> None:
         """Accept no more jobs."""
-        self._run(0, Drain(), now)
+        self._run(0, Drain())
 
-    def _run(self, conn: int, event: Event, now: int) -> None:
-        answered = self._step(conn, event, now)
-        self._serve([conn, *answered], now)
+    def _run(self, conn: int, event: Event) -> None:
+        answered = self._step(conn, event)
+        self._serve([conn, *answered])
 
-    def _step(self, conn: int, event: Event, now: int) -> list[int]:
+    def _step(self, conn: int, event: Event) -> list[int]:
         """Steps the model; gives the other connections that got a reply."""
         others = []
-        for receiver, reply in self.model.step(event, now, conn):
+        for receiver, reply in self.model.step(event, self._clock(), conn):
             session = self._sessions.get(receiver)
             if session is None:
                 continue
             if isinstance(reply, Hangup):
-                self._hang_up(receiver, now)
+                self._hang_up(receiver)
                 continue
             session.out += reply.encode()
             if receiver != conn:
                 others.append(receiver)
         return others
 
-    def _serve(self, conns: list[int], now: int) -> None:
+    def _serve(self, conns: list[int]) -> None:
         """Handles all requests that may be handled now, on these connections and any they wake."""
         queue = deque(conns)
         while queue:
@@ -120,17 +125,17 @@ class Engine:
                 request = session.reader.next_request()
                 if request is None:
                     if session.eof:
-                        self._hang_up(conn, now)
+                        self._hang_up(conn)
                     break
-                queue.extend(self._step(conn, request, now))
+                queue.extend(self._step(conn, request))
                 if conn not in self._sessions:
                     break
                 if len(session.out) > self.FLUSH:
                     session.flush()
             session.flush()
 
-    def _hang_up(self, conn: int, now: int) -> None:
+    def _hang_up(self, conn: int) -> None:
         session = self._sessions.pop(conn)
         session.flush()
         session.link.close()
-        self._run(conn, Close(), now)
+        self._run(conn, Close())

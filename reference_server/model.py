@@ -394,6 +394,7 @@ class Model:
         soon = bool(conn.deadlines) and self.now >= conn.deadlines[0][0] - SAFETY_MARGIN
         if job and (not soon or self.choose(("RESERVED", "DEADLINE_SOON")) == "RESERVED"):
             self._dequeue(job)
+            job.tube.waiting.passed_by()
             return self._give(job, conn)
         if soon:
             return wire.DEADLINE_SOON

@@ -54,7 +54,7 @@ class Server:
     ) -> None:
         self.clock = clock
         model = Model(profile, max_job_size=max_job_size, now=clock(), host=host())
-        self.engine = Engine(model)
+        self.engine = Engine(model, clock)
         self._listener: asyncio.Server | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_due: int | None = None
@@ -81,7 +81,7 @@ class Server:
     def tick(self) -> None:
         """Lets the model see the time, and sets the alarm for the next time it must."""
         self._alarm_due = None
-        self.engine.tick(self.clock())
+        self.engine.tick()
         self.schedule()
 
     def schedule(self) -> None:
@@ -115,14 +115,14 @@ class _Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(BUFFER_LIMIT)
-        self._number = self._engine.connect(self, self._server.clock())
+        self._number = self._engine.connect(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(memoryview(self._buffer)[:nbytes])
-        waiting = self._engine.receive(self._number, data, self._server.clock())
+        waiting = self._engine.receive(self._number, data)
         self._limit_reading(waiting)
         self._server.schedule()
 
@@ -140,12 +140,12 @@ class _Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def eof_received(self) -> bool:
-        self._engine.eof(self._number, self._server.clock())
+        self._engine.eof(self._number)
         self._server.schedule()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._engine.lost(self._number, self._server.clock())
+        self._engine.lost(self._number)
         self._server.schedule()
 
     def pause_writing(self) -> None:
@@ -153,7 +153,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.congested = False
-        self._engine.resume(self._number, self._server.clock())
+        self._engine.resume(self._number)
         self._server.schedule()
 
     def write(self, data: bytes) -> None:
@@ -176,7 +176,7 @@ async def _serve(args: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, lambda: server.engine.drain(server.clock()))
+    loop.add_signal_handler(signal.SIGUSR1, server.engine.drain)
     print(f"beanstalk reference server, profile {args.profile}, listening on {where}", flush=True)
     await stop.wait()
     server.close()

@@ -59,6 +59,10 @@ class Bag(Generic[T]):
     def took_turn(self) -> None:
         self._cursor += 1
 
+    def passed_by(self) -> None:
+        """Somebody came and was served at once: to beanstalkd, the only one of a bag of one."""
+        self._cursor = 1
+
 
 class State(Enum):
     """The four states of the job lifecycle."""

@@ -1,4 +1,4 @@
-"""The servers that the tests run: Debian's beanstalkd and ours, with a clock that stands still."""
+"""The servers that the tests run: Debian's beanstalkd and ours, with a clock that hardly moves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ REFERENCE_COMMAND = f"{sys.executable} -m reference_server --host {{host}} --por
 BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}}"
 
 
-def frozen() -> dict[str, str]:
-    """The environment in which a program sees the same instant for ever."""
-    return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "2026-01-01 00:00:00"}
+def creeping() -> dict[str, str]:
+    """The environment in which a program's clock moves a microsecond each time it is looked at.
+
+    It must not stand still: beanstalkd loses timers of connections that fall due in the same
+    instant, which cannot be seen where time flows.
+    """
+    return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "@2026-01-01 00:00:00 i0.000001"}

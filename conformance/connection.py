@@ -1,0 +1,341 @@
+"""A client's connection to the target, and the dialogue on it.
+
+Each message is recorded in the scenario's transcript. Sockets never block: replies are collected
+by :func:`collect`, which stamps each with the time of the target's clock.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from conformance import yamlish
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, TargetLost
+from reference_server.wire import CRLF, OK, ProtocolError, Reply, ReplyReader, escape
+
+REPLY_LIMIT = 5.0
+"""Seconds of real time after which a reply that is due is taken to be missing."""
+CHUNK = 65536
+
+
+class Arrival(NamedTuple):
+    """A reply, when it came (seconds of the target's clock), and where the transcript has it."""
+
+    reply: Reply
+    time: float
+    position: int
+
+
+class Timing(NamedTuple):
+    """When a reply to a pending command is due: not before ``earliest``, not after ``latest``.
+
+    Seconds of the target's clock; ``latest`` is None where time does not flow by itself.
+    """
+
+    earliest: float
+    latest: float | None
+
+
+class Connection:
+    """One connection; ``name`` is its letter in the transcript.
+
+    ``clock`` gives the target's time in seconds; ``timing`` what applies to a command sent at
+    such a time, None if it is answered at once; ``ready`` is called before anything is sent;
+    ``lost`` tells what became of a target that stopped talking.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sock: socket.socket,
+        tube: str,
+        transcript: Transcript,
+        clock: Callable[[], float],
+        timing: Callable[[float], Timing | None] = lambda _: None,
+        ready: Callable[[], None] = lambda: None,
+        lost: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        sock.setblocking(False)
+        self.name = name
+        self.tube = tube
+        self.socket = sock
+        self.created: set[int] = set()
+        self.eof = False
+        self._transcript = transcript
+        self._clock = clock
+        self._timing = timing
+        self._ready = ready
+        self._lost = lost
+        self._reader = ReplyReader()
+        self._arrivals: deque[Arrival] = deque()
+        self._garbage: str | None = None
+        self._answered = 0
+        self._asked = 0
+        self._last_position = 0
+
+    # ------------------------------------------------------------ sending
+
+    def send(self, line: str | bytes) -> Exchange:
+        """Sends one command line (CR LF is added) and gives the exchange that it begins."""
+        data = line.encode() if isinstance(line, str) else line
+        return self.raw(data + CRLF)
+
+    def raw(self, data: bytes, replies: int = 1) -> Exchange:
+        """Sends bytes as they are; gives the exchange of the first of ``replies`` replies."""
+        self._ready()
+        sent_at = self._clock()
+        position = self._transcript.add(self.name, ">", data, sent_at)
+        self._send_all(data, position)
+        exchange = Exchange(self, self._asked, sent_at, position)
+        self._asked += replies
+        return exchange
+
+    def _send_all(self, data: bytes, position: int) -> None:
+        limit = time.monotonic() + REPLY_LIMIT
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self.socket.send(rest) :]
+            except BlockingIOError:
+                # The target must read on while we read its replies.
+                if time.monotonic() > limit:
+                    raise self._gone("a target that reads", "it stopped reading", position) from None
+                select.select([self.socket], [self.socket], [], 0.1)
+                self.poll()
+            except OSError:
+                # It may have answered before it hung up; what came tells more than this error.
+                self.poll()
+                return
+
+    def half_close(self) -> None:
+        """Sends nothing more, but goes on reading."""
+        self._ready()
+        self._last_position = self._transcript.add(self.name, "!", b"half-closes", self._clock())
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Closes the connection, without waiting for anything."""
+        self._ready()
+        self._transcript.add(self.name, "!", b"closes", self._clock())
+        self.socket.close()
+
+    # ------------------------------------------------------------ receiving
+
+    def poll(self) -> None:
+        """Takes in what has arrived, without waiting."""
+        while not self.eof and self._garbage is None:
+            try:
+                data = self.socket.recv(CHUNK)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.eof = True
+                self._transcript.add(self.name, "!", b"closed by the target", self._clock())
+                return
+            self._reader.receive(data)
+            self._take_replies()
+
+    def _take_replies(self) -> None:
+        now = self._clock()
+        try:
+            while (reply := self._reader.next_reply()) is not None:
+                position = self._transcript.add(self.name, "<", reply.encode(), now)
+                self._arrivals.append(Arrival(reply, now, position))
+                if reply.word == "INSERTED":
+                    self.created.add(int(reply.args[0]))
+        except ProtocolError as error:
+            self._garbage = str(error)
+            self._transcript.add(self.name, "<", self._reader.pending, now)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more can come."""
+        return self.eof or self._garbage is not None
+
+    def has_arrivals(self) -> bool:
+        """Whether a reply has come that no expectation has met yet."""
+        self.poll()
+        return bool(self._arrivals)
+
+    def take(self, index: int, sent_at: float, expected: str) -> Arrival:
+        """The reply with this number; raises :class:`Deviation` if it does not come in time."""
+        if index != self._answered:
+            raise AssertionError("replies must be expected in the order of their commands")
+        timing = self._timing(sent_at)
+        limit = time.monotonic() + REPLY_LIMIT
+        self.poll()
+        while not self._arrivals:
+            left = limit - time.monotonic()
+            if self.stopped or left <= 0:
+                raise self._missing(expected)
+            select.select([self.socket], [], [], left)
+            self.poll()
+        self._answered += 1
+        arrival = self._arrivals.popleft()
+        self._last_position = arrival.position
+        if timing is not None:
+            _judge(arrival, timing, expected)
+        return arrival
+
+    def _missing(self, expected: str) -> Deviation:
+        observed = self._garbage
+        if observed is None and self.eof:
+            observed = "the target closed the connection"
+        elif observed is None:
+            observed = f"nothing within {REPLY_LIMIT:g} seconds"
+            if self._reader.pending:
+                observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
+        return self._gone(expected, observed, None)
+
+    def _gone(self, expected: str, observed: str, position: int | None) -> Deviation:
+        fate = None if self._garbage else self._lost()
+        if fate is not None:
+            return TargetLost(expected, fate, position)
+        return Deviation(expected, observed, position)
+
+    # ------------------------------------------------------------ expectations
+
+    def receives(self, *replies: Reply) -> None:
+        """Expects these replies, in this order, to what :meth:`raw` has sent."""
+        for reply in replies:
+            arrival = self.take(self._answered, self._clock(), str(reply))
+            if arrival.reply != reply:
+                raise Deviation(str(reply), str(arrival.reply), arrival.position)
+
+    def is_closed_by_target(self) -> None:
+        """Expects the end of the connection, and no reply before it."""
+        limit = time.monotonic() + REPLY_LIMIT
+        self.poll()
+        while not self.stopped and not self._arrivals and time.monotonic() < limit:
+            select.select([self.socket], [], [], limit - time.monotonic())
+            self.poll()
+        expected = "the end of the connection"
+        if self._arrivals:
+            arrival = self._arrivals[0]
+            raise Deviation(expected, str(arrival.reply), arrival.position)
+        if not self.eof:
+            raise self._missing(expected)
+
+    # ------------------------------------------------------------ the usual commands
+
+    def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
+        """Puts a job and gives its id; times in seconds."""
+        head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
+        reply = self.raw(head + body + CRLF).reply("INSERTED")
+        return int(reply.args[0])
+
+    def put_many(self, bodies: Sequence[bytes], ttr: int = 60) -> list[int]:
+        """Puts several jobs in one go and gives their ids."""
+        data = b"".join(b"put 0 0 %d %d\r\n%b\r\n" % (ttr, len(body), body) for body in bodies)
+        exchange = self.raw(data, replies=len(bodies))
+        return [int(exchange.nth(n).reply("INSERTED").args[0]) for n in range(len(bodies))]
+
+    def reserve(self, timeout: int = 0) -> Exchange:
+        """Asks for a job; waits for it at most ``timeout`` seconds."""
+        return self.send(f"reserve-with-timeout {timeout}")
+
+    def state_of(self, job: int) -> str:
+        """The state of a job, as stats-job tells it."""
+        return self.stats_job(job)["state"]
+
+    def stats_job(self, job: int) -> dict[str, str]:
+        """The statistics of a job."""
+        return self.send(f"stats-job {job}").dictionary()
+
+    def stats_tube(self, tube: str | None = None) -> dict[str, str]:
+        """The statistics of a tube; its own if none is named."""
+        return self.send(f"stats-tube {tube or self.tube}").dictionary()
+
+    def stats(self) -> dict[str, str]:
+        """The statistics of the server."""
+        return self.send("stats").dictionary()
+
+
+def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
+    early = timing.earliest - arrival.time
+    if early > 0:
+        raise Deviation(
+            f"{expected}, not before its time", f"{arrival.reply}, {early:.3f} s early", arrival.position
+        )
+    if timing.latest is not None and arrival.time > timing.latest:
+        late = arrival.time - timing.latest
+        raise Deviation(
+            f"{expected}, in time",
+            f"{arrival.reply}, {late:.3f} s later than allowed",
+            arrival.position,
+            late=True,
+        )
+
+
+class Exchange:
+    """A command that was sent, and the reply that belongs to it."""
+
+    def __init__(self, connection: Connection, index: int, sent_at: float, position: int) -> None:
+        self._connection = connection
+        self._index = index
+        self._sent_at = sent_at
+        self._position = position
+
+    def nth(self, number: int) -> Exchange:
+        """The exchange of the reply that comes ``number`` replies later."""
+        return Exchange(self._connection, self._index + number, self._sent_at, self._position)
+
+    def expect(self, *allowed: Reply) -> Reply:
+        """Waits for the reply and expects it to be one of these; gives it."""
+        expected = " or ".join(map(str, allowed))
+        arrival = self._connection.take(self._index, self._sent_at, expected)
+        if arrival.reply not in allowed:
+            raise Deviation(expected, str(arrival.reply), arrival.position)
+        return arrival.reply
+
+    def reply(self, word: str) -> Reply:
+        """Waits for a reply that begins with ``word``, whatever else it carries."""
+        arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
+        if arrival.reply.word != word:
+            raise Deviation(f"{word} …", str(arrival.reply), arrival.position)
+        return arrival.reply
+
+    def is_pending(self) -> None:
+        """Expects that the command has not been answered yet."""
+        self._connection.poll()
+        timing = self._connection._timing(self._sent_at)
+        for arrival in self._connection._arrivals:
+            if timing is None or arrival.time < timing.earliest:
+                raise Deviation("no reply yet", str(arrival.reply), arrival.position)
+
+    def dictionary(self) -> dict[str, str]:
+        """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
+        return self._parsed(yamlish.dictionary, "a YAML dictionary")
+
+    def names(self) -> list[str]:
+        """Waits for ``OK`` with a YAML list of names, and gives it."""
+        return self._parsed(yamlish.names, "a YAML list of names")
+
+    def _parsed[T](self, parse: Callable[[bytes], T], what: str) -> T:
+        body = self.reply("OK").body or b""
+        try:
+            return parse(body)
+        except ValueError as error:
+            raise Deviation(f"OK with {what}", f"{OK(body)}: {error}") from error
+
+
+def collect(connections: Sequence[Connection], until: float) -> None:
+    """Takes in what arrives on these connections until the real time ``until``."""
+    while True:
+        open_ones = [c for c in connections if not c.stopped and c.socket.fileno() >= 0]
+        for connection in open_ones:
+            connection.poll()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        if open_ones:
+            select.select([c.socket for c in open_ones], [], [], left)
+        else:
+            time.sleep(left)

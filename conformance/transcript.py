@@ -1,0 +1,67 @@
+"""What went over the wire, on which connection, in which order, and when.
+
+The format is text, one line a message, bytes escaped so that nothing is lost::
+
+    A > put 0 0 60 5\\r\\nhello\\r\\n
+    A < INSERTED 1\\r\\n
+    B > reserve\\r\\n
+    + 2s
+    B < RESERVED 1 5\\r\\nhello\\r\\n
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reference_server.wire import escape
+
+Direction = Literal[">", "<", "+", "!"]
+"""Sent, received, time passed, and what happened to a connection."""
+
+FOLD = 200
+"""Bytes of a message that a reader is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message: of ``connection``, at ``time`` seconds of the target's clock."""
+
+    connection: str
+    direction: Direction
+    data: bytes
+    time: float
+
+    def line(self, fold: bool = False) -> str:
+        """The entry in the format; with ``fold``, long messages are cut in the middle."""
+        if self.direction == "+":
+            return f"+ {self.data.decode()}"
+        if fold and len(self.data) > FOLD:
+            left = len(self.data) - FOLD
+            head, tail = escape(self.data[: FOLD - 20]), escape(self.data[-20:])
+            text = f"{head}…({left} more bytes)…{tail}"
+        else:
+            text = escape(self.data)
+        return f"{self.connection} {self.direction} {text}"
+
+
+@dataclass
+class Transcript:
+    """The entries of one scenario; safe to write from several threads."""
+
+    entries: list[Entry] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, connection: str, direction: Direction, data: bytes, time: float) -> int:
+        """Records a message and gives its position."""
+        with self._lock:
+            self.entries.append(Entry(connection, direction, data, time))
+            return len(self.entries) - 1
+
+    def render(self, marked: int | None = None, fold: bool = True) -> str:
+        """All entries, two columns indented; ``marked`` gets an arrow."""
+        return "\n".join(
+            ("> " if number == marked else "  ") + entry.line(fold)
+            for number, entry in enumerate(self.entries)
+        )

@@ -1,0 +1,32 @@
+"""What can come of a test besides passing."""
+
+from __future__ import annotations
+
+
+class Deviation(AssertionError):
+    """The target did what the requirement does not allow.
+
+    ``expected`` and ``observed`` are one line each; ``marked`` is the position in the transcript
+    of the message that shows it. ``late``: the only fault is that the reply came too late.
+    """
+
+    def __init__(
+        self, expected: str, observed: str, marked: int | None = None, late: bool = False
+    ) -> None:
+        super().__init__(f"expected {expected}, observed {observed}")
+        self.expected = expected
+        self.observed = observed
+        self.marked = marked
+        self.late = late
+
+
+class TargetLost(Deviation):
+    """The target crashed, hung, or is not reachable any more."""
+
+
+class NotTestable(Exception):
+    """This run lacks the means to test the requirement; the text says which."""
+
+
+class Inconclusive(Exception):
+    """The machine was too busy to decide a question of time."""
