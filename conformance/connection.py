@@ -6,14 +6,16 @@ by :func:`collect`, which stamps each with the time of the target's clock.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from conformance import yamlish
+from conformance.timeline import Timeline, Timing
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, TargetLost
 from reference_server.wire import CRLF, OK, ProtocolError, Reply, ReplyReader, escape
@@ -21,6 +23,8 @@ from reference_server.wire import CRLF, OK, ProtocolError, Reply, ReplyReader, e
 REPLY_LIMIT = 5.0
 """Seconds of real time after which a reply that is due is taken to be missing."""
 CHUNK = 65536
+FLOOD = 100
+"""Replies without a request after which a connection is given up."""
 
 
 class Arrival(NamedTuple):
@@ -31,22 +35,10 @@ class Arrival(NamedTuple):
     position: int
 
 
-class Timing(NamedTuple):
-    """When a reply to a pending command is due: not before ``earliest``, not after ``latest``.
-
-    Seconds of the target's clock; ``latest`` is None where time does not flow by itself.
-    """
-
-    earliest: float
-    latest: float | None
-
-
 class Connection:
-    """One connection; ``name`` is its letter in the transcript.
+    """One connection; ``name`` is its letter in the transcript, ``tube`` the tube it works on.
 
-    ``clock`` gives the target's time in seconds; ``timing`` what applies to a command sent at
-    such a time, None if it is answered at once; ``ready`` is called before anything is sent;
-    ``lost`` tells what became of a target that stopped talking.
+    ``fate`` tells what became of a target that stopped talking, None if nothing did.
     """
 
     def __init__(
@@ -55,10 +47,8 @@ class Connection:
         sock: socket.socket,
         tube: str,
         transcript: Transcript,
-        clock: Callable[[], float],
-        timing: Callable[[float], Timing | None] = lambda _: None,
-        ready: Callable[[], None] = lambda: None,
-        lost: Callable[[], str | None] = lambda: None,
+        timeline: Timeline,
+        fate: Callable[[], str | None] = lambda: None,
     ) -> None:
         sock.setblocking(False)
         self.name = name
@@ -67,16 +57,15 @@ class Connection:
         self.created: set[int] = set()
         self.eof = False
         self._transcript = transcript
-        self._clock = clock
-        self._timing = timing
-        self._ready = ready
-        self._lost = lost
+        self._timeline = timeline
+        self._fate = fate
         self._reader = ReplyReader()
         self._arrivals: deque[Arrival] = deque()
         self._garbage: str | None = None
         self._answered = 0
         self._asked = 0
-        self._last_position = 0
+        self._half_closed = False
+        timeline.add(self)
 
     # ------------------------------------------------------------ sending
 
@@ -87,13 +76,26 @@ class Connection:
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
         """Sends bytes as they are; gives the exchange of the first of ``replies`` replies."""
-        self._ready()
-        sent_at = self._clock()
-        position = self._transcript.add(self.name, ">", data, sent_at)
-        self._send_all(data, position)
-        exchange = Exchange(self, self._asked, sent_at, position)
+        self._timeline.before_sending()
+        exchange = Exchange(self, self._asked, self._timeline.nominal)
+        self._write(data)
         self._asked += replies
         return exchange
+
+    def nudge(self) -> None:
+        """Sends a neutral command and reads its reply, if nothing else is going on.
+
+        Some servers notice only then that the client has held a job for too long, which is a
+        requirement of its own; everything else is tested without it.
+        """
+        if self._asked == self._answered and not self.stopped and not self._half_closed:
+            self._write(b"list-tube-used\r\n")
+            self._asked += 1
+            self.take(self._asked - 1, self._timeline.nominal, "USING …")
+
+    def _write(self, data: bytes) -> None:
+        position = self._transcript.add(self.name, ">", data, self._timeline.now())
+        self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
         limit = time.monotonic() + REPLY_LIMIT
@@ -104,8 +106,10 @@ class Connection:
             except BlockingIOError:
                 # The target must read on while we read its replies.
                 if time.monotonic() > limit:
-                    raise self._gone("a target that reads", "it stopped reading", position) from None
-                select.select([self.socket], [self.socket], [], 0.1)
+                    raise self._gone(
+                        "a target that reads", "it stopped reading", position
+                    ) from None
+                wait_for([self], 0.1, write=True)
                 self.poll()
             except OSError:
                 # It may have answered before it hung up; what came tells more than this error.
@@ -114,14 +118,38 @@ class Connection:
 
     def half_close(self) -> None:
         """Sends nothing more, but goes on reading."""
-        self._ready()
-        self._last_position = self._transcript.add(self.name, "!", b"half-closes", self._clock())
+        self._timeline.before_sending()
+        self._half_closed = True
+        self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
         self.socket.shutdown(socket.SHUT_WR)
+
+    def finish(self, limit: float) -> None:
+        """Ends the connection so that the target has noticed when this returns.
+
+        Gives up at the real time ``limit``.
+        """
+        if self.socket.fileno() < 0:
+            return
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        while not self.stopped and time.monotonic() < limit:
+            wait_for([self], limit - time.monotonic())
+            self.poll()
+        self.socket.close()
+
+    def unasked(self) -> Deviation | None:
+        """What is wrong if the target has sent more replies than it was asked for."""
+        surplus = self._answered + len(self._arrivals) - self._asked
+        if surplus <= 0:
+            return None
+        arrival = self._arrivals[-surplus]
+        return Deviation("no reply without a request", str(arrival.reply), arrival.position)
 
     def close(self) -> None:
         """Closes the connection, without waiting for anything."""
-        self._ready()
-        self._transcript.add(self.name, "!", b"closes", self._clock())
+        self._timeline.before_sending()
+        self.eof = True
+        self._transcript.add(self.name, "!", b"closes", self._timeline.now())
         self.socket.close()
 
     # ------------------------------------------------------------ receiving
@@ -137,19 +165,21 @@ class Connection:
                 data = b""
             if not data:
                 self.eof = True
-                self._transcript.add(self.name, "!", b"closed by the target", self._clock())
+                self._transcript.add(self.name, "!", b"closed by the target", self._timeline.now())
                 return
             self._reader.receive(data)
             self._take_replies()
 
     def _take_replies(self) -> None:
-        now = self._clock()
+        now = self._timeline.now()
         try:
             while (reply := self._reader.next_reply()) is not None:
                 position = self._transcript.add(self.name, "<", reply.encode(), now)
                 self._arrivals.append(Arrival(reply, now, position))
                 if reply.word == "INSERTED":
                     self.created.add(int(reply.args[0]))
+                if len(self._arrivals) + self._answered > self._asked + FLOOD:
+                    raise ProtocolError(f"more than {FLOOD} replies that nobody asked for")
         except ProtocolError as error:
             self._garbage = str(error)
             self._transcript.add(self.name, "<", self._reader.pending, now)
@@ -159,27 +189,21 @@ class Connection:
         """Whether nothing more can come."""
         return self.eof or self._garbage is not None
 
-    def has_arrivals(self) -> bool:
-        """Whether a reply has come that no expectation has met yet."""
-        self.poll()
-        return bool(self._arrivals)
-
     def take(self, index: int, sent_at: float, expected: str) -> Arrival:
         """The reply with this number; raises :class:`Deviation` if it does not come in time."""
         if index != self._answered:
             raise AssertionError("replies must be expected in the order of their commands")
-        timing = self._timing(sent_at)
+        timing = self._timeline.timing(sent_at)
         limit = time.monotonic() + REPLY_LIMIT
         self.poll()
         while not self._arrivals:
             left = limit - time.monotonic()
             if self.stopped or left <= 0:
                 raise self._missing(expected)
-            select.select([self.socket], [], [], left)
+            wait_for([self], left)
             self.poll()
         self._answered += 1
         arrival = self._arrivals.popleft()
-        self._last_position = arrival.position
         if timing is not None:
             _judge(arrival, timing, expected)
         return arrival
@@ -195,7 +219,7 @@ class Connection:
         return self._gone(expected, observed, None)
 
     def _gone(self, expected: str, observed: str, position: int | None) -> Deviation:
-        fate = None if self._garbage else self._lost()
+        fate = None if self._garbage else self._fate()
         if fate is not None:
             return TargetLost(expected, fate, position)
         return Deviation(expected, observed, position)
@@ -205,16 +229,24 @@ class Connection:
     def receives(self, *replies: Reply) -> None:
         """Expects these replies, in this order, to what :meth:`raw` has sent."""
         for reply in replies:
-            arrival = self.take(self._answered, self._clock(), str(reply))
+            arrival = self.take(self._answered, self._timeline.nominal, str(reply))
             if arrival.reply != reply:
                 raise Deviation(str(reply), str(arrival.reply), arrival.position)
+
+    def has_no_reply(self, sent_at: float) -> None:
+        """Expects that nothing has come that a command sent at ``sent_at`` waits for."""
+        self.poll()
+        timing = self._timeline.timing(sent_at)
+        for arrival in self._arrivals:
+            if timing is None or arrival.time < timing.earliest:
+                raise Deviation("no reply yet", str(arrival.reply), arrival.position)
 
     def is_closed_by_target(self) -> None:
         """Expects the end of the connection, and no reply before it."""
         limit = time.monotonic() + REPLY_LIMIT
         self.poll()
         while not self.stopped and not self._arrivals and time.monotonic() < limit:
-            select.select([self.socket], [], [], limit - time.monotonic())
+            wait_for([self], limit - time.monotonic())
             self.poll()
         expected = "the end of the connection"
         if self._arrivals:
@@ -262,7 +294,9 @@ def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
     early = timing.earliest - arrival.time
     if early > 0:
         raise Deviation(
-            f"{expected}, not before its time", f"{arrival.reply}, {early:.3f} s early", arrival.position
+            f"{expected}, not before its time",
+            f"{arrival.reply}, {early:.3f} s early",
+            arrival.position,
         )
     if timing.latest is not None and arrival.time > timing.latest:
         late = arrival.time - timing.latest
@@ -274,18 +308,20 @@ def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
         )
 
 
+T = TypeVar("T")
+
+
 class Exchange:
     """A command that was sent, and the reply that belongs to it."""
 
-    def __init__(self, connection: Connection, index: int, sent_at: float, position: int) -> None:
+    def __init__(self, connection: Connection, index: int, sent_at: float) -> None:
         self._connection = connection
         self._index = index
         self._sent_at = sent_at
-        self._position = position
 
     def nth(self, number: int) -> Exchange:
         """The exchange of the reply that comes ``number`` replies later."""
-        return Exchange(self._connection, self._index + number, self._sent_at, self._position)
+        return Exchange(self._connection, self._index + number, self._sent_at)
 
     def expect(self, *allowed: Reply) -> Reply:
         """Waits for the reply and expects it to be one of these; gives it."""
@@ -304,11 +340,7 @@ class Exchange:
 
     def is_pending(self) -> None:
         """Expects that the command has not been answered yet."""
-        self._connection.poll()
-        timing = self._connection._timing(self._sent_at)
-        for arrival in self._connection._arrivals:
-            if timing is None or arrival.time < timing.earliest:
-                raise Deviation("no reply yet", str(arrival.reply), arrival.position)
+        self._connection.has_no_reply(self._sent_at)
 
     def dictionary(self) -> dict[str, str]:
         """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
@@ -318,7 +350,7 @@ class Exchange:
         """Waits for ``OK`` with a YAML list of names, and gives it."""
         return self._parsed(yamlish.names, "a YAML list of names")
 
-    def _parsed[T](self, parse: Callable[[bytes], T], what: str) -> T:
+    def _parsed(self, parse: Callable[[bytes], T], what: str) -> T:
         body = self.reply("OK").body or b""
         try:
             return parse(body)
@@ -326,16 +358,21 @@ class Exchange:
             raise Deviation(f"OK with {what}", f"{OK(body)}: {error}") from error
 
 
+def wait_for(connections: Sequence[Connection], seconds: float, write: bool = False) -> None:
+    """Waits until one of these connections can be read (or written), or the time is up."""
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection.socket, select.POLLIN | (select.POLLOUT if write else 0))
+    poll.poll(max(seconds, 0) * 1000)
+
+
 def collect(connections: Sequence[Connection], until: float) -> None:
     """Takes in what arrives on these connections until the real time ``until``."""
     while True:
-        open_ones = [c for c in connections if not c.stopped and c.socket.fileno() >= 0]
+        open_ones = [connection for connection in connections if not connection.stopped]
         for connection in open_ones:
             connection.poll()
         left = until - time.monotonic()
         if left <= 0:
             return
-        if open_ones:
-            select.select([c.socket for c in open_ones], [], [], left)
-        else:
-            time.sleep(left)
+        wait_for([connection for connection in open_ones if not connection.stopped], left)

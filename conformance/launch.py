@@ -2,123 +2,164 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
 import random
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 # Below the range from which systems give out ports for outgoing connections.
 _PORTS = range(15000, 32000)
-_START_LIMIT = 10.0
+START_LIMIT = 8.0
+"""Seconds that a server may take until it listens."""
 _TRIES = 5
+_SAID = 2000
 
 
 class LaunchError(Exception):
     """The server could not be started; the text says why, in one sentence."""
 
 
-def claim_port(host: str) -> tuple[int, IO[bytes]]:
-    """A free TCP port, and the lock that keeps it from other workers until it is closed."""
-    folder = Path(tempfile.gettempdir()) / f"beanstalk-conformance-ports-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    for port in random.sample(_PORTS, 200):
-        lock = (folder / str(port)).open("wb")
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with socket.socket() as probe:
-                probe.bind((host, port))
-            return port, lock
-        lock.close()
-    raise LaunchError(f"no free TCP port found on {host}")
+class _ClaimedPort:
+    """A free TCP port, kept from other workers until it is released."""
+
+    def __init__(self, host: str) -> None:
+        folder = Path(tempfile.gettempdir()) / f"beanstalk-conformance-ports-{os.getuid()}"
+        folder.mkdir(exist_ok=True)
+        for self.number in random.sample(_PORTS, 200):
+            self._lock = (folder / str(self.number)).open("wb")
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind((host, self.number))
+                return
+            self._lock.close()
+        raise LaunchError(f"no free TCP port found on {host}")
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+def command_line(command: str, values: Mapping[str, object]) -> list[str]:
+    """The arguments of a command template, its ``{names}`` filled in.
+
+    A part in ``[brackets]`` is left out unless all its names have values. Raises
+    :class:`LaunchError` if the template is not well-formed.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        try:
+            return match[1].format_map(values)
+        except KeyError:
+            return ""
+
+    try:
+        arguments = shlex.split(re.sub(r"\[([^\][]*)\]", part, command).format_map(values))
+    except (KeyError, ValueError, IndexError) as error:
+        raise LaunchError(f"the command to launch is not well-formed: {command!r}") from error
+    if not arguments:
+        raise LaunchError("the command to launch is empty")
+    return arguments
 
 
 class Launched:
-    """A running server. ``output()`` is what it printed, ``address`` where it listens."""
+    """A running server; ``address`` is where it listens. Always ended, at the latest with us.
 
-    def __init__(self, process: subprocess.Popen[bytes], host: str, port: int) -> None:
-        self.process = process
-        self.host = host
-        self.port = port
+    Raises :class:`LaunchError` if it cannot be run or does not listen in time.
+    """
 
-    @property
-    def address(self) -> tuple[str, int]:
-        return self.host, self.port
+    def __init__(
+        self,
+        command: str,
+        env: Mapping[str, str] | None = None,
+        values: Mapping[str, object] | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._output = tempfile.TemporaryFile()
+        atexit.register(self.end)
+        for _ in range(_TRIES):
+            self._port = _ClaimedPort(host)
+            self.address = host, self._port.number
+            arguments = command_line(
+                command, {"host": host, "port": self._port.number, **(values or {})}
+            )
+            self.process = self._start(arguments, {**os.environ, **(env or {})})
+            if self._listens():
+                return
+            # Somebody else may have taken the port; but a server that does not exit has not tried.
+            hung = self.process.poll() is None
+            self.end()
+            if hung:
+                break
+        fate = "did not listen" if hung else f"exited with status {self.process.returncode}"
+        said = self.said()
+        raise LaunchError(
+            f"the launched server {fate} within {START_LIMIT:g} seconds: {shlex.join(arguments)}"
+            + (f"; it said: {said}" if said else "")
+        )
+
+    def _start(self, arguments: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._port.release()
+            raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
+
+    def _listens(self) -> bool:
+        """Whether the server accepts connections before it exits or the time is up."""
+        limit = time.monotonic() + START_LIMIT
+        while time.monotonic() < limit and self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(self.address, timeout=1):
+                return self.process.poll() is None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.005)
+        return False
+
+    def said(self) -> str:
+        """The last that the server printed."""
+        end = self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(end - _SAID, 0))
+        return self._output.read().decode(errors="replace").strip()
+
+    def exit_status(self) -> str | None:
+        """How the server ended, None if it runs."""
+        status = self.process.poll()
+        if status is None:
+            return None
+        if status < 0:
+            return f"ended by {signal.Signals(-status).name}"
+        return f"exited with status {status}"
 
     def signal(self, number: int) -> None:
         """Sends a signal to the server."""
         self.process.send_signal(number)
 
-
-def _arguments(command: str, host: str, port: int) -> list[str]:
-    try:
-        return shlex.split(command.format(host=host, port=port))
-    except (KeyError, ValueError, IndexError) as error:
-        raise LaunchError(f"the command to launch is not well-formed: {command!r}") from error
-
-
-def _await_listening(process: subprocess.Popen[bytes], host: str, port: int) -> bool:
-    """Whether the server accepts connections before it exits or the time is up."""
-    limit = time.monotonic() + _START_LIMIT
-    while time.monotonic() < limit and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
-            return process.poll() is None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.01)
-    return False
-
-
-@contextlib.contextmanager
-def launched(
-    command: str, env: Mapping[str, str] | None = None, host: str = "127.0.0.1"
-) -> Iterator[Launched]:
-    """Runs ``command`` with ``{host}`` and ``{port}`` filled in, until the context ends.
-
-    Raises :class:`LaunchError` if it cannot be run or does not listen within 10 seconds.
-    """
-    for _ in range(_TRIES):
-        port, lock = claim_port(host)
-        arguments = _arguments(command, host, port)
-        with lock, tempfile.TemporaryFile() as output:
-            try:
-                process = subprocess.Popen(
-                    arguments,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **(env or {})},
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
-            try:
-                if _await_listening(process, host, port):
-                    yield Launched(process, host, port)
-                    return
-            finally:
-                _end(process)
-            output.seek(0)
-            said = output.read(2000).decode(errors="replace").strip()
-    status = process.returncode
-    raise LaunchError(
-        f"the launched server did not listen on {host}:{port} within {_START_LIMIT:.0f} seconds"
-        f" (exit status {status}): {arguments}" + (f"; it said: {said}" if said else "")
-    )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the server and everything that it started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(2)
-            return
+    def end(self) -> None:
+        """Ends the server and all that it has started; harmless if done already."""
+        atexit.unregister(self.end)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+                # A stopped server hears nothing but SIGKILL until it goes on.
+                os.killpg(self.process.pid, signal.SIGCONT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
+                break
+        self._port.release()

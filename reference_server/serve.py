@@ -117,7 +117,7 @@ class _Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(BUFFER_LIMIT)
         self._number = self._engine.connect(self)
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+    def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -144,7 +144,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._server.schedule()
         return True
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         self._engine.lost(self._number)
         self._server.schedule()
 

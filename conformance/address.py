@@ -1,0 +1,58 @@
+"""Where a server listens, and the simplest way to ask it something."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from reference_server.wire import Reply, ReplyReader, escape
+
+Address = tuple[str, int] | str
+"""Host and TCP port, or the path of a UNIX socket."""
+
+
+class TargetError(Exception):
+    """There is nothing to test; the text says why, in one sentence."""
+
+
+def parse_address(text: str) -> Address:
+    """``host:port``, ``[ipv6]:port`` or ``unix:/path``; raises :class:`TargetError`."""
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if not path:
+            raise TargetError("--target=unix: names no path; write --target=unix:/path/to/socket")
+        return path
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise TargetError(f"--target takes HOST:PORT or unix:/path, not {text!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def connect(address: Address, limit: float) -> socket.socket:
+    """A connection to the address; raises OSError."""
+    if isinstance(address, str):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(limit)
+        try:
+            sock.connect(address)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+    sock = socket.create_connection(address, timeout=limit)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def ask(sock: socket.socket, line: bytes, limit: float) -> Reply:
+    """One command on a blocking socket; raises OSError, ProtocolError, or EOFError."""
+    reader, end = ReplyReader(), time.monotonic() + limit
+    sock.settimeout(limit)
+    sock.sendall(line + b"\r\n")
+    while (reply := reader.next_reply()) is None:
+        sock.settimeout(max(end - time.monotonic(), 0.001))
+        data = sock.recv(65536)
+        if not data:
+            raise EOFError(escape(reader.pending))
+        reader.receive(data)
+    return reply

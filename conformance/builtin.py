@@ -1,0 +1,95 @@
+"""The reference server as a target: in a thread of ours, with a clock of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from conformance.address import Address
+from conformance.target import Target
+from conformance.verdict import NotTestable
+from reference_server.profiles import NEWEST, Profile
+from reference_server.serve import Server
+
+
+class VirtualClock:
+    """The time of a server in this process: it moves only when it is told to."""
+
+    movable = True
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.tick: Callable[[], None] = lambda: None
+
+    def __call__(self) -> int:
+        return self.now
+
+    def time(self) -> float:
+        return self.now / 1e9
+
+    def move(self, seconds: float) -> None:
+        self.now += round(seconds * 1e9)
+        self.tick()
+
+    def settle(self) -> None:
+        self.tick()
+
+
+class BuiltIn(Target):
+    """The reference server; runs until :meth:`close`."""
+
+    def __init__(self, profile: Profile = NEWEST, max_job_size: int | None = None) -> None:
+        super().__init__(f"reference server, profile {profile.name}")
+        self.clock = VirtualClock()
+        self._profile = profile
+        self._virtual = self.clock
+        self._configured: dict[tuple[tuple[str, object], ...], BuiltIn] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._server = Server(profile, max_job_size, self._virtual)
+        self._virtual.tick = lambda: self._call(self._tick)
+        where = asyncio.run_coroutine_threadsafe(
+            self._server.start("127.0.0.1", 0), self._loop
+        ).result()
+        host, _, port = where.rpartition(":")
+        self._address = host, int(port)
+
+    def _call(self, function: Callable[[], object]) -> None:
+        """Calls it between two turns of the server's loop, and waits until it is done."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            function()
+            done.set_result(None)
+
+        self._loop.call_soon_threadsafe(run)
+        done.result()
+
+    def _tick(self) -> None:
+        self._server.tick()
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def configured(self, **values: object) -> Target:
+        key = tuple(sorted(values.items()))
+        if key not in self._configured:
+            self._configured[key] = BuiltIn(self._profile, **values)  # type: ignore[arg-type]
+        return self._configured[key]
+
+    def signal(self, number: int) -> None:
+        if number != signal.SIGUSR1:
+            raise NotTestable("needs --launch: a server that signals can be sent to")
+        self._call(self._server.engine.drain)
+
+    def close(self) -> None:
+        for target in self._configured.values():
+            target.close()
+        self._call(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()

@@ -1,0 +1,122 @@
+"""The clocks that a target may see: real, fake (libfaketime), or virtual (our own server)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from conformance.address import Address, ask, connect
+from reference_server.wire import ProtocolError
+
+_CONTROL_LIMIT = 2.0
+"""Seconds that a server may take for a neutral command after its clock was moved."""
+
+
+class TargetClock(Protocol):
+    """The clock that the target sees; ``movable`` if it can be moved."""
+
+    movable: bool
+
+    def time(self) -> float:
+        """Seconds; never goes back."""
+        ...
+
+    def move(self, seconds: float) -> None:
+        """Moves the clock, and returns when the target has done what that makes due."""
+        ...
+
+    def settle(self) -> None:
+        """Returns when the target has done what it was sent before."""
+        ...
+
+
+class RealClock:
+    """Time as it flows, for targets whose clock cannot be moved."""
+
+    movable = False
+
+    def time(self) -> float:
+        return time.monotonic()
+
+    def move(self, seconds: float) -> None:
+        raise AssertionError("a real clock cannot be moved")
+
+    def settle(self) -> None:
+        pass
+
+
+class FakeClock:
+    """libfaketime over a launched server: its time hardly moves until we move it.
+
+    It moves a microsecond each time the server looks: beanstalkd corrupts its heap of connections
+    when two of them have a timer due in the very same instant, as they do where time stands still.
+    """
+
+    movable = True
+    # After a jump, servers such as beanstalkd look at their timers only before they next wait.
+    ROUND_TRIPS = 3
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+        self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-clock-")
+        self._file = Path(self._folder.name) / "now"
+        self._start = self._now = time.time_ns()
+        self._control: socket.socket | None = None
+        self._write()
+
+    def environment(self) -> Mapping[str, str]:
+        """What the server's environment needs."""
+        return {
+            "LD_PRELOAD": str(self._library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "TZ": "UTC",
+        }
+
+    def watch(self, address: Address) -> None:
+        """Names the server whose clock this is."""
+        self.close()
+        self._control = connect(address, _CONTROL_LIMIT)
+
+    def time(self) -> float:
+        return (self._now - self._start) / 1e9
+
+    def move(self, seconds: float) -> None:
+        self._now += round(seconds * 1e9)
+        self._write()
+        self.settle()
+
+    def settle(self) -> None:
+        assert self._control is not None
+        with contextlib.suppress(OSError, EOFError, ProtocolError):
+            for _ in range(self.ROUND_TRIPS):
+                ask(self._control, b"list-tube-used", _CONTROL_LIMIT)
+
+    def _write(self) -> None:
+        whole, rest = divmod(self._now, 10**9)
+        text = time.strftime("@%Y-%m-%d %H:%M:%S", time.gmtime(whole)) + f".{rest:09d} i0.000001\n"
+        # The server reads the file each time it looks at its clock: it must never be half there.
+        new = self._file.with_name("new")
+        new.write_text(text)
+        os.replace(new, self._file)
+
+    def close(self) -> None:
+        if self._control is not None:
+            self._control.close()
+
+
+def faketime_library() -> Path | None:
+    """libfaketime, if it is installed."""
+    places = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+    for name in ("libfaketimeMT.so.1", "libfaketime.so.1"):
+        for place in map(Path, places):
+            for path in (*sorted(place.glob(f"*/faketime/{name}")), place / "faketime" / name):
+                if path.exists():
+                    return path
+    return None

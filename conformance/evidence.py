@@ -1,0 +1,36 @@
+"""A failure as its reader sees it: clause, transcript, expected, observed, how to reproduce."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+
+from conformance.catalogue import Requirement
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation
+
+
+def describe(
+    error: BaseException,
+    requirements: Sequence[Requirement],
+    transcript: Transcript,
+    reproduce: Sequence[str],
+) -> str:
+    """The text of a failure."""
+    marked = None
+    if isinstance(error, Deviation):
+        marked = error.marked
+        if marked is None and transcript.entries:
+            marked = len(transcript.entries) - 1
+        found = [f"EXPECTED  {error.expected}", f"OBSERVED  {error.observed}"]
+    else:
+        found = ["FOUND", textwrap.indent(str(error) or type(error).__name__, "  ")]
+    lines = []
+    for requirement in requirements:
+        source = f"{requirement.source}, {requirement.section}"
+        lines.append(f"REQUIREMENT {requirement.slug} ({requirement.level}; {source})")
+        lines.append(textwrap.indent(textwrap.fill(f"“{requirement.clause}”", 96), "  "))
+    lines += ["TRANSCRIPT", transcript.render(marked), *found]
+    lines.append(f"REPRODUCE {shlex.join(reproduce)}")
+    return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""Runs one test as a scenario, as often as it takes to decide; or many at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from conformance.scenario import PARTS, Scenario
+from conformance.target import Target
+from conformance.timeline import BELIEVABLE
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive, TargetLost
+
+ATTEMPTS = 3
+"""How often a scenario whose timing proves nothing is run."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a test: an exception or none, its evidence, and how long it waited."""
+
+    error: BaseException | None
+    transcript: Transcript
+    longest_wait: float = 0.0
+    waited: float = 0.0
+
+
+Test = Callable[..., object]
+
+
+def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
+    """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
+    for attempt in range(1, ATTEMPTS + 1):
+        outcome, undecided = _attempt(test, arguments, target, lateness)
+        if outcome.error is None or not (undecided or _is_late(outcome.error)):
+            return outcome
+        if attempt == ATTEMPTS and undecided:
+            outcome.error = Inconclusive(
+                f"the machine was too busy to decide, {ATTEMPTS} times: {outcome.error}"
+            )
+    return outcome
+
+
+def _is_late(error: BaseException) -> bool:
+    return isinstance(error, Deviation) and error.late
+
+
+def _attempt(
+    test: Test, arguments: Mapping[str, object], target: Target, lateness: float
+) -> tuple[Outcome, bool]:
+    """One run; the second value tells whether its failure would prove nothing."""
+    scenario = Scenario(target, lateness)
+    outcome = Outcome(None, scenario.transcript)
+    try:
+        parts = {
+            name: scenario.part(name) if name in PARTS else value
+            for name, value in arguments.items()
+        }
+        test(**parts)
+    except Exception as error:
+        outcome.error = error
+    undecided = isinstance(outcome.error, AssertionError) and scenario.clock.behind > BELIEVABLE
+    outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
+    scenario.close()
+    if outcome.error is None:
+        outcome.error = scenario.unasked()
+    if isinstance(outcome.error, TargetLost):
+        undecided = False
+        target.restore()
+    return outcome, undecided
+
+
+class Overlapped:
+    """Many tests that wait at the same time, each in a thread, each with its own scenario."""
+
+    def __init__(
+        self,
+        tests: Sequence[tuple[str, Test, Mapping[str, object]]],
+        target: Target,
+        lateness: float,
+    ) -> None:
+        self._outcomes: dict[str, Outcome] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        for name, test, arguments in tests:
+
+            def work(
+                name: str = name, test: Test = test, arguments: Mapping[str, object] = arguments
+            ) -> None:
+                self._outcomes[name] = run(test, arguments, target, lateness)
+
+            # A daemon, so that an interrupted run need not wait for it.
+            self._threads[name] = threading.Thread(target=work, name=name, daemon=True)
+        for thread in self._threads.values():
+            thread.start()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._threads
+
+    def outcome(self, name: str) -> Outcome:
+        """Waits for a test and gives what came of it."""
+        self._threads[name].join()
+        return self._outcomes[name]

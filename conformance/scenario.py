@@ -1,0 +1,177 @@
+"""All that one test has: its connections, its tubes, its clock, its transcript, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import string
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from conformance.address import ask
+from conformance.connection import Connection, collect
+from conformance.target import ALIVE_LIMIT, Target
+from conformance.timeline import Timeline
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, NotTestable, TargetLost
+from reference_server.wire import ProtocolError
+
+# Distinct in each process, so that many runs may share one server.
+_RUN = secrets.token_hex(3)
+_numbers = itertools.count(1)
+PARTS = (
+    *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_server"),
+    *("new_tube", "new_worker", "other", "producer", "tube", "worker"),
+)
+"""What a test may name as its arguments."""
+CLEAN_UP_LIMIT = 5.0
+"""Seconds that a target may take to end a test's connections and delete its jobs."""
+
+
+NewTube = Callable[[], str]
+"""Gives the name of another tube."""
+
+
+class Connect(Protocol):
+    """Opens another connection, of the kind that the part's name says."""
+
+    def __call__(self) -> Connection: ...
+
+
+class Server:
+    """A server of the test's own, for its configuration or for signals."""
+
+    def __init__(self, target: Target, scenario: Scenario) -> None:
+        self._target = target
+        self._scenario = scenario
+
+    def connect(self) -> Connection:
+        """A new connection to it."""
+        return self._scenario.connect(self._target)
+
+    def client(self) -> Connection:
+        """A new connection to it that uses and watches the test's tube."""
+        return self._scenario.client(self._target)
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        self._target.signal(number)
+
+
+class Scenario:
+    """The parts of one test, made when it asks for them, cleaned up after it."""
+
+    def __init__(self, target: Target, lateness: float) -> None:
+        self.target = target
+        self.transcript = Transcript()
+        self.clock = Timeline(target.clock, lateness, collect)
+        self.tube = self.new_tube()
+        self._letters: Iterator[str] = (
+            "".join(letters)
+            for length in itertools.count(1)
+            for letters in itertools.product(string.ascii_uppercase, repeat=length)
+        )
+        self._connections: list[tuple[Connection, Target]] = []
+
+    def part(self, name: str) -> object:
+        """The part of the scenario that a test names as its argument."""
+        match name:
+            case "alone":
+                self.alone()
+                return None
+            case "client" | "other":
+                return self.client()
+            case "producer":
+                return self.producer()
+            case "worker":
+                return self.worker()
+        return {
+            "clock": self.clock,
+            "tube": self.tube,
+            "connect": self.connect,
+            "new_client": self.client,
+            "new_producer": self.producer,
+            "new_server": self.server,
+            "new_tube": self.new_tube,
+            "new_worker": self.worker,
+        }[name]
+
+    def new_tube(self) -> str:
+        """The name of a tube that nobody else uses."""
+        return f"conformance-{_RUN}-{next(_numbers)}"
+
+    def connect(self, target: Target | None = None) -> Connection:
+        """A new connection on which nothing has been sent."""
+        target = target or self.target
+        try:
+            sock = target.connect()
+        except OSError as error:
+            fate = target.fate() or f"the target cannot be reached: {error.strerror or error}"
+            raise TargetLost("a connection", fate) from error
+        name = next(self._letters)
+        connection = Connection(name, sock, self.tube, self.transcript, self.clock, target.fate)
+        self._connections.append((connection, target))
+        return connection
+
+    def producer(self, target: Target | None = None) -> Connection:
+        """A new connection that uses the test's tube."""
+        connection = self.connect(target)
+        connection.send(f"use {self.tube}").reply("USING")
+        return connection
+
+    def worker(self, target: Target | None = None) -> Connection:
+        """A new connection that watches the test's tube only."""
+        connection = self.connect(target)
+        watch = connection.raw(f"watch {self.tube}\r\nignore default\r\n".encode(), replies=2)
+        watch.reply("WATCHING")
+        watch.nth(1).reply("WATCHING")
+        return connection
+
+    def client(self, target: Target | None = None) -> Connection:
+        """A new connection that uses and watches the test's tube only."""
+        connection = self.connect(target)
+        lines = f"use {self.tube}\r\nwatch {self.tube}\r\nignore default\r\n"
+        first = connection.raw(lines.encode(), replies=3)
+        for number, word in enumerate(("USING", "WATCHING", "WATCHING")):
+            first.nth(number).reply(word)
+        return connection
+
+    def alone(self) -> None:
+        """Makes sure that nobody else is connected; raises NotTestable."""
+        if self.target.exclusive:
+            return
+        try:
+            with self.target.connect() as sock:
+                reply = ask(sock, b"stats", ALIVE_LIMIT)
+        except (OSError, EOFError, ProtocolError) as error:
+            raise NotTestable("needs a server of its own, or stats that show that") from error
+        if b"\ncurrent-connections: 1\n" not in (reply.body or b""):
+            raise NotTestable("needs a server of its own: others are connected to the target")
+
+    def server(self, **configuration: object) -> Server:
+        """A server of the test's own, with this configuration; raises NotTestable."""
+        return Server(self.target.configured(**configuration), self)
+
+    def unasked(self) -> Deviation | None:
+        """What is wrong if the target has sent more replies than it was asked for."""
+        found = (connection.unasked() for connection, _ in self._connections)
+        return next((deviation for deviation in found if deviation), None)
+
+    def close(self) -> None:
+        """Ends all connections and deletes all jobs that the test has made."""
+        limit = time.monotonic() + CLEAN_UP_LIMIT
+        for connection, _ in self._connections:
+            connection.finish(limit)
+        created: dict[Target, set[int]] = {}
+        for connection, target in self._connections:
+            created.setdefault(target, set()).update(connection.created)
+        for target, jobs in created.items():
+            _delete(target, jobs)
+
+
+def _delete(target: Target, jobs: set[int]) -> None:
+    with contextlib.suppress(OSError, EOFError, ProtocolError), target.connect() as sock:
+        for job in sorted(jobs):
+            ask(sock, f"delete {job}".encode(), CLEAN_UP_LIMIT)

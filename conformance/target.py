@@ -1,0 +1,192 @@
+"""The server under test: how we reach it, what clock it sees, and what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+from abc import ABC, abstractmethod
+
+from conformance import yamlish
+from conformance.address import Address, TargetError, ask, connect, parse_address
+from conformance.clock import FakeClock, RealClock, TargetClock, faketime_library
+from conformance.launch import Launched
+from conformance.verdict import NotTestable
+from reference_server.profiles import Profile, profile_of_version
+from reference_server.wire import ProtocolError
+
+PROBE_LIMIT = 5.0
+"""Seconds within which a server must have answered for the first time."""
+ALIVE_LIMIT = 2.0
+"""Seconds within which a server that is alive answers a new connection."""
+
+
+class Target(ABC):
+    """A server under test. ``exclusive``: nobody else uses it."""
+
+    exclusive = True
+    clock: TargetClock
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.version = "unknown"
+
+    @property
+    @abstractmethod
+    def address(self) -> Address:
+        """Where it listens now."""
+
+    def connect(self) -> socket.socket:
+        """A new connection; raises OSError."""
+        return connect(self.address, PROBE_LIMIT)
+
+    def fate(self) -> str | None:
+        """What became of a target that does not talk; None if it does, to others."""
+        try:
+            with connect(self.address, ALIVE_LIMIT) as sock:
+                ask(sock, b"list-tube-used", ALIVE_LIMIT)
+        except TimeoutError:
+            return f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
+        except ConnectionRefusedError:
+            return "the target is gone: it refuses connections"
+        except (OSError, EOFError) as error:
+            return f"the target is gone: {str(error) or 'it closes new connections at once'}"
+        except ProtocolError:
+            return None
+        return None
+
+    def restore(self) -> None:
+        """Brings back a target that was lost, if that is in our power."""
+
+    def configured(self, **values: object) -> Target:
+        """Another server of this kind, with this configuration; raises NotTestable."""
+        raise NotTestable("needs --launch: a server with a configuration of its own")
+
+    def signal(self, number: int) -> None:
+        """Sends a signal; raises NotTestable."""
+        raise NotTestable("needs --launch: a server that signals can be sent to")
+
+    def close(self) -> None:
+        """Ends what we have started."""
+
+    def probe(self) -> Profile:
+        """Makes sure that it is a beanstalk server, and gives its profile.
+
+        Raises :class:`TargetError`.
+        """
+        try:
+            with self.connect() as sock:
+                reply = ask(sock, b"stats", PROBE_LIMIT)
+        except ProtocolError as error:
+            raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
+        except EOFError as error:
+            raise TargetError(
+                f"{self.label} is not a beanstalk server: it closed the connection"
+                " when it was asked for its stats"
+            ) from error
+        except TimeoutError as error:
+            raise TargetError(
+                f"{self.label} did not answer within {PROBE_LIMIT:g} seconds"
+            ) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TargetError(f"{self.label} cannot be reached: {reason}") from error
+        with contextlib.suppress(ValueError):
+            self.version = yamlish.dictionary(reply.body or b"").get("version", self.version)
+        return profile_of_version(self.version)
+
+
+class Remote(Target):
+    """A server that somebody else runs."""
+
+    exclusive = False
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._address = parse_address(text)
+        self.clock = RealClock()
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+
+class LaunchedTarget(Target):
+    """A server that we run, from a command template."""
+
+    def __init__(self, command: str, clock: str = "auto", **values: object) -> None:
+        super().__init__(command.split()[0].rpartition("/")[2] if command.split() else command)
+        self.clock_reason = ""
+        self._command = command
+        self._choice = clock
+        self._values = values
+        self._configured: dict[tuple[tuple[str, object], ...], LaunchedTarget] = {}
+        self._server = self._launch()
+
+    def _launch(self) -> Launched:
+        library = None if self._choice == "real" else faketime_library()
+        if library is not None:
+            fake = FakeClock(library)
+            server = Launched(self._command, fake.environment(), self._values)
+            fake.watch(server.address)
+            self.clock = fake
+            if _follows(server.address, fake):
+                return server
+            server.end()
+            self.clock_reason = "the launched server does not follow libfaketime"
+        elif self._choice != "real":
+            self.clock_reason = "libfaketime is not installed"
+        if self._choice == "fake":
+            raise TargetError(f"--clock=fake is not possible: {self.clock_reason}")
+        self._choice = "real"
+        self.clock = RealClock()
+        return Launched(self._command, values=self._values)
+
+    @property
+    def address(self) -> Address:
+        return self._server.address
+
+    def fate(self) -> str | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._server.process.wait(0.05)
+        status = self._server.exit_status()
+        if status is None:
+            return super().fate()
+        said = self._server.said()
+        return f"the target crashed: {status}" + (f"; it said: {said}" if said else "")
+
+    def restore(self) -> None:
+        if self._server.exit_status() is not None or super().fate() is not None:
+            self._server.end()
+            self._server = self._launch()
+
+    def configured(self, **values: object) -> Target:
+        key = tuple(sorted(values.items()))
+        if key not in self._configured:
+            if any(f"{{{name}}}" not in self._command for name in values):
+                raise NotTestable(f"needs --launch with {{{', '.join(values)}}} in the command")
+            self._configured[key] = LaunchedTarget(self._command, self._choice, **values)
+        return self._configured[key]
+
+    def signal(self, number: int) -> None:
+        self._server.signal(number)
+
+    def close(self) -> None:
+        for target in self._configured.values():
+            target.close()
+        self._server.end()
+
+
+def _follows(address: Address, clock: FakeClock) -> bool:
+    """Whether a job delayed by an hour is ready after the clock was moved by an hour."""
+    with (
+        contextlib.suppress(OSError, EOFError, ProtocolError),
+        connect(address, PROBE_LIMIT) as sock,
+    ):
+        ask(sock, b"use beanstalk-conformance-probe", PROBE_LIMIT)
+        job = ask(sock, b"put 0 3600 60 0\r\n", PROBE_LIMIT)
+        clock.move(3600.1)
+        found = ask(sock, b"peek-ready", PROBE_LIMIT)
+        ask(sock, f"delete {job.args[0] if job.args else 0}".encode(), PROBE_LIMIT)
+        return found.word == "FOUND"
+    return False

@@ -1,0 +1,216 @@
+"""Section "Producer Commands": put and use."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.connection import Connection
+from conformance.scenario import Connect, NewTube
+from reference_server.wire import (
+    BAD_FORMAT,
+    EXPECTED_CRLF,
+    FOUND,
+    JOB_TOO_BIG,
+    NOT_FOUND,
+    RESERVED,
+    UNKNOWN_COMMAND,
+    USING,
+)
+
+
+@requirement("put.inserted")
+def test_put_is_answered_with_the_id_of_a_job_that_exists(client: Connection) -> None:
+    job = client.put(b"hello")
+    client.send(f"peek {job}").expect(FOUND(job, b"hello"))
+
+
+@requirement("put.inserted", "reserve.id-unique")
+def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) -> None:
+    jobs = [connection.put(b"a") for connection in (client, other) * 10]
+    assert len(set(jobs)) == len(jobs)
+
+
+@requirement("put.into-used-tube")
+def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.send(f"use {tube}").expect(USING(tube))
+    job = client.put(b"a")
+    assert client.stats_job(job)["tube"] == tube
+
+
+@requirement("put.into-used-tube")
+def test_watching_a_tube_does_not_change_where_put_inserts(
+    client: Connection, new_tube: NewTube
+) -> None:
+    client.send(f"watch {new_tube()}").reply("WATCHING")
+    job = client.put(b"a")
+    assert client.stats_job(job)["tube"] == client.tube
+
+
+@requirement("put.smaller-priority-first")
+def test_jobs_with_smaller_priority_values_come_first(client: Connection) -> None:
+    priorities = [5, 1023, 0, 4294967295, 1024, 1, 2**31, 7, 2, 4294967294]
+    jobs = {pri: client.put(b"%d" % pri, pri=pri) for pri in priorities}
+    for pri in sorted(priorities):
+        client.reserve().expect(RESERVED(jobs[pri], b"%d" % pri))
+
+
+@requirement("put.priority-limit")
+@pytest.mark.parametrize("pri", [0, 1, 1023, 1024, 2**31 - 1, 2**31, 2**32 - 1])
+def test_a_priority_of_32_bits(client: Connection, pri: int) -> None:
+    job = client.put(b"a", pri=pri)
+    assert client.stats_job(job)["pri"] == str(pri)
+
+
+@requirement("put.priority-limit")
+@pytest.mark.parametrize("pri", ["-1", str(2**32), str(2**64), "9" * 30])
+def test_a_priority_out_of_range(client: Connection, pri: str) -> None:
+    client.send(f"put {pri} 0 1 1").expect(BAD_FORMAT)
+
+
+@requirement("put.delay")
+def test_a_job_with_a_delay_is_delayed(client: Connection) -> None:
+    job = client.put(b"a", delay=3600)
+    assert client.state_of(job) == "delayed"
+    client.send("peek-ready").expect(NOT_FOUND)
+    client.send("peek-delayed").expect(FOUND(job, b"a"))
+
+
+@requirement("put.delay-limit")
+@pytest.mark.parametrize("delay", [1, 2**31 - 1, 2**31, 2**32 - 1])
+def test_a_delay_of_32_bits(client: Connection, delay: int) -> None:
+    job = client.put(b"a", delay=delay)
+    stats = client.stats_job(job)
+    assert (stats["state"], stats["delay"]) == ("delayed", str(delay))
+
+
+@requirement("put.delay-limit")
+@pytest.mark.parametrize("delay", ["-1", str(2**32), str(2**64)])
+def test_a_delay_out_of_range(client: Connection, delay: str) -> None:
+    client.send(f"put 0 {delay} 1 1").expect(BAD_FORMAT)
+
+
+@requirement("put.ttr-zero-becomes-one")
+def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
+    job = client.put(b"a", ttr=0)
+    assert client.stats_job(job)["ttr"] == "1"
+
+
+@requirement("put.ttr-limit")
+@pytest.mark.parametrize("ttr", [1, 2, 2**31 - 1, 2**31, 2**32 - 1])
+def test_a_ttr_of_32_bits(client: Connection, ttr: int) -> None:
+    job = client.put(b"a", ttr=ttr)
+    assert client.stats_job(job)["ttr"] == str(ttr)
+
+
+@requirement("put.ttr-limit")
+@pytest.mark.parametrize("ttr", ["-1", str(2**32), str(2**64)])
+def test_a_ttr_out_of_range(client: Connection, ttr: str) -> None:
+    client.send(f"put 0 0 {ttr} 1").expect(BAD_FORMAT)
+
+
+@requirement("put.body-size-excludes-crlf")
+@pytest.mark.parametrize("size", [0, 1, 2, 223, 224, 225, 1023, 1024, 4096, 65534])
+def test_bodies_of_many_sizes(client: Connection, size: int) -> None:
+    body = bytes(n % 251 for n in range(size))
+    job = client.put(body)
+    client.reserve().expect(RESERVED(job, body))
+
+
+def _max_job_size(client: Connection) -> int:
+    size = int(client.stats()["max-job-size"])
+    if size > 2**26:
+        pytest.skip(f"not testable: a max-job-size of {size} bytes is too large to send")
+    return size
+
+
+@requirement("put.body-limit")
+def test_a_body_of_max_job_size_is_accepted(client: Connection) -> None:
+    body = b"m" * _max_job_size(client)
+    job = client.put(body)
+    client.reserve().expect(RESERVED(job, body))
+
+
+@requirement("put.body-limit")
+def test_a_body_of_one_byte_more_is_refused(client: Connection) -> None:
+    size = _max_job_size(client) + 1
+    client.raw(b"put 0 0 60 %d\r\n%b\r\n" % (size, b"m" * size)).expect(JOB_TOO_BIG)
+    client.send("peek-ready").expect(NOT_FOUND)
+
+
+@requirement("put.too-big-body-is-skipped")
+def test_the_body_of_a_job_that_is_too_big_is_not_read_as_commands(client: Connection) -> None:
+    size = _max_job_size(client) + 100
+    body = b"list-tube-used\r\n".ljust(size, b"\n")
+    client.raw(b"put 0 0 60 %d\r\n%b\r\n" % (size, body)).expect(JOB_TOO_BIG)
+    client.send("list-tube-used").expect(USING(client.tube))
+
+
+@requirement("put.expected-crlf")
+@pytest.mark.parametrize("end", [b"xx", b"\n\r", b"\r\r", b"\n\n", b"\rx", b"x\n"])
+def test_a_body_that_is_not_followed_by_cr_lf(client: Connection, end: bytes) -> None:
+    client.raw(b"put 0 0 60 5\r\nhello" + end).expect(EXPECTED_CRLF)
+    client.send("peek-ready").expect(NOT_FOUND)
+
+
+@requirement("put.expected-crlf")
+def test_after_a_bad_end_of_a_body_the_next_command_is_read(client: Connection) -> None:
+    both = client.raw(b"put 0 0 60 5\r\nhelloxxlist-tube-used\r\n", replies=2)
+    both.expect(EXPECTED_CRLF)
+    both.nth(1).expect(USING(client.tube))
+
+
+@requirement("put.bad-format")
+def test_after_a_malformed_put_its_body_is_not_a_job(client: Connection) -> None:
+    client.send("put 0 0 60").expect(BAD_FORMAT)
+    client.send("hello").expect(UNKNOWN_COMMAND)
+    client.send("peek-ready").expect(NOT_FOUND)
+
+
+@requirement("put.bad-format")
+@pytest.mark.parametrize("size", ["-1", str(2**32), str(2**64), "x", "5x", ""])
+def test_a_malformed_size(client: Connection, size: str) -> None:
+    client.send(f"put 0 0 60 {size}").expect(BAD_FORMAT)
+
+
+@requirement("put.bad-format")
+@pytest.mark.parametrize("line", ["put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"])
+def test_a_number_is_made_of_digits(client: Connection, line: str) -> None:
+    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+
+
+@requirement("use.using")
+def test_use_names_the_tube_now_used(connect: Connect, tube: str) -> None:
+    client = connect()
+    client.send(f"use {tube}").expect(USING(tube))
+    client.send("list-tube-used").expect(USING(tube))
+
+
+@requirement("use.name-limit")
+def test_use_takes_a_name_of_200_bytes(client: Connection) -> None:
+    name = client.tube.ljust(200, "n")
+    client.send(f"use {name}").expect(USING(name))
+    client.send("list-tube-used").expect(USING(name))
+
+
+@requirement("use.name-limit")
+def test_names_are_told_apart_by_their_200th_byte(client: Connection) -> None:
+    first, second = client.tube.ljust(199, "n") + "1", client.tube.ljust(199, "n") + "2"
+    client.send(f"use {first}").expect(USING(first))
+    job = client.put(b"a")
+    client.send(f"use {second}").expect(USING(second))
+    client.send("peek-ready").expect(NOT_FOUND)
+    assert client.stats_job(job)["tube"] == first
+
+
+@requirement("use.creates-tube")
+def test_use_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.send(f"use {tube}").expect(USING(tube))
+    assert client.stats_tube(tube)["current-using"] == "1"
+
+
+@requirement("use.bad-format")
+@pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
+def test_use_of_what_is_no_name_changes_nothing(client: Connection, argument: str) -> None:
+    client.send(f"use {argument}").expect(BAD_FORMAT)
+    client.send("list-tube-used").expect(USING(client.tube))

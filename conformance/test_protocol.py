@@ -1,0 +1,204 @@
+"""Section "Protocol": order, names, bodies, and the errors that any command may get."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.connection import Connection
+from conformance.scenario import Connect, NewTube
+from reference_server.wire import (
+    BAD_FORMAT,
+    DELETED,
+    FOUND,
+    NOT_FOUND,
+    NOT_IGNORED,
+    RESERVED,
+    UNKNOWN_COMMAND,
+    USING,
+    WATCHING,
+)
+
+NO_ARGUMENTS = (
+    *("list-tube-used", "list-tubes", "list-tubes-watched", "peek-buried", "peek-delayed"),
+    *("peek-ready", "reserve", "stats"),
+)
+
+
+@requirement("protocol.serial-replies")
+def test_replies_come_in_the_order_of_the_commands(connect: Connect, tube: str) -> None:
+    client = connect()
+    client.raw(f"use {tube}\r\nwatch {tube}\r\nbogus\r\nignore default\r\n".encode(), replies=4)
+    client.receives(USING(tube), WATCHING(2), UNKNOWN_COMMAND, WATCHING(1))
+
+
+@requirement("protocol.serial-replies")
+def test_a_long_pipeline_is_answered_completely_and_in_order(client: Connection) -> None:
+    jobs = client.put_many([b"%d" % n for n in range(200)])
+    client.raw(b"".join(b"delete %d\r\n" % job for job in jobs), replies=200)
+    client.receives(*[DELETED] * 200)
+
+
+@requirement("protocol.serial-replies")
+def test_two_clients_do_not_get_each_others_replies(client: Connection, other: Connection) -> None:
+    first, second = client.send("list-tube-used"), other.send("ignore nothing")
+    second.expect(WATCHING(1))
+    first.expect(USING(client.tube))
+
+
+@requirement("protocol.any-segmentation")
+def test_a_command_may_come_byte_by_byte(connect: Connect, tube: str) -> None:
+    client = connect()
+    for byte in f"use {tube}\r".encode():
+        client.raw(bytes([byte]), replies=0)
+    client.raw(b"\n").expect(USING(tube))
+
+
+@requirement("protocol.any-segmentation")
+def test_a_body_may_come_apart_from_its_line(client: Connection) -> None:
+    client.raw(b"put 0 0 60 5\r\nhe", replies=0)
+    job = client.raw(b"llo\r\n").reply("INSERTED").args[0]
+    client.send(f"peek {job}").expect(FOUND(int(job), b"hello"))
+
+
+@requirement("protocol.any-segmentation")
+def test_a_body_may_come_with_the_next_command(client: Connection) -> None:
+    both = client.raw(b"put 0 0 60 5\r\nhello\r\nlist-tube-used\r\n", replies=2)
+    both.reply("INSERTED")
+    both.nth(1).expect(USING(client.tube))
+
+
+@requirement("protocol.name-characters")
+@pytest.mark.parametrize("name", ["aZ09", "a-b", "+", "/", ";", ".", "$", "_", "(", ")", "0", "a-"])
+def test_a_name_may_contain(connect: Connect, name: str) -> None:
+    client = connect()
+    client.send(f"use {name}").expect(USING(name))
+
+
+@requirement("protocol.name-characters")
+@pytest.mark.parametrize("byte", [b"!", b"#", b",", b":", b"@", b"[", b"{", b"~", b"\t", b"\x80"])
+def test_a_name_may_not_contain(client: Connection, byte: bytes) -> None:
+    client.send(b"use a" + byte + b"b").expect(BAD_FORMAT)
+
+
+@requirement("protocol.name-no-leading-hyphen")
+@pytest.mark.parametrize("verb", ["use", "watch", "ignore", "stats-tube"])
+def test_a_name_may_not_begin_with_a_hyphen(client: Connection, verb: str) -> None:
+    client.send(f"{verb} -a").expect(BAD_FORMAT)
+
+
+@requirement("protocol.name-at-least-one-character")
+@pytest.mark.parametrize("verb", ["use", "watch", "ignore", "stats-tube"])
+def test_a_name_may_not_be_empty(client: Connection, verb: str) -> None:
+    client.send(f"{verb} ").expect(BAD_FORMAT)
+
+
+@requirement("protocol.body-opaque")
+def test_a_body_may_contain_every_byte(client: Connection) -> None:
+    body = bytes(range(256))
+    job = client.put(body)
+    client.send(f"peek {job}").expect(FOUND(job, body))
+    client.reserve().expect(RESERVED(job, body))
+
+
+@requirement("protocol.body-opaque")
+@pytest.mark.parametrize("body", [b"", b"\r\n", b"\r\n\r\n", b"delete 1\r\n", b"\r", b"\0"])
+def test_a_body_is_given_back_as_it_was(client: Connection, body: bytes) -> None:
+    job = client.put(body)
+    client.reserve().expect(RESERVED(job, body))
+
+
+@requirement("protocol.close-ends-connection")
+def test_a_client_may_simply_close(client: Connection, other: Connection) -> None:
+    client.put(b"a")
+    client.half_close()
+    client.is_closed_by_target()
+    other.send("list-tube-used").expect(USING(other.tube))
+
+
+@requirement("error.unknown-command")
+@pytest.mark.parametrize("line", ["", "bogus", "PUT 0 0 1 1", "Use a", " use a", "get a", "lists"])
+def test_an_unknown_command(client: Connection, line: str) -> None:
+    client.send(line).expect(UNKNOWN_COMMAND)
+
+
+@requirement("error.bad-format-line-too-long")
+@pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
+def test_a_line_of_more_than_224_bytes(client: Connection, length: int) -> None:
+    client.send("list-tube-used".ljust(length - 2, "x")).expect(BAD_FORMAT)
+    client.send("list-tube-used").expect(USING(client.tube))
+
+
+@requirement("error.bad-format-name-too-long")
+@pytest.mark.parametrize("verb", ["use", "watch", "ignore", "stats-tube"])
+def test_a_name_of_201_bytes(client: Connection, verb: str) -> None:
+    client.send(f"{verb} {'n' * 201}").expect(BAD_FORMAT)
+
+
+@requirement("error.bad-format-name-too-long")
+def test_a_name_of_201_bytes_to_pause(client: Connection) -> None:
+    client.send(f"pause-tube {'n' * 201} 0").expect(BAD_FORMAT)
+
+
+@requirement("error.bad-format-non-numeric")
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("delete x", "touch x", "peek x", "kick x", "kick-job x", "stats-job x", "reserve-job x"),
+        *("release x 0 0", "release 1 x 0", "release 1 0 x", "bury x 0", "bury 1 x"),
+        *("put x 0 1 1", "put 0 x 1 1", "put 0 0 x 1", "put 0 0 1 x", "pause-tube a x"),
+    ],
+)
+def test_a_letter_where_a_number_is_expected(client: Connection, line: str) -> None:
+    client.send(line).expect(BAD_FORMAT)
+
+
+@requirement("error.bad-format-argument-count")
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("put 0 0 1", "put 0 0", "release 1 0", "release 1", "bury 1"),
+        *("put 0 0 1 1 1", "release 1 0 0 0", "bury 1 0 0", "pause-tube a", "pause-tube a 0 0"),
+        *("delete 1 1", "touch 1 1", "peek 1 1", "kick-job 1 1", "stats-job 1 1"),
+        *("use a b", "watch a b", "ignore a b", "stats-tube a b", "reserve-job 1 1"),
+        *(f"{verb} 1" for verb in NO_ARGUMENTS),
+    ],
+)
+def test_the_wrong_number_of_arguments(client: Connection, line: str) -> None:
+    client.send(line).expect(BAD_FORMAT)
+
+
+@requirement("error.bad-format-or-unknown-without-argument")
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *("put", "use", "reserve-with-timeout", "reserve-job", "delete", "release", "bury"),
+        *("touch", "watch", "ignore", "peek", "kick", "kick-job", "stats-job", "stats-tube"),
+        "pause-tube",
+    ],
+)
+def test_a_command_word_without_its_argument(client: Connection, verb: str) -> None:
+    client.send(verb).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+
+
+@requirement("error.connection-survives")
+@pytest.mark.parametrize("line", ["bogus", "delete x", "put 0 0 1", "use -a", "stats 1"])
+def test_the_connection_survives_an_error(client: Connection, line: str) -> None:
+    job = client.put(b"a")
+    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    client.send(f"delete {job}").expect(DELETED)
+
+
+@requirement("error.connection-survives")
+def test_errors_in_a_pipeline_leave_their_neighbours_alone(
+    connect: Connect, new_tube: NewTube
+) -> None:
+    client, tube = connect(), new_tube()
+    lines = f"delete x\r\nuse {tube}\r\nbogus\r\nput 0 0 60 1\r\n".encode()
+    begin = client.raw(lines + b"a\r\nignore default\r\npeek 0\r\n", replies=6)
+    begin.expect(BAD_FORMAT)
+    begin.nth(1).expect(USING(tube))
+    begin.nth(2).expect(UNKNOWN_COMMAND)
+    begin.nth(3).reply("INSERTED")
+    begin.nth(4).expect(NOT_IGNORED)
+    begin.nth(5).expect(NOT_FOUND)

@@ -1,0 +1,303 @@
+"""Section "Worker Commands": reserve, reserve-with-timeout, reserve-job, watch and ignore."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.connection import Connection
+from conformance.scenario import Connect, NewTube
+from reference_server.wire import (
+    BAD_FORMAT,
+    DEADLINE_SOON,
+    NOT_FOUND,
+    NOT_IGNORED,
+    RESERVED,
+    TIMED_OUT,
+    USING,
+    WATCHING,
+)
+
+
+@requirement("reserve.reserved")
+@pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
+def test_reserve_gives_a_ready_job(client: Connection, command: str) -> None:
+    job = client.put(b"hello")
+    client.send(command).expect(RESERVED(job, b"hello"))
+    assert client.state_of(job) == "reserved"
+
+
+@requirement("reserve.reserved")
+def test_a_reserved_job_is_not_given_to_anybody_else(
+    client: Connection, other: Connection
+) -> None:
+    job = client.put(b"a")
+    client.reserve().expect(RESERVED(job, b"a"))
+    other.reserve().expect(TIMED_OUT)
+    client.reserve().expect(TIMED_OUT)
+
+
+@requirement("reserve.waits-for-job")
+def test_reserve_waits_until_a_job_comes(worker: Connection, producer: Connection) -> None:
+    waiting = worker.send("reserve")
+    producer.send("list-tube-used").expect(USING(producer.tube))
+    waiting.is_pending()
+    job = producer.put(b"a")
+    waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement("reserve.waits-for-job")
+def test_each_job_is_given_to_one_of_those_who_wait(
+    producer: Connection, new_worker: Connect
+) -> None:
+    waiting = [new_worker().send("reserve") for _ in range(5)]
+    jobs = producer.put_many([b"a"] * 5)
+    given = [int(exchange.reply("RESERVED").args[0]) for exchange in waiting]
+    assert sorted(given) == sorted(jobs)
+
+
+@requirement("reserve.waits-for-job")
+@pytest.mark.parametrize("how", ["release", "kick", "kick-job", "close", "delay-kick"])
+def test_a_waiting_client_gets_a_job_that_becomes_ready(
+    client: Connection, worker: Connection, how: str
+) -> None:
+    job = client.put(b"a", delay=3600 if how == "delay-kick" else 0)
+    if how != "delay-kick":
+        client.reserve().expect(RESERVED(job, b"a"))
+    if how in ("kick", "kick-job"):
+        client.send(f"bury {job} 0").reply("BURIED")
+    waiting = worker.send("reserve")
+    match how:
+        case "release":
+            client.send(f"release {job} 0 0").reply("RELEASED")
+        case "kick" | "delay-kick":
+            client.send("kick 1").reply("KICKED")
+        case "kick-job":
+            client.send(f"kick-job {job}").reply("KICKED")
+        case "close":
+            client.half_close()
+    waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement("reserve.waits-for-job")
+def test_a_job_is_not_lost_when_a_client_that_waits_leaves(
+    producer: Connection, new_worker: Connect
+) -> None:
+    first, second = new_worker(), new_worker()
+    first.send("reserve")
+    waiting = second.send("reserve")
+    first.close()
+    jobs = producer.put_many([b"a", b"a"])
+    third = new_worker()
+    given = {int(waiting.reply("RESERVED").args[0])}
+    # The server may have noticed only after it had given the first client a job.
+    given.add(int(third.send("reserve").reply("RESERVED").args[0]))
+    assert given == set(jobs)
+
+
+@requirement("reserve.smallest-priority")
+def test_the_smallest_priority_of_all_watched_tubes_is_chosen(
+    client: Connection, new_tube: NewTube
+) -> None:
+    tubes = [client.tube, new_tube(), new_tube()]
+    jobs = {}
+    for pri, tube in zip([3, 1, 2, 6, 5, 4], tubes * 2, strict=True):
+        client.send(f"use {tube}").expect(USING(tube))
+        client.send(f"watch {tube}").reply("WATCHING")
+        jobs[pri] = client.put(b"a", pri=pri)
+    for pri in range(1, 7):
+        client.reserve().expect(RESERVED(jobs[pri], b"a"))
+
+
+@requirement("reserve.received-first")
+def test_within_a_priority_the_job_received_first_is_chosen(client: Connection) -> None:
+    jobs = client.put_many([b"%d" % n for n in range(40)])
+    for n, job in enumerate(jobs):
+        client.reserve().expect(RESERVED(job, b"%d" % n))
+
+
+@requirement("reserve.timeout-zero")
+def test_a_timeout_of_zero_answers_at_once(client: Connection) -> None:
+    client.send("reserve-with-timeout 0").expect(TIMED_OUT)
+    job = client.put(b"a")
+    client.send("reserve-with-timeout 0").expect(RESERVED(job, b"a"))
+
+
+@requirement("reserve.half-closed")
+@pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 1000"])
+def test_a_client_that_half_closes_while_it_waits(worker: Connection, command: str) -> None:
+    waiting = worker.send(command)
+    worker.half_close()
+    waiting.expect(TIMED_OUT)
+    worker.is_closed_by_target()
+
+
+@requirement("reserve.half-closed")
+def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) -> None:
+    begin = client.raw(b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nlist-tube-used\r\n", replies=4)
+    client.half_close()
+    job = int(begin.reply("INSERTED").args[0])
+    begin.nth(1).expect(RESERVED(job, b"a"))
+    begin.nth(2).expect(TIMED_OUT)
+    begin.nth(3).expect(USING(client.tube))
+    client.is_closed_by_target()
+
+
+@requirement("reserve.deadline-soon-when-asked")
+@pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
+@pytest.mark.parametrize("ttr", [0, 1])
+def test_with_a_ttr_of_one_second_the_margin_begins_at_once(
+    client: Connection, command: str, ttr: int
+) -> None:
+    job = client.put(b"a", ttr=ttr)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(command).expect(DEADLINE_SOON)
+
+
+@requirement("reserve.any-watched-tube")
+def test_a_job_may_come_from_any_watched_tube(client: Connection, new_tube: NewTube) -> None:
+    for tube in (new_tube(), new_tube()):
+        client.send(f"watch {tube}").reply("WATCHING")
+        client.send(f"use {tube}").expect(USING(tube))
+        job = client.put(b"a")
+        client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("reserve.any-watched-tube")
+def test_a_job_of_a_tube_that_is_not_watched_is_not_given(
+    client: Connection, new_tube: NewTube
+) -> None:
+    tube = new_tube()
+    client.send(f"use {tube}").expect(USING(tube))
+    client.put(b"a")
+    client.reserve().expect(TIMED_OUT)
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    client.send(f"ignore {tube}").expect(WATCHING(1))
+    client.reserve().expect(TIMED_OUT)
+
+
+@requirement("reserve.bad-format")
+@pytest.mark.parametrize("line", ["reserve 1", "reserve ", "reserve-with-timeout"])
+def test_a_malformed_reserve(client: Connection, line: str) -> None:
+    client.send(line).expect(BAD_FORMAT)
+
+
+@requirement("reserve.timeout-argument-strict")
+@pytest.mark.parametrize("argument", ["-1", "x", "", " ", "+1", str(2**31), str(2**32), "9" * 30])
+def test_a_timeout_is_a_nonnegative_integer(client: Connection, argument: str) -> None:
+    client.send(f"reserve-with-timeout {argument}").expect(BAD_FORMAT)
+
+
+@requirement("reserve.pipelined-behind-wait")
+def test_commands_behind_a_pending_reserve_wait_too(
+    worker: Connection, producer: Connection
+) -> None:
+    begin = worker.raw(b"reserve\r\nlist-tube-used\r\n", replies=2)
+    producer.send("list-tube-used").expect(USING(producer.tube))
+    begin.is_pending()
+    job = producer.put(b"a")
+    begin.expect(RESERVED(job, b"a"))
+    begin.nth(1).expect(USING("default"))
+
+
+@requirement("reserve-job.reserved")
+@pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
+def test_reserve_job_takes_a_job_in_any_of_these_states(client: Connection, state: str) -> None:
+    job = client.put(b"a", delay=3600 if state == "delayed" else 0)
+    if state == "buried":
+        client.reserve().expect(RESERVED(job, b"a"))
+        client.send(f"bury {job} 0").reply("BURIED")
+    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    assert client.state_of(job) == "reserved"
+    client.send(f"delete {job}").reply("DELETED")
+
+
+@requirement("reserve-job.reserved")
+def test_reserve_job_does_not_ask_for_a_watched_tube(
+    client: Connection, new_tube: NewTube
+) -> None:
+    client.send(f"use {new_tube()}").reply("USING")
+    job = client.put(b"a")
+    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+
+
+@requirement("reserve-job.not-found")
+def test_reserve_job_of_a_reserved_job(client: Connection, other: Connection) -> None:
+    job = client.put(b"a")
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(f"reserve-job {job}").expect(NOT_FOUND)
+    other.send(f"reserve-job {job}").expect(NOT_FOUND)
+
+
+@requirement("reserve-job.not-found")
+@pytest.mark.parametrize("job", [0, 2**63, 2**64 - 1])
+def test_reserve_job_of_a_job_that_does_not_exist(client: Connection, job: int) -> None:
+    client.send(f"reserve-job {job}").expect(NOT_FOUND)
+
+
+@requirement("reserve-job.bad-format")
+@pytest.mark.parametrize("argument", ["x", "-1", "+1", "1x", str(2**64), ""])
+def test_a_malformed_reserve_job(client: Connection, argument: str) -> None:
+    client.send(f"reserve-job {argument}").expect(BAD_FORMAT)
+
+
+@requirement("watch.watching")
+def test_watch_counts_the_watched_tubes(connect: Connect, new_tube: NewTube) -> None:
+    client = connect()
+    for count in range(2, 12):
+        client.send(f"watch {new_tube()}").expect(WATCHING(count))
+
+
+@requirement("watch.twice")
+def test_watching_a_tube_twice_counts_once(client: Connection) -> None:
+    client.send(f"watch {client.tube}").expect(WATCHING(1))
+    assert client.send("list-tubes-watched").names() == [client.tube]
+    assert client.stats_tube()["current-watching"] == "1"
+
+
+@requirement("watch.name-limit")
+def test_watch_takes_a_name_of_200_bytes(client: Connection) -> None:
+    name = client.tube.ljust(200, "n")
+    client.send(f"watch {name}").expect(WATCHING(2))
+    assert set(client.send("list-tubes-watched").names()) == {client.tube, name}
+
+
+@requirement("watch.creates-tube")
+def test_watch_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    assert client.stats_tube(tube)["current-watching"] == "1"
+
+
+@requirement("watch.bad-format")
+@pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
+def test_watch_of_what_is_no_name(client: Connection, argument: str) -> None:
+    client.send(f"watch {argument}").expect(BAD_FORMAT)
+    assert client.send("list-tubes-watched").names() == [client.tube]
+
+
+@requirement("ignore.watching")
+def test_ignore_counts_the_tubes_that_are_left(client: Connection, new_tube: NewTube) -> None:
+    tubes = [new_tube(), new_tube()]
+    for tube in tubes:
+        client.send(f"watch {tube}").reply("WATCHING")
+    client.send(f"ignore {tubes[0]}").expect(WATCHING(2))
+    client.send(f"ignore {tubes[1]}").expect(WATCHING(1))
+
+
+@requirement("ignore.not-ignored")
+def test_the_only_watched_tube_cannot_be_ignored(client: Connection) -> None:
+    client.send(f"ignore {client.tube}").expect(NOT_IGNORED)
+    assert client.send("list-tubes-watched").names() == [client.tube]
+
+
+@requirement("ignore.unwatched-tube")
+def test_ignoring_a_tube_that_is_not_watched_changes_nothing(
+    client: Connection, new_tube: NewTube
+) -> None:
+    client.send(f"ignore {new_tube()}").expect(WATCHING(1))
+    assert client.send("list-tubes-watched").names() == [client.tube]
+
+
+@requirement("ignore.bad-format")
+@pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
+def test_ignore_of_what_is_no_name(client: Connection, argument: str) -> None:
+    client.send(f"ignore {argument}").expect(BAD_FORMAT)

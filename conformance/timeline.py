@@ -1,0 +1,123 @@
+"""The time of one scenario: what its author advanced, and what really passed.
+
+A test lives in nominal time: commands take none, and only ``clock.advance(seconds)`` moves it. The
+target lives in its own time, of which at least as much has passed. From both follows what may be
+said of a reply to a command that was pending while time advanced:
+
+- it is early if it came before the nominal time had passed since the scenario's first command;
+- it is late if it came later than the allowed lateness after the end of the advance.
+
+So a slow machine widens the interval and never causes a false alarm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from conformance.clock import TargetClock
+from conformance.verdict import NotTestable
+
+if TYPE_CHECKING:
+    from conformance.connection import Connection
+
+GRANULARITY = 0.01
+"""Seconds by which the clocks of target and tester may differ over one scenario."""
+APPROACH = 0.1
+"""Where time can be moved, it stops this many seconds before the end, to see what comes early."""
+OVERSHOOT = 0.001
+"""Where time can be moved, it goes this much further: a deadline has passed, not only come."""
+BELIEVABLE = 0.9
+"""Seconds that a scenario may fall behind its own schedule before its failures prove nothing."""
+MAX_REAL_WAIT = 10.0
+"""Seconds of the longest single wait under a real clock."""
+
+
+class Timing(NamedTuple):
+    """When a reply is due: not before ``earliest``, not after ``latest`` (None: no limit).
+
+    Seconds of the target's clock.
+    """
+
+    earliest: float
+    latest: float | None
+
+
+Wait = Callable[[Sequence["Connection"], float], None]
+"""Takes in replies until a point of real time."""
+
+
+class Timeline:
+    """Nominal and real time of one scenario; ``lateness`` in seconds is what timers may be late.
+
+    It is the ``clock`` of the tests, too.
+    """
+
+    def __init__(self, clock: TargetClock, lateness: float, wait: Wait) -> None:
+        self.nominal = 0.0
+        self.longest_wait = 0.0
+        self._clock = clock
+        self._lateness = lateness
+        self._wait = wait
+        self._connections: list[Connection] = []
+        self._origin: float | None = None
+        self._advanced_until = 0.0
+        self._settled = True
+
+    def add(self, connection: Connection) -> None:
+        """Takes part of a connection whose replies must be timed."""
+        self._connections.append(connection)
+
+    def now(self) -> float:
+        """Seconds of the target's clock since the scenario's first command."""
+        if self._origin is None:
+            self._origin = self._clock.time()
+        return self._clock.time() - self._origin
+
+    @property
+    def behind(self) -> float:
+        """Seconds that the scenario has fallen behind its nominal time."""
+        return 0.0 if self._clock.movable else self.now() - self.nominal
+
+    def timing(self, sent_at: float) -> Timing | None:
+        """When a command sent at this nominal time may be answered; None if at once."""
+        if sent_at >= self.nominal:
+            return None
+        latest = None if self._clock.movable else self._advanced_until + self._lateness
+        return Timing(self.nominal - GRANULARITY, latest)
+
+    def before_sending(self) -> None:
+        """After an advance, grants the target's timers their lateness before they are asked for."""
+        if not self._settled:
+            self._settled = True
+            left = self._advanced_until + self._lateness - self.now()
+            self._wait(self._connections, time.monotonic() + left)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass on the target, and notes when which reply comes."""
+        if self._clock.movable:
+            self._move(seconds)
+        else:
+            self._live_through(seconds)
+
+    def _move(self, seconds: float) -> None:
+        self._clock.settle()
+        steps = [seconds - APPROACH, APPROACH] if seconds > APPROACH else [seconds]
+        steps[-1] += OVERSHOOT
+        for step in steps:
+            self._wait(self._connections, 0.0)
+            self._clock.move(step)
+        self.nominal += seconds
+
+    def _live_through(self, seconds: float) -> None:
+        if seconds > MAX_REAL_WAIT:
+            raise NotTestable(f"a wait of {seconds:g} s needs a clock that can be moved")
+        self.before_sending()
+        self._wait(self._connections, time.monotonic() + seconds)
+        self.nominal += seconds
+        self.longest_wait = max(self.longest_wait, seconds)
+        self._advanced_until = self.now()
+        self._settled = False
+        for connection in self._connections:
+            connection.nudge()

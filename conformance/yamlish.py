@@ -1,0 +1,67 @@
+"""Reads the YAML that beanstalk servers send, which is not always YAML.
+
+beanstalkd 1.12 sends ``os: #1 SMP …``, which YAML takes for a comment, and tubes may be called
+``null`` or ``1.0``. So lines are read first, values as the strings that they are on the wire; what
+has another form is given to a YAML parser, with all scalars as strings.
+"""
+
+from __future__ import annotations
+
+import yaml
+
+MAX_PARSED = 65536
+"""Bytes of a document beyond which it is not worth a real parser."""
+
+
+def dictionary(document: bytes) -> dict[str, str]:
+    """The keys and values of a YAML dictionary of scalars; raises ValueError."""
+    result: dict[str, str] = {}
+    for line in _lines(document):
+        key, colon, value = line.partition(":")
+        if not colon or key.strip() != key or not key or key[0] in "{-":
+            return _parsed_dictionary(document)
+        if key in result:
+            raise ValueError(f"the key {key[:100]!r} is there twice")
+        result[_unquote(key)] = _unquote(value)
+    return result
+
+
+def names(document: bytes) -> list[str]:
+    """The items of a YAML list of strings; raises ValueError."""
+    lines = _lines(document)
+    if all(line.startswith("- ") for line in lines):
+        return [_unquote(line[2:]) for line in lines]
+    parsed = _parse(document)
+    if not isinstance(parsed, list) or not all(isinstance(item, str) for item in parsed):
+        raise ValueError("it is not a list of strings")
+    return parsed
+
+
+def _lines(document: bytes) -> list[str]:
+    lines = document.decode("utf-8", errors="backslashreplace").splitlines()
+    return [line for line in lines if line.strip() and line.rstrip() != "---"]
+
+
+def _unquote(value: str) -> str:
+    value = value.strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value
+
+
+def _parsed_dictionary(document: bytes) -> dict[str, str]:
+    parsed = _parse(document)
+    if not isinstance(parsed, dict):
+        raise ValueError("it is not a dictionary")
+    if not all(isinstance(item, str) for pair in parsed.items() for item in pair):
+        raise ValueError("it is not a dictionary of strings to scalars")
+    return parsed
+
+
+def _parse(document: bytes) -> object:
+    if len(document) > MAX_PARSED:
+        raise ValueError(f"it is not YAML of the simple form, and has {len(document):,} bytes")
+    try:
+        return yaml.load(document, yaml.BaseLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError("it is not YAML") from error
