@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
+from collections.abc import Iterator
 
 from reference_server.wire import Reply, ReplyReader, escape
 
 Address = tuple[str, int] | str
 """Host and TCP port, or the path of a UNIX socket."""
+
+
+@contextlib.contextmanager
+def visit(address: Address, limit: float) -> Iterator[socket.socket]:
+    """A connection that the server has seen the end of, too, when the context ends.
+
+    ``limit`` is in seconds, for each step. Raises OSError.
+    """
+    with connect(address, limit) as sock:
+        yield sock
+        with contextlib.suppress(OSError):
+            sock.settimeout(limit)
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(65536):
+                pass
 
 
 class TargetError(Exception):

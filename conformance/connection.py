@@ -67,6 +67,11 @@ class Connection:
         self._half_closed = False
         timeline.add(self)
 
+    @property
+    def nominal(self) -> float:
+        """The scenario's nominal time, in seconds."""
+        return self._timeline.nominal
+
     # ------------------------------------------------------------ sending
 
     def send(self, line: str | bytes) -> Exchange:
@@ -331,12 +336,21 @@ class Exchange:
             raise Deviation(expected, str(arrival.reply), arrival.position)
         return arrival.reply
 
+    def expect_now(self, *allowed: Reply) -> Reply:
+        """As :meth:`expect`, for a command that was pending and is answered for another's sake."""
+        self._sent_at = self._connection.nominal
+        return self.expect(*allowed)
+
     def reply(self, word: str) -> Reply:
         """Waits for a reply that begins with ``word``, whatever else it carries."""
         arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
         if arrival.reply.word != word:
             raise Deviation(f"{word} …", str(arrival.reply), arrival.position)
         return arrival.reply
+
+    def any_reply(self) -> Reply:
+        """Waits for the reply, whatever it is."""
+        return self._connection.take(self._index, self._sent_at, "a reply").reply
 
     def is_pending(self) -> None:
         """Expects that the command has not been answered yet."""

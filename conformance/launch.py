@@ -151,6 +151,12 @@ class Launched:
         """Sends a signal to the server."""
         self.process.send_signal(number)
 
+    def __enter__(self) -> Launched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Ends the server and all that it has started; harmless if done already."""
         atexit.unregister(self.end)

@@ -60,6 +60,7 @@ def _attempt(
         test(**parts)
     except Exception as error:
         outcome.error = error
+    outcome.transcript = scenario.transcript.copy()
     undecided = isinstance(outcome.error, AssertionError) and scenario.clock.behind > BELIEVABLE
     outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
     scenario.close()

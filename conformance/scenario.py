@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from conformance.address import ask
+from conformance.address import ask, visit
 from conformance.connection import Connection, collect
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
@@ -143,7 +143,7 @@ class Scenario:
         if self.target.exclusive:
             return
         try:
-            with self.target.connect() as sock:
+            with visit(self.target.address, ALIVE_LIMIT) as sock:
                 reply = ask(sock, b"stats", ALIVE_LIMIT)
         except (OSError, EOFError, ProtocolError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
@@ -172,6 +172,9 @@ class Scenario:
 
 
 def _delete(target: Target, jobs: set[int]) -> None:
-    with contextlib.suppress(OSError, EOFError, ProtocolError), target.connect() as sock:
+    with (
+        contextlib.suppress(OSError, EOFError, ProtocolError),
+        visit(target.address, CLEAN_UP_LIMIT) as sock,
+    ):
         for job in sorted(jobs):
             ask(sock, f"delete {job}".encode(), CLEAN_UP_LIMIT)

@@ -8,7 +8,7 @@ import subprocess
 from abc import ABC, abstractmethod
 
 from conformance import yamlish
-from conformance.address import Address, TargetError, ask, connect, parse_address
+from conformance.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.launch import Launched
 from conformance.verdict import NotTestable
@@ -75,7 +75,7 @@ class Target(ABC):
         Raises :class:`TargetError`.
         """
         try:
-            with self.connect() as sock:
+            with visit(self.address, PROBE_LIMIT) as sock:
                 reply = ask(sock, b"stats", PROBE_LIMIT)
         except ProtocolError as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
@@ -181,7 +181,7 @@ def _follows(address: Address, clock: FakeClock) -> bool:
     """Whether a job delayed by an hour is ready after the clock was moved by an hour."""
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError),
-        connect(address, PROBE_LIMIT) as sock,
+        visit(address, PROBE_LIMIT) as sock,
     ):
         ask(sock, b"use beanstalk-conformance-probe", PROBE_LIMIT)
         job = ask(sock, b"put 0 3600 60 0\r\n", PROBE_LIMIT)

@@ -173,7 +173,9 @@ def test_a_malformed_size(client: Connection, size: str) -> None:
 
 
 @requirement("put.bad-format")
-@pytest.mark.parametrize("line", ["put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"])
+@pytest.mark.parametrize(
+    "line", ["put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"]
+)
 def test_a_number_is_made_of_digits(client: Connection, line: str) -> None:
     client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
 

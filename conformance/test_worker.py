@@ -26,9 +26,7 @@ def test_reserve_gives_a_ready_job(client: Connection, command: str) -> None:
 
 
 @requirement("reserve.reserved")
-def test_a_reserved_job_is_not_given_to_anybody_else(
-    client: Connection, other: Connection
-) -> None:
+def test_a_reserved_job_is_not_given_to_anybody_else(client: Connection, other: Connection) -> None:
     job = client.put(b"a")
     client.reserve().expect(RESERVED(job, b"a"))
     other.reserve().expect(TIMED_OUT)
@@ -211,9 +209,7 @@ def test_reserve_job_takes_a_job_in_any_of_these_states(client: Connection, stat
 
 
 @requirement("reserve-job.reserved")
-def test_reserve_job_does_not_ask_for_a_watched_tube(
-    client: Connection, new_tube: NewTube
-) -> None:
+def test_reserve_job_does_not_ask_for_a_watched_tube(client: Connection, new_tube: NewTube) -> None:
     client.send(f"use {new_tube()}").reply("USING")
     job = client.put(b"a")
     client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))

@@ -59,6 +59,11 @@ class Transcript:
             self.entries.append(Entry(connection, direction, data, time))
             return len(self.entries) - 1
 
+    def copy(self) -> Transcript:
+        """The transcript as it is now."""
+        with self._lock:
+            return Transcript(list(self.entries))
+
     def render(self, marked: int | None = None, fold: bool = True) -> str:
         """All entries, two columns indented; ``marked`` gets an arrow."""
         return "\n".join(

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from random import Random
 
-from conformance.launch import launched
+from conformance.launch import Launched
 from reference_server.engine import Engine
 from reference_server.model import Model
 from reference_server.profiles import PROFILES, Profile
@@ -235,7 +235,7 @@ class Differential:
 
 def compare(command: str, profile: Profile, seed: int, commands: int, clients: int = 4) -> int:
     """Compares ``commands`` random commands; gives how many were run, raises Difference."""
-    with launched(command, env=creeping()) as server:
+    with Launched(command, env=creeping()) as server:
         run = Differential(seed, server.address, profile, clients)
         try:
             run.run(commands)

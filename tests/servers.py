@@ -1,16 +1,24 @@
-"""The servers that the tests run: Debian's beanstalkd and ours, with a clock that hardly moves."""
+"""The servers that the tests run: Debian's beanstalkd and ours."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
+
+import pytest
+
+from conformance.clock import faketime_library
 
 BEANSTALKD = shutil.which("beanstalkd")
-FAKETIME = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
+FAKETIME = faketime_library()
 
-REFERENCE_COMMAND = f"{sys.executable} -m reference_server --host {{host}} --port {{port}}"
-BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}}"
+BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}]"
+REFERENCE_COMMAND = (
+    f"{sys.executable} -m reference_server --host {{host}} --port {{port}} [-z {{max_job_size}}]"
+)
+
+needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
+needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed")
 
 
 def creeping() -> dict[str, str]:
