@@ -7,8 +7,10 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 from conformance.address import Address
+from conformance.clock import RealClock
 from conformance.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, Profile
@@ -46,17 +48,22 @@ class VirtualClock:
 class BuiltIn(Target):
     """The reference server; runs until :meth:`close`."""
 
-    def __init__(self, profile: Profile = NEWEST, max_job_size: int | None = None) -> None:
+    def __init__(
+        self, profile: Profile = NEWEST, max_job_size: int | None = None, real_time: bool = False
+    ) -> None:
         super().__init__(f"reference server, profile {profile.name}")
-        self.clock = VirtualClock()
         self._profile = profile
-        self._virtual = self.clock
-        self._configured: dict[tuple[tuple[str, object], ...], BuiltIn] = {}
+        self._others: dict[object, BuiltIn] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._server = Server(profile, max_job_size, self._virtual)
-        self._virtual.tick = lambda: self._call(self._tick)
+        if real_time:
+            self.clock = RealClock()
+            self._server = Server(profile, max_job_size)
+        else:
+            self.clock = virtual = VirtualClock()
+            self._server = Server(profile, max_job_size, virtual)
+            virtual.tick = lambda: self._call(self._server.tick)
         where = asyncio.run_coroutine_threadsafe(
             self._server.start("127.0.0.1", 0), self._loop
         ).result()
@@ -74,18 +81,21 @@ class BuiltIn(Target):
         self._loop.call_soon_threadsafe(run)
         done.result()
 
-    def _tick(self) -> None:
-        self._server.tick()
-
     @property
     def address(self) -> Address:
         return self._address
 
     def configured(self, **values: object) -> Target:
+        return self._other(**values)
+
+    def in_real_time(self) -> Target:
+        return self._other(real_time=True)
+
+    def _other(self, **values: Any) -> BuiltIn:
         key = tuple(sorted(values.items()))
-        if key not in self._configured:
-            self._configured[key] = BuiltIn(self._profile, **values)  # type: ignore[arg-type]
-        return self._configured[key]
+        if key not in self._others:
+            self._others[key] = BuiltIn(self._profile, **values)
+        return self._others[key]
 
     def signal(self, number: int) -> None:
         if number != signal.SIGUSR1:
@@ -93,7 +103,7 @@ class BuiltIn(Target):
         self._call(self._server.engine.drain)
 
     def close(self) -> None:
-        for target in self._configured.values():
+        for target in self._others.values():
             target.close()
         self._call(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)

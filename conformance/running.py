@@ -50,7 +50,7 @@ def _attempt(
     test: Test, arguments: Mapping[str, object], target: Target, lateness: float
 ) -> tuple[Outcome, bool]:
     """One run; the second value tells whether its failure would prove nothing."""
-    scenario = Scenario(target, lateness)
+    scenario = Scenario(target.in_real_time() if "real_clock" in arguments else target, lateness)
     outcome = Outcome(None, scenario.transcript)
     try:
         parts = {
@@ -61,7 +61,7 @@ def _attempt(
     except Exception as error:
         outcome.error = error
     outcome.transcript = scenario.transcript.copy()
-    undecided = isinstance(outcome.error, AssertionError) and scenario.clock.behind > BELIEVABLE
+    undecided = _depends_on_time(outcome.error) and scenario.clock.behind > BELIEVABLE
     outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
     scenario.close()
     if outcome.error is None:
@@ -70,6 +70,12 @@ def _attempt(
         undecided = False
         target.restore()
     return outcome, undecided
+
+
+def _depends_on_time(error: BaseException | None) -> bool:
+    if isinstance(error, Deviation):
+        return not error.conclusive
+    return isinstance(error, AssertionError)
 
 
 class Overlapped:

@@ -23,7 +23,7 @@ _RUN = secrets.token_hex(3)
 _numbers = itertools.count(1)
 PARTS = (
     *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_server"),
-    *("new_tube", "new_worker", "other", "producer", "tube", "worker"),
+    *("new_tube", "new_worker", "other", "producer", "real_clock", "tube", "worker"),
 )
 """What a test may name as its arguments."""
 CLEAN_UP_LIMIT = 5.0
@@ -89,6 +89,7 @@ class Scenario:
                 return self.worker()
         return {
             "clock": self.clock,
+            "real_clock": self.clock,
             "tube": self.tube,
             "connect": self.connect,
             "new_client": self.client,

@@ -29,6 +29,7 @@ class Target(ABC):
 
     def __init__(self, label: str) -> None:
         self.label = label
+        self.clock_reason = ""
         self.version = "unknown"
 
     @property
@@ -61,6 +62,10 @@ class Target(ABC):
     def configured(self, **values: object) -> Target:
         """Another server of this kind, with this configuration; raises NotTestable."""
         raise NotTestable("needs --launch: a server with a configuration of its own")
+
+    def in_real_time(self) -> Target:
+        """This server, or another of its kind, under a real clock."""
+        return self
 
     def signal(self, number: int) -> None:
         """Sends a signal; raises NotTestable."""
@@ -116,11 +121,10 @@ class LaunchedTarget(Target):
 
     def __init__(self, command: str, clock: str = "auto", **values: object) -> None:
         super().__init__(command.split()[0].rpartition("/")[2] if command.split() else command)
-        self.clock_reason = ""
         self._command = command
         self._choice = clock
         self._values = values
-        self._configured: dict[tuple[tuple[str, object], ...], LaunchedTarget] = {}
+        self._others: dict[object, LaunchedTarget] = {}
         self._server = self._launch()
 
     def _launch(self) -> Launched:
@@ -161,18 +165,24 @@ class LaunchedTarget(Target):
             self._server = self._launch()
 
     def configured(self, **values: object) -> Target:
-        key = tuple(sorted(values.items()))
-        if key not in self._configured:
-            if any(f"{{{name}}}" not in self._command for name in values):
-                raise NotTestable(f"needs --launch with {{{', '.join(values)}}} in the command")
-            self._configured[key] = LaunchedTarget(self._command, self._choice, **values)
-        return self._configured[key]
+        if any(f"{{{name}}}" not in self._command for name in values):
+            raise NotTestable(f"needs --launch with {{{', '.join(values)}}} in the command")
+        return self._other(self._choice, values)
+
+    def in_real_time(self) -> Target:
+        return self._other("real", self._values) if self.clock.movable else self
+
+    def _other(self, clock: str, values: dict[str, object]) -> LaunchedTarget:
+        key = clock, tuple(sorted(values.items()))
+        if key not in self._others:
+            self._others[key] = LaunchedTarget(self._command, clock, **values)
+        return self._others[key]
 
     def signal(self, number: int) -> None:
         self._server.signal(number)
 
     def close(self) -> None:
-        for target in self._configured.values():
+        for target in self._others.values():
             target.close()
         self._server.end()
 

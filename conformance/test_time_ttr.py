@@ -6,6 +6,7 @@ from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.scenario import Connect
 from conformance.timeline import Timeline
+from conformance.verdict import Deviation
 from reference_server.wire import (
     BURIED,
     DELETED,
@@ -250,3 +251,25 @@ def test_the_old_holder_has_no_claim_to_an_expired_job(
     assert other.state_of(job) == "ready"
     client.send(f"{command} {job}{arguments}").expect(NOT_FOUND)
     assert other.state_of(job) == "ready"
+
+
+@requirement("reserve.expiry-while-holder-is-idle")
+def test_jobs_of_idle_clients_time_out(
+    client: Connection, new_worker: Connect, real_clock: Timeline
+) -> None:
+    """Judged on many jobs at once: beanstalkd from 1.9 on forgets about half of them."""
+    jobs = client.put_many([b"a"] * 60, ttr=1)
+    for _ in jobs:
+        new_worker().reserve().reply("RESERVED")
+    real_clock.leave_alone(1)
+    lost = jobs
+    for _ in range(8):
+        lost = [job for job in lost if client.state_of(job) != "ready"]
+        if not lost:
+            return
+        real_clock.leave_alone(0.25)
+    raise Deviation(
+        f"all {len(jobs)} jobs, each held by a client that is idle, ready after their TTR of 1 s",
+        f"{len(lost)} of {len(jobs)} jobs never came back",
+        conclusive=True,
+    )

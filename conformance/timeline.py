@@ -100,6 +100,12 @@ class Timeline:
             self._move(seconds)
         else:
             self._live_through(seconds)
+            for connection in self._connections:
+                connection.nudge()
+
+    def leave_alone(self, seconds: float) -> None:
+        """As :meth:`advance` under a real clock, but clients that are idle stay idle."""
+        self._live_through(seconds)
 
     def _move(self, seconds: float) -> None:
         self._clock.settle()
@@ -119,5 +125,3 @@ class Timeline:
         self.longest_wait = max(self.longest_wait, seconds)
         self._advanced_until = self.now()
         self._settled = False
-        for connection in self._connections:
-            connection.nudge()

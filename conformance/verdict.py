@@ -8,16 +8,23 @@ class Deviation(AssertionError):
 
     ``expected`` and ``observed`` are one line each; ``marked`` is the position in the transcript
     of the message that shows it. ``late``: the only fault is that the reply came too late.
+    ``conclusive``: it is so however far the scenario has fallen behind its schedule.
     """
 
     def __init__(
-        self, expected: str, observed: str, marked: int | None = None, late: bool = False
+        self,
+        expected: str,
+        observed: str,
+        marked: int | None = None,
+        late: bool = False,
+        conclusive: bool = False,
     ) -> None:
         super().__init__(f"expected {expected}, observed {observed}")
         self.expected = expected
         self.observed = observed
         self.marked = marked
         self.late = late
+        self.conclusive = conclusive
 
 
 class TargetLost(Deviation):

@@ -55,6 +55,8 @@ class Server:
         self.clock = clock
         model = Model(profile, max_job_size=max_job_size, now=clock(), host=host())
         self.engine = Engine(model, clock)
+        # One for all connections: what was read is consumed before the next read.
+        self.buffer = bytearray(READ_SIZE)
         self._listener: asyncio.Server | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_due: int | None = None
@@ -102,9 +104,6 @@ class Server:
 class _Connection(asyncio.BufferedProtocol):
     """One client; the engine's link to it."""
 
-    # Reading is serial: what was read is consumed before the next read, on any connection.
-    _buffer = bytearray(READ_SIZE)
-
     def __init__(self, server: Server) -> None:
         self._server = server
         self._engine = server.engine
@@ -118,10 +117,10 @@ class _Connection(asyncio.BufferedProtocol):
         self._number = self._engine.connect(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        return self._buffer
+        return self._server.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = bytes(memoryview(self._buffer)[:nbytes])
+        data = bytes(memoryview(self._server.buffer)[:nbytes])
         waiting = self._engine.receive(self._number, data)
         self._limit_reading(waiting)
         self._server.schedule()

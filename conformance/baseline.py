@@ -1,0 +1,64 @@
+"""Known deviations of a target: what a file lists must be there, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from conformance.catalogue import catalogue
+
+VERDICTS = ("fail", "non-strict")
+_KEYS = {"verdict", "observed", "reason", "link", "flaky"}
+
+
+class BaselineError(Exception):
+    """The file cannot be used; the text says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A known deviation; a ``flaky`` one may be absent."""
+
+    verdict: str
+    reason: str
+    observed: str = ""
+    link: str = ""
+    flaky: bool = False
+
+
+def read_baseline(path: Path) -> Mapping[str, Known]:
+    """The known deviations by slug; raises :class:`BaselineError`."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BaselineError(f"cannot read the baseline {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise BaselineError(f"the baseline {path} is not YAML") from error
+    if document is None:
+        return {}
+    if not isinstance(document, Mapping):
+        raise BaselineError(f"the baseline {path} is not a dictionary of requirements")
+    return {_slug(path, slug): _known(path, slug, entry) for slug, entry in document.items()}
+
+
+def _slug(path: Path, slug: Any) -> str:
+    if slug not in catalogue():
+        raise BaselineError(f"the baseline {path} lists an unknown requirement: {slug}")
+    return str(slug)
+
+
+def _known(path: Path, slug: str, entry: Any) -> Known:
+    if not isinstance(entry, Mapping) or not set(entry) <= _KEYS:
+        raise BaselineError(
+            f"the baseline {path}: {slug} takes the keys {', '.join(sorted(_KEYS))}"
+        )
+    if entry.get("verdict") not in VERDICTS:
+        choice = " or ".join(VERDICTS)
+        raise BaselineError(f"the baseline {path}: {slug} needs a verdict: {choice}")
+    if not isinstance(entry.get("reason"), str):
+        raise BaselineError(f"the baseline {path}: {slug} needs a reason")
+    return Known(**entry)

@@ -1,0 +1,140 @@
+"""The run of the suite in one process: its target, and how its tests get their outcomes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeGuard
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.catalogue import Requirement, catalogue
+from conformance.running import Outcome, Overlapped, run
+from conformance.target import LaunchedTarget, Remote, Target
+from reference_server.profiles import NEWEST, PROFILES
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says; ``lateness`` in seconds."""
+
+    address: str | None
+    command: str | None
+    clock: str
+    lateness: float
+
+    def check(self) -> None:
+        """Raises UsageError if they contradict each other or make no sense."""
+        if self.address is not None and self.command is not None:
+            raise pytest.UsageError("--target and --launch exclude each other")
+        if self.clock == "fake" and self.command is None:
+            raise pytest.UsageError("--clock=fake needs --launch: it is set when a server starts")
+        if not 0 < self.lateness <= 0.5:
+            raise pytest.UsageError("--lateness takes seconds, more than 0 and at most 0.5")
+
+    @property
+    def chosen(self) -> list[str]:
+        """The arguments that name the same target again."""
+        if self.address is not None:
+            return [f"--target={self.address}"]
+        return [] if self.command is None else ["--launch", self.command]
+
+
+def slugs(item: pytest.Item) -> tuple[str, ...]:
+    """The requirements that a test names; none if it is not one of ours."""
+    return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
+
+
+def requirements(item: pytest.Item) -> list[Requirement]:
+    """The requirements that a test tests."""
+    return [catalogue()[slug] for slug in slugs(item)]
+
+
+def needs(item: pytest.Item, part: str) -> TypeGuard[pytest.Function]:
+    """Whether a test of ours uses this part of a scenario."""
+    return isinstance(item, pytest.Function) and bool(slugs(item)) and part in item.fixturenames
+
+
+def _arguments(item: pytest.Function) -> Mapping[str, object]:
+    """The test's arguments: values of parameters, and None for parts of the scenario."""
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    return {name: values.get(name) for name in inspect.signature(item.function).parameters}
+
+
+class Suite:
+    """What all tests of this process share; ``distributed``: other processes run some of them."""
+
+    def __init__(self, options: Options, distributed: bool) -> None:
+        self.options = options
+        self.profile = NEWEST
+        self._distributed = distributed
+        self._target: Target | None = None
+        self._overlapped: Overlapped | None = None
+
+    @property
+    def target(self) -> Target:
+        """The target; started on first use. Raises TargetError or LaunchError."""
+        if self._target is None:
+            if self.options.address is not None:
+                self._target = Remote(self.options.address)
+            elif self.options.command is not None:
+                self._target = LaunchedTarget(self.options.command, self.options.clock)
+            else:
+                self._target = BuiltIn()
+            self.profile = self._target.probe()
+        return self._target
+
+    def describe(self) -> str:
+        """The target, its version and its clock, in a line."""
+        clock = "real clock" if not self.target.clock.movable else "clock moved by the tests"
+        reason = f" ({self.target.clock_reason})" if self.target.clock_reason else ""
+        return (
+            f"target: {self.target.label}, version {self.target.version[:60]!a},"
+            f" profile {self.profile.name}, {clock}{reason}"
+        )
+
+    def order(self, items: list[pytest.Item]) -> None:
+        """Tests that must be alone with the target come first, while nothing overlaps."""
+        if self.options.address is not None:
+            items.sort(key=lambda item: not needs(item, "alone"))
+
+    def missing(self, item: pytest.Item) -> str | None:
+        """Why a test does not apply to the target's profile, None if it does."""
+        profiles = list(PROFILES)
+        for requirement in requirements(item):
+            since = requirement.since
+            if since and profiles.index(self.profile.name) < profiles.index(since):
+                return f"{requirement.slug} came with profile {since}"
+        return None
+
+    def outcome(self, item: pytest.Function) -> Outcome:
+        """Runs a test, or waits for it if it has begun already."""
+        if not needs(item, "alone"):
+            self._begin_waiting(item.session.items)
+            assert self._overlapped is not None
+            if item.nodeid in self._overlapped:
+                return self._overlapped.outcome(item.nodeid)
+        return run(item.function, _arguments(item), self.target, self.options.lateness)
+
+    def _begin_waiting(self, items: Iterable[pytest.Item]) -> None:
+        """Begins all tests that wait in real time, so that they wait together."""
+        if self._overlapped is None:
+            tests = [
+                (item.nodeid, item.function, _arguments(item))
+                for item in items
+                if self._waits(item) and not needs(item, "alone") and self.missing(item) is None
+            ]
+            self._overlapped = Overlapped(tests, self.target, self.options.lateness)
+
+    def _waits(self, item: pytest.Item) -> TypeGuard[pytest.Function]:
+        if self.target.clock.movable:
+            return needs(item, "real_clock") and not self._distributed
+        return needs(item, "clock") or needs(item, "real_clock")
+
+    def close(self) -> None:
+        """Ends the target if it is ours."""
+        if self._target is not None:
+            self._target.close()
+            self._target = None
