@@ -86,7 +86,6 @@ class Launched:
         host: str = "127.0.0.1",
     ) -> None:
         self._output = tempfile.TemporaryFile()
-        atexit.register(self.end)
         for _ in range(_TRIES):
             self._port = _ClaimedPort(host)
             self.address = host, self._port.number
@@ -94,6 +93,7 @@ class Launched:
                 command, {"host": host, "port": self._port.number, **(values or {})}
             )
             self.process = self._start(arguments, {**os.environ, **(env or {})})
+            atexit.register(self.end)
             if self._listens():
                 return
             # Somebody else may have taken the port; but a server that does not exit has not tried.

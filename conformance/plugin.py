@@ -94,14 +94,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Summary(config.stash[_BASELINE]), "conformance-summary")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def _has_target(config: pytest.Config) -> bool:
     options = config.stash[_SUITE].options
-    if config.getoption("collectonly") or (options.address is None and options.command is None):
-        return None
-    try:
-        return config.stash[_SUITE].describe()
-    except (TargetError, LaunchError) as error:
-        raise pytest.UsageError(str(error)) from None
+    chosen = options.address is not None or options.command is not None
+    return chosen and not config.getoption("collectonly") and not _is_worker(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Makes sure that there is something to test before anything is collected."""
+    if _has_target(session.config):
+        try:
+            session.config.stash[_SUITE].target  # noqa: B018 - starts and probes it
+        except (TargetError, LaunchError) as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return config.stash[_SUITE].describe() if _has_target(config) else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -10,7 +10,7 @@ from conformance.scenario import PARTS, Scenario
 from conformance.target import Target
 from conformance.timeline import BELIEVABLE
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, Inconclusive, TargetLost
+from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 
 ATTEMPTS = 3
 """How often a scenario whose timing proves nothing is run."""
@@ -60,6 +60,8 @@ def _attempt(
         test(**parts)
     except Exception as error:
         outcome.error = error
+    if isinstance(outcome.error, AssertionError) and scenario.disturbed():
+        outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
     outcome.transcript = scenario.transcript.copy()
     undecided = _depends_on_time(outcome.error) and scenario.clock.behind > BELIEVABLE
     outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal

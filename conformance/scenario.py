@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from conformance import yamlish
 from conformance.address import ask, visit
 from conformance.connection import Connection, collect
 from conformance.target import ALIVE_LIMIT, Target
@@ -74,6 +75,7 @@ class Scenario:
             for letters in itertools.product(string.ascii_uppercase, repeat=length)
         )
         self._connections: list[tuple[Connection, Target]] = []
+        self._alone_since: int | None = None
 
     def part(self, name: str) -> object:
         """The part of the scenario that a test names as its argument."""
@@ -141,15 +143,26 @@ class Scenario:
 
     def alone(self) -> None:
         """Makes sure that nobody else is connected; raises NotTestable."""
-        if self.target.exclusive:
-            return
+        if not self.target.exclusive:
+            current, self._alone_since = self._connection_counts()
+            if current != 1:
+                raise NotTestable("needs a server of its own: others are connected to the target")
+
+    def disturbed(self) -> bool:
+        """Whether somebody else has connected though the test had to be alone."""
+        if self._alone_since is None:
+            return False
+        ours = sum(target is self.target for _, target in self._connections)
+        return self._connection_counts()[1] != self._alone_since + ours + 1
+
+    def _connection_counts(self) -> tuple[int, int]:
+        """The target's current and total connections, this one included."""
         try:
             with visit(self.target.address, ALIVE_LIMIT) as sock:
-                reply = ask(sock, b"stats", ALIVE_LIMIT)
-        except (OSError, EOFError, ProtocolError) as error:
+                stats = yamlish.dictionary(ask(sock, b"stats", ALIVE_LIMIT).body or b"")
+                return int(stats["current-connections"]), int(stats["total-connections"])
+        except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
-        if b"\ncurrent-connections: 1\n" not in (reply.body or b""):
-            raise NotTestable("needs a server of its own: others are connected to the target")
 
     def server(self, **configuration: object) -> Server:
         """A server of the test's own, with this configuration; raises NotTestable."""

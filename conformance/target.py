@@ -13,7 +13,7 @@ from conformance.clock import FakeClock, RealClock, TargetClock, faketime_librar
 from conformance.launch import Launched
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile, profile_of_version
-from reference_server.wire import ProtocolError
+from reference_server.wire import NotAReply, ProtocolError
 
 PROBE_LIMIT = 5.0
 """Seconds within which a server must have answered for the first time."""
@@ -82,12 +82,15 @@ class Target(ABC):
         try:
             with visit(self.address, PROBE_LIMIT) as sock:
                 reply = ask(sock, b"stats", PROBE_LIMIT)
-        except ProtocolError as error:
+        except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
-        except EOFError as error:
+        except ProtocolError:
+            return profile_of_version(self.version)
+        except (EOFError, ConnectionResetError, BrokenPipeError) as error:
+            said = str(error) if isinstance(error, EOFError) else ""
             raise TargetError(
-                f"{self.label} is not a beanstalk server: it closed the connection"
-                " when it was asked for its stats"
+                f"{self.label} is not a beanstalk server: asked for its stats, it closed the"
+                f" connection" + (f" after it had sent {said[:100]}" if said else "")
             ) from error
         except TimeoutError as error:
             raise TargetError(

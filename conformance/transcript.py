@@ -22,6 +22,8 @@ Direction = Literal[">", "<", "+", "!"]
 
 FOLD = 200
 """Bytes of a message that a reader is shown."""
+HEAD, TAIL = 12, 25
+"""Messages that a reader is shown of a long transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,18 @@ class Transcript:
             return Transcript(list(self.entries))
 
     def render(self, marked: int | None = None, fold: bool = True) -> str:
-        """All entries, two columns indented; ``marked`` gets an arrow."""
-        return "\n".join(
-            ("> " if number == marked else "  ") + entry.line(fold)
-            for number, entry in enumerate(self.entries)
-        )
+        """All entries, two columns indented; ``marked`` gets an arrow.
+
+        With ``fold``, a long transcript is cut before what leads to the marked entry.
+        """
+        end = len(self.entries)
+        last = end if marked is None else marked + 1
+        cut = range(HEAD, last - TAIL) if fold else range(0)
+        lines = []
+        for number, entry in enumerate(self.entries):
+            if number in cut:
+                if number == cut.start:
+                    lines.append(f"  … {len(cut)} messages …")
+                continue
+            lines.append(("> " if number == marked else "  ") + entry.line(fold))
+        return "\n".join(lines)

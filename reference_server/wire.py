@@ -359,6 +359,10 @@ class ProtocolError(Exception):
     """A server sent bytes that are no reply of the protocol."""
 
 
+class NotAReply(ProtocolError):
+    """Not even the line is one that begins a reply of the protocol."""
+
+
 _REPLIES = {
     reply.word.encode(): reply
     for reply in (
@@ -398,7 +402,7 @@ class ReplyReader:
             end = self._buffer.find(CRLF, 0, self.MAX_LINE)
             if end < 0:
                 if len(self._buffer) >= self.MAX_LINE:
-                    raise ProtocolError(f"a reply line of more than {self.MAX_LINE} bytes")
+                    raise NotAReply(f"a reply line of more than {self.MAX_LINE} bytes")
                 return None
             line = bytes(self._buffer[:end])
             self._head = reply, size = self._parse(line)
@@ -430,4 +434,4 @@ class ReplyReader:
             return Reply("OK"), int(match[1])
         if match := _TUBE.fullmatch(line):
             return USING(match[1].decode()), -1
-        raise ProtocolError(f"no reply of the protocol: {escape(line)}")
+        raise NotAReply(f"no reply of the protocol: {escape(line)}")

@@ -1,0 +1,98 @@
+"""Speed of the reference server beside beanstalkd: the same client, the same run, as a ratio.
+
+``python -m tests.bench``
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+from conformance.address import connect
+from conformance.launch import Launched
+from tests.servers import BEANSTALKD, BEANSTALKD_COMMAND, REFERENCE_COMMAND
+
+BATCH = 500
+
+
+def pipelined(address: tuple[str, int], jobs: int) -> float:
+    """Commands a second of put, reserve and delete, ``BATCH`` of each in one go."""
+    put = b"put 0 0 60 5\r\nhello\r\n" * BATCH
+    reserve = b"reserve\r\n" * BATCH
+    with connect(address, 60) as sock, sock.makefile("rb") as replies:
+        start = time.perf_counter()
+        for _ in range(jobs // BATCH):
+            sock.sendall(put)
+            for _ in range(BATCH):
+                replies.readline()
+            sock.sendall(reserve)
+            delete = bytearray()
+            for _ in range(BATCH):
+                delete += b"delete %b\r\n" % replies.readline().split()[1]
+                replies.readline()
+            sock.sendall(delete)
+            for _ in range(BATCH):
+                if replies.readline() != b"DELETED\r\n":
+                    raise AssertionError("a job was not deleted")
+        return jobs * 3 / (time.perf_counter() - start)
+
+
+def round_trips(address: tuple[str, int], jobs: int) -> float:
+    """Commands a second of put, reserve and delete, each sent when the last was answered."""
+    with connect(address, 60) as sock:
+
+        def ask(data: bytes) -> bytes:
+            sock.sendall(data)
+            return sock.recv(100)
+
+        start = time.perf_counter()
+        for _ in range(jobs // 10):
+            job = ask(b"put 0 0 60 5\r\nhello\r\n").split()[1]
+            ask(b"reserve\r\n")
+            ask(b"delete " + job + b"\r\n")
+        return jobs // 10 * 3 / (time.perf_counter() - start)
+
+
+def with_queue(address: tuple[str, int], jobs: int) -> float:
+    """As :func:`pipelined`, while 100,000 other jobs are ready."""
+    with connect(address, 60) as sock, sock.makefile("rb") as replies:
+        for _ in range(200):
+            sock.sendall(b"put 5 0 60 1\r\na\r\n" * 500)
+            for _ in range(500):
+                replies.readline()
+    return pipelined(address, jobs)
+
+
+BENCHMARKS: dict[str, Callable[[tuple[str, int], int], float]] = {
+    "pipelined": pipelined,
+    "round trips": round_trips,
+    "pipelined, 100,000 jobs ready": with_queue,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    if BEANSTALKD is None:
+        parser.error("beanstalkd is not installed")
+    for name, benchmark in BENCHMARKS.items():
+        rates: dict[str, list[float]] = {BEANSTALKD_COMMAND: [], REFERENCE_COMMAND: []}
+        for _ in range(args.rounds):
+            for command, measured in rates.items():
+                with Launched(command) as server:
+                    measured.append(benchmark(server.address, args.jobs))
+        real, ours = (statistics.median(measured) for measured in rates.values())
+        print(
+            f"{name}: beanstalkd {real:,.0f}/s, reference {ours:,.0f}/s, ratio {ours / real:.2f}",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

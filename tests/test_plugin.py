@@ -1,0 +1,213 @@
+"""The suite as its users see it: exit codes, sentences, evidence, installed or from a checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.launch import Launched
+from reference_server.wire import OK
+from tests.servers import REFERENCE_COMMAND
+
+FAST = "use_names_the_tube_now_used"
+
+
+def suite(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the suite as a user would."""
+    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "-p", "no:cacheprovider"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    return subprocess.run(
+        [*command, "-q", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        env=environment,
+    )
+
+
+@contextlib.contextmanager
+def listener(serve: Callable[[socket.socket], object]) -> Iterator[int]:
+    """A TCP server on a free port that handles each connection with ``serve``."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+
+        def run() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    serve(sock.accept()[0])
+
+        threading.Thread(target=run, daemon=True).start()
+        yield sock.getsockname()[1]
+
+
+def refuses(done: subprocess.CompletedProcess[str], sentence: str) -> None:
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_target_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    refuses(suite(f"--target=127.0.0.1:{port}"), "cannot be reached: Connection refused")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:", ":1", "127.0.0.1:x", "a:99999"])
+def test_a_target_that_is_no_address(address: str) -> None:
+    refuses(suite(f"--target={address}"), "--target takes HOST:PORT or unix:/path")
+
+
+def test_a_unix_socket_that_is_not_there(tmp_path: Path) -> None:
+    refuses(suite(f"--target=unix:{tmp_path}/none"), "cannot be reached: No such file")
+
+
+def test_an_http_server() -> None:
+    handler = http.server.SimpleHTTPRequestHandler
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = suite(f"--target=127.0.0.1:{server.server_port}")
+        server.shutdown()
+    refuses(done, "it closed the connection after it had sent <!DOCTYPE")
+
+
+def test_a_port_that_never_answers() -> None:
+    kept: list[socket.socket] = []
+    with listener(kept.append) as port:
+        refuses(suite(f"--target=127.0.0.1:{port}"), "did not answer within 5 seconds")
+
+
+def test_a_port_that_closes_at_once() -> None:
+    with listener(lambda sock: sock.close()) as port:
+        refuses(
+            suite(f"--target=127.0.0.1:{port}"),
+            "is not a beanstalk server: asked for its stats, it closed",
+        )
+
+
+def test_a_port_that_floods() -> None:
+    def flood(sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                sock.sendall(b"x" * 65536)
+
+    with listener(flood) as port:
+        refuses(suite(f"--target=127.0.0.1:{port}"), "is not a beanstalk server: a reply line of")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--launch=/nonexistent {port}"], "cannot run '/nonexistent': No such file"),
+        (["--launch=sh -c 'echo no; exit 3'"], "exited with status 3"),
+        (["--launch=true {port"], "the command to launch is not well-formed"),
+        (["--launch=true {nonsense}"], "the command to launch is not well-formed"),
+        (["--launch="], "the command to launch is empty"),
+        (["--launch=true", "--target=a:1"], "exclude each other"),
+        (["--clock=fake"], "--clock=fake needs --launch"),
+        (["--lateness=9"], "--lateness takes seconds"),
+        (["--baseline=/nonexistent"], "cannot read the baseline"),
+    ],
+)
+def test_options_that_make_no_sense(arguments: list[str], sentence: str) -> None:
+    refuses(suite(*arguments), sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[", "is not YAML"),
+        ("- a", "is not a dictionary of requirements"),
+        (
+            "no.such-thing: {verdict: fail, reason: x}",
+            "lists an unknown requirement: no.such-thing",
+        ),
+        ("put.inserted: {verdict: pass, reason: x}", "put.inserted needs a verdict"),
+        ("put.inserted: {verdict: fail}", "put.inserted needs a reason"),
+        ("put.inserted: {verdict: fail, reason: x, colour: red}", "put.inserted takes the keys"),
+    ],
+)
+def test_a_baseline_that_cannot_be_used(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "baseline.yaml"
+    file.write_text(text)
+    refuses(suite(f"--baseline={file}"), sentence)
+
+
+@pytest.fixture
+def liar() -> Iterator[int]:
+    """A server that calls every tube by the same wrong name."""
+
+    def lie(sock: socket.socket) -> None:
+        def talk() -> None:
+            with sock, sock.makefile("rb") as lines:
+                for line in lines:
+                    if line.startswith(b"stats"):
+                        sock.sendall(OK(b'---\nversion: "<script>"\n').encode())
+                    else:
+                        sock.sendall(b"USING wrong\r\n")
+
+        threading.Thread(target=talk, daemon=True).start()
+
+    with listener(lie) as port:
+        yield port
+
+
+def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduce(
+    liar: int,
+) -> None:
+    done = suite(f"--target=127.0.0.1:{liar}", "-k", FAST)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    start = lines.index("REQUIREMENT use.using (must; protocol-1.12, Producer Commands)")
+    tube = lines[start + 3].split()[3].removesuffix("\\r\\n")
+    assert lines[start + 1 : start + 8] == [
+        "  “The only reply is: USING <tube>\\r\\n <tube> is the name of the tube now being used.”",
+        "TRANSCRIPT",
+        f"  A > use {tube}\\r\\n",
+        "> A < USING wrong\\r\\n",
+        f"EXPECTED  USING {tube}\\r\\n",
+        "OBSERVED  USING wrong\\r\\n",
+        "REPRODUCE pytest --pyargs"
+        f" conformance.test_producer::test_{FAST} --target=127.0.0.1:{liar}",
+    ]
+
+
+def test_a_known_deviation_passes_and_its_absence_fails(liar: int, tmp_path: Path) -> None:
+    file = tmp_path / "baseline.yaml"
+    file.write_text("use.using: {verdict: fail, reason: it lies}\n")
+    known = suite(f"--target=127.0.0.1:{liar}", "-k", FAST, f"--baseline={file}")
+    assert (known.returncode, "1 xfailed" in known.stdout) == (0, True)
+    gone = suite("-k", FAST, f"--baseline={file}")
+    assert gone.returncode == 1
+    assert "not found any more, take it out of the baseline: use.using" in gone.stdout
+
+
+def test_installed_elsewhere_alone_and_distributed(tmp_path: Path) -> None:
+    with Launched(REFERENCE_COMMAND) as server:
+        target = f"--target={server.address[0]}:{server.address[1]}"
+        alone = suite(target, "-k", "test_stats or test_worker", cwd=tmp_path)
+        spread = suite(target, "-k", "test_stats or test_worker", "-n", "4", cwd=tmp_path)
+    assert alone.returncode == spread.returncode == 0, alone.stdout + spread.stdout
+    assert "not testable: needs a server of its own" not in alone.stdout
+    assert "failed" not in spread.stdout
+
+
+def test_a_run_leaves_nothing_behind() -> None:
+    with Launched(REFERENCE_COMMAND) as server:
+        done = suite(f"--target={server.address[0]}:{server.address[1]}", "-k", "not test_time")
+        assert done.returncode == 0, done.stdout
+        with socket.create_connection(server.address) as sock:
+            sock.sendall(b"list-tubes\r\nstats\r\n")
+            sock.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    assert answer.startswith(b"OK 14\r\n---\n- default\n\r\n")
+    for state in (b"ready", b"reserved", b"delayed", b"buried"):
+        assert b"current-jobs-%b: 0\n" % state in answer

@@ -1,0 +1,181 @@
+"""The reference server as a process: its options, signals, limits and manners."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.address import ask, connect
+from conformance.launch import Launched
+from reference_server.wire import INSERTED
+from tests.servers import REFERENCE_COMMAND
+
+
+@pytest.fixture
+def server() -> Iterator[Launched]:
+    with Launched(REFERENCE_COMMAND) as running:
+        yield running
+
+
+def exchange(address: tuple[str, int] | str, data: bytes) -> bytes:
+    """What comes back for ``data`` and a half-close, until the end."""
+    with connect(address, 10) as sock:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        answer = bytearray()
+        while chunk := sock.recv(65536):
+            answer += chunk
+        return bytes(answer)
+
+
+def test_it_says_where_it_listens_and_ends_cleanly() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reference_server", "--port", "0"], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    ready = process.stdout.readline().decode()
+    match = re.fullmatch(r"beanstalk reference server, .* listening on (.*):(\d+)\n", ready)
+    assert match is not None
+    answer = exchange((match[1], int(match[2])), b"put 0 0 1 5\r\nhello\r\nreserve\r\n")
+    assert answer == b"INSERTED 1\r\nRESERVED 1 5\r\nhello\r\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    process.stdout.close()
+
+
+def test_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    command = [sys.executable, "-m", "reference_server", "--host", f"unix:{path}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert str(path) in process.stdout.readline().decode()
+    assert exchange(str(path), b"list-tube-used\r\n") == b"USING default\r\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert not path.exists()
+    process.stdout.close()
+
+
+def test_drain_mode(server: Launched) -> None:
+    with connect(server.address, 10) as sock:
+        assert ask(sock, b"put 0 0 60 1\r\na", 10) == INSERTED(1)
+        server.signal(signal.SIGUSR1)
+        deadline = time.monotonic() + 10
+        while ask(sock, b"put 0 0 60 1\r\na", 10).word != "DRAINING":
+            assert time.monotonic() < deadline
+        assert b"draining: true" in (ask(sock, b"stats", 10).body or b"")
+        assert ask(sock, b"reserve", 10).word == "RESERVED"
+    assert exchange(server.address, b"list-tube-used\r\n") == b"USING default\r\n"
+
+
+def test_max_job_size() -> None:
+    with Launched(REFERENCE_COMMAND, values={"max_job_size": 10}) as server:
+        data = b"put 0 0 60 10\r\n0123456789\r\nput 0 0 60 11\r\n01234567890\r\nstats\r\n"
+        answer = exchange(server.address, data)
+    assert answer.startswith(b"INSERTED 1\r\nJOB_TOO_BIG\r\nOK ")
+    assert b"\nmax-job-size: 10\n" in answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--port", "70000"], "a port is a number from 0 to 65535"),
+        (["--port", "x"], "invalid int value"),
+        (["-z", "-1"], "-z takes a size in bytes"),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1"),
+        (["--profile", "9"], "invalid choice"),
+    ],
+)
+def test_wrong_options(arguments: list[str], message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "reference_server", *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _memory(server: Launched) -> int:
+    """Resident memory of the server in bytes."""
+    pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_two_thousand_connections(server: Launched) -> None:
+    before = _memory(server)
+    socks = [connect(server.address, 10) for _ in range(2000)]
+    try:
+        for sock in socks:
+            sock.sendall(b"reserve\r\n")
+        with connect(server.address, 10) as observer:
+            while b"\ncurrent-waiting: 2000\n" not in (ask(observer, b"stats", 10).body or b""):
+                pass
+            put = b"".join(b"put 0 0 600 1\r\na\r\n" for _ in socks)
+            observer.sendall(put)
+            for sock in socks:
+                assert sock.recv(100).startswith(b"RESERVED ")
+        assert _memory(server) - before < 100 * 2**20
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+def test_two_hundred_thousand_jobs(server: Launched) -> None:
+    count, batch = 200_000, 1000
+    jobs = b"".join(b"put %d 0 60 1\r\na\r\n" % (n * 7919 % 1000) for n in range(batch))
+    with connect(server.address, 60) as sock, sock.makefile("rb") as replies:
+        for _ in range(count // batch):
+            sock.sendall(jobs)
+            for _ in range(batch):
+                assert replies.readline().startswith(b"INSERTED ")
+        sock.sendall(b"reserve\r\n" * batch)
+        for _ in range(batch):
+            assert replies.readline().startswith(b"RESERVED ")
+            replies.readline()
+        sock.sendall(b"stats\r\n")
+        stats = [replies.readline() for _ in range(8)]
+    assert b"current-jobs-ready: %d\n" % (count - batch) in stats
+
+
+def test_a_client_that_does_not_read_costs_little_and_stops_nobody(server: Launched) -> None:
+    body = b"x" * 65000
+    with connect(server.address, 10) as greedy:
+        assert ask(greedy, b"put 0 0 60 %d\r\n%b" % (len(body), body), 10) == INSERTED(1)
+        before = _memory(server)
+        greedy.setblocking(False)
+        sent = 0
+        line = b"peek 1\r\n" * 1000
+        for _ in range(200):
+            try:
+                sent += greedy.send(line)
+            except BlockingIOError:
+                assert exchange(server.address, b"list-tube-used\r\n") == b"USING default\r\n"
+        # It asked for more than a gigabyte.
+        assert sent // 8 * len(body) > 2**30
+        assert _memory(server) - before < 20 * 2**20
+
+
+def test_a_client_that_sends_on_while_it_waits_costs_little(server: Launched) -> None:
+    with connect(server.address, 10) as sock:
+        sock.sendall(b"reserve\r\n")
+        assert exchange(server.address, b"list-tube-used\r\n") == b"USING default\r\n"
+        before = _memory(server)
+        sock.setblocking(False)
+        refused = 0
+        for _ in range(3000):
+            try:
+                sock.send(b"list-tube-used\r\n" * 1000)
+            except BlockingIOError:
+                refused += 1
+        assert refused
+        assert exchange(server.address, b"list-tube-used\r\n") == b"USING default\r\n"
+        assert _memory(server) - before < 20 * 2**20
