@@ -53,7 +53,7 @@ class BuiltIn(Target):
     ) -> None:
         super().__init__(f"reference server, profile {profile.name}")
         self._profile = profile
-        self._others: dict[object, BuiltIn] = {}
+        self._in_real_time: BuiltIn | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -85,26 +85,22 @@ class BuiltIn(Target):
     def address(self) -> Address:
         return self._address
 
-    def configured(self, **values: object) -> Target:
-        return self._other(**values)
+    def fresh(self, **configuration: Any) -> Target:
+        return BuiltIn(self._profile, **configuration)
 
     def in_real_time(self) -> Target:
-        return self._other(real_time=True)
-
-    def _other(self, **values: Any) -> BuiltIn:
-        key = tuple(sorted(values.items()))
-        if key not in self._others:
-            self._others[key] = BuiltIn(self._profile, **values)
-        return self._others[key]
+        if self._in_real_time is None:
+            self._in_real_time = BuiltIn(self._profile, real_time=True)
+        return self._in_real_time
 
     def signal(self, number: int) -> None:
         if number != signal.SIGUSR1:
-            raise NotTestable("needs --launch: a server that signals can be sent to")
+            raise NotTestable("needs --launch: a server to send this signal to")
         self._call(self._server.engine.drain)
 
     def close(self) -> None:
-        for target in self._others.values():
-            target.close()
+        if self._in_real_time is not None:
+            self._in_real_time.close()
         self._call(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -29,6 +29,21 @@ class Outcome:
 Test = Callable[..., object]
 
 
+def configured(**values: object) -> Callable[[Test], Test]:
+    """Says which configuration a test's own server has."""
+
+    def decorate(test: Test) -> Test:
+        test.__dict__["configuration"] = values
+        return test
+
+    return decorate
+
+
+def configuration(test: Test) -> Mapping[str, object]:
+    """The configuration that a test's own server has."""
+    return test.__dict__.get("configuration", {})  # type: ignore[no-any-return]
+
+
 def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
     for attempt in range(1, ATTEMPTS + 1):
@@ -50,7 +65,21 @@ def _attempt(
     test: Test, arguments: Mapping[str, object], target: Target, lateness: float
 ) -> tuple[Outcome, bool]:
     """One run; the second value tells whether its failure would prove nothing."""
-    scenario = Scenario(target.in_real_time() if "real_clock" in arguments else target, lateness)
+    if "real_clock" in arguments:
+        return _play(test, arguments, Scenario(target.in_real_time(), lateness))
+    if "own_server" not in arguments:
+        return _play(test, arguments, Scenario(target, lateness))
+    try:
+        own = target.fresh(**configuration(test))
+    except NotTestable as error:
+        return Outcome(error, Transcript()), False
+    try:
+        return _play(test, arguments, Scenario(own, lateness))
+    finally:
+        own.close()
+
+
+def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> tuple[Outcome, bool]:
     outcome = Outcome(None, scenario.transcript)
     try:
         parts = {
@@ -70,7 +99,7 @@ def _attempt(
         outcome.error = scenario.unasked()
     if isinstance(outcome.error, TargetLost):
         undecided = False
-        target.restore()
+        scenario.target.restore()
     return outcome, undecided
 
 

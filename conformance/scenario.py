@@ -23,8 +23,8 @@ from reference_server.wire import ProtocolError
 _RUN = secrets.token_hex(3)
 _numbers = itertools.count(1)
 PARTS = (
-    *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_server"),
-    *("new_tube", "new_worker", "other", "producer", "real_clock", "tube", "worker"),
+    *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_tube"),
+    *("new_worker", "other", "own_server", "producer", "real_clock", "tube", "worker"),
 )
 """What a test may name as its arguments."""
 CLEAN_UP_LIMIT = 5.0
@@ -41,26 +41,6 @@ class Connect(Protocol):
     def __call__(self) -> Connection: ...
 
 
-class Server:
-    """A server of the test's own, for its configuration or for signals."""
-
-    def __init__(self, target: Target, scenario: Scenario) -> None:
-        self._target = target
-        self._scenario = scenario
-
-    def connect(self) -> Connection:
-        """A new connection to it."""
-        return self._scenario.connect(self._target)
-
-    def client(self) -> Connection:
-        """A new connection to it that uses and watches the test's tube."""
-        return self._scenario.client(self._target)
-
-    def signal(self, number: int) -> None:
-        """Sends it a signal."""
-        self._target.signal(number)
-
-
 class Scenario:
     """The parts of one test, made when it asks for them, cleaned up after it."""
 
@@ -74,7 +54,7 @@ class Scenario:
             for length in itertools.count(1)
             for letters in itertools.product(string.ascii_uppercase, repeat=length)
         )
-        self._connections: list[tuple[Connection, Target]] = []
+        self._connections: list[Connection] = []
         self._alone_since: int | None = None
 
     def part(self, name: str) -> object:
@@ -96,7 +76,7 @@ class Scenario:
             "connect": self.connect,
             "new_client": self.client,
             "new_producer": self.producer,
-            "new_server": self.server,
+            "own_server": self.target,
             "new_tube": self.new_tube,
             "new_worker": self.worker,
         }[name]
@@ -105,36 +85,39 @@ class Scenario:
         """The name of a tube that nobody else uses."""
         return f"conformance-{_RUN}-{next(_numbers)}"
 
-    def connect(self, target: Target | None = None) -> Connection:
+    def connect(self) -> Connection:
         """A new connection on which nothing has been sent."""
-        target = target or self.target
         try:
-            sock = target.connect()
+            sock = self.target.connect()
         except OSError as error:
-            fate = target.fate() or f"the target cannot be reached: {error.strerror or error}"
-            raise TargetLost("a connection", fate) from error
+            reason = (
+                self.target.fate() or f"the target cannot be reached: {error.strerror or error}"
+            )
+            raise TargetLost("a connection", reason) from error
         name = next(self._letters)
-        connection = Connection(name, sock, self.tube, self.transcript, self.clock, target.fate)
-        self._connections.append((connection, target))
+        connection = Connection(
+            name, sock, self.tube, self.transcript, self.clock, self.target.fate
+        )
+        self._connections.append(connection)
         return connection
 
-    def producer(self, target: Target | None = None) -> Connection:
+    def producer(self) -> Connection:
         """A new connection that uses the test's tube."""
-        connection = self.connect(target)
+        connection = self.connect()
         connection.send(f"use {self.tube}").reply("USING")
         return connection
 
-    def worker(self, target: Target | None = None) -> Connection:
+    def worker(self) -> Connection:
         """A new connection that watches the test's tube only."""
-        connection = self.connect(target)
+        connection = self.connect()
         watch = connection.raw(f"watch {self.tube}\r\nignore default\r\n".encode(), replies=2)
         watch.reply("WATCHING")
         watch.nth(1).reply("WATCHING")
         return connection
 
-    def client(self, target: Target | None = None) -> Connection:
+    def client(self) -> Connection:
         """A new connection that uses and watches the test's tube only."""
-        connection = self.connect(target)
+        connection = self.connect()
         lines = f"use {self.tube}\r\nwatch {self.tube}\r\nignore default\r\n"
         first = connection.raw(lines.encode(), replies=3)
         for number, word in enumerate(("USING", "WATCHING", "WATCHING")):
@@ -152,8 +135,8 @@ class Scenario:
         """Whether somebody else has connected though the test had to be alone."""
         if self._alone_since is None:
             return False
-        ours = sum(target is self.target for _, target in self._connections)
-        return self._connection_counts()[1] != self._alone_since + ours + 1
+        ours = len(self._connections) + 1
+        return self._connection_counts()[1] != self._alone_since + ours
 
     def _connection_counts(self) -> tuple[int, int]:
         """The target's current and total connections, this one included."""
@@ -164,31 +147,20 @@ class Scenario:
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
 
-    def server(self, **configuration: object) -> Server:
-        """A server of the test's own, with this configuration; raises NotTestable."""
-        return Server(self.target.configured(**configuration), self)
-
     def unasked(self) -> Deviation | None:
         """What is wrong if the target has sent more replies than it was asked for."""
-        found = (connection.unasked() for connection, _ in self._connections)
+        found = (connection.unasked() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 
     def close(self) -> None:
         """Ends all connections and deletes all jobs that the test has made."""
         limit = time.monotonic() + CLEAN_UP_LIMIT
-        for connection, _ in self._connections:
+        for connection in self._connections:
             connection.finish(limit)
-        created: dict[Target, set[int]] = {}
-        for connection, target in self._connections:
-            created.setdefault(target, set()).update(connection.created)
-        for target, jobs in created.items():
-            _delete(target, jobs)
-
-
-def _delete(target: Target, jobs: set[int]) -> None:
-    with (
-        contextlib.suppress(OSError, EOFError, ProtocolError),
-        visit(target.address, CLEAN_UP_LIMIT) as sock,
-    ):
-        for job in sorted(jobs):
-            ask(sock, f"delete {job}".encode(), CLEAN_UP_LIMIT)
+        created = sorted(job for connection in self._connections for job in connection.created)
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError),
+            visit(self.target.address, CLEAN_UP_LIMIT) as sock,
+        ):
+            for job in created:
+                ask(sock, f"delete {job}".encode(), CLEAN_UP_LIMIT)

@@ -59,9 +59,9 @@ class Target(ABC):
     def restore(self) -> None:
         """Brings back a target that was lost, if that is in our power."""
 
-    def configured(self, **values: object) -> Target:
-        """Another server of this kind, with this configuration; raises NotTestable."""
-        raise NotTestable("needs --launch: a server with a configuration of its own")
+    def fresh(self, **configuration: object) -> Target:
+        """A new server of this kind, to be closed by the caller; raises NotTestable."""
+        raise NotTestable("needs --launch: a server of its own")
 
     def in_real_time(self) -> Target:
         """This server, or another of its kind, under a real clock."""
@@ -69,7 +69,7 @@ class Target(ABC):
 
     def signal(self, number: int) -> None:
         """Sends a signal; raises NotTestable."""
-        raise NotTestable("needs --launch: a server that signals can be sent to")
+        raise NotTestable("needs --launch: a server to send signals to")
 
     def close(self) -> None:
         """Ends what we have started."""
@@ -127,7 +127,7 @@ class LaunchedTarget(Target):
         self._command = command
         self._choice = clock
         self._values = values
-        self._others: dict[object, LaunchedTarget] = {}
+        self._in_real_time: LaunchedTarget | None = None
         self._server = self._launch()
 
     def _launch(self) -> Launched:
@@ -167,26 +167,25 @@ class LaunchedTarget(Target):
             self._server.end()
             self._server = self._launch()
 
-    def configured(self, **values: object) -> Target:
-        if any(f"{{{name}}}" not in self._command for name in values):
-            raise NotTestable(f"needs --launch with {{{', '.join(values)}}} in the command")
-        return self._other(self._choice, values)
+    def fresh(self, **configuration: object) -> Target:
+        for name in configuration:
+            if f"{{{name}}}" not in self._command:
+                raise NotTestable(f"needs --launch with {{{name}}} in its command")
+        return LaunchedTarget(self._command, self._choice, **configuration)
 
     def in_real_time(self) -> Target:
-        return self._other("real", self._values) if self.clock.movable else self
-
-    def _other(self, clock: str, values: dict[str, object]) -> LaunchedTarget:
-        key = clock, tuple(sorted(values.items()))
-        if key not in self._others:
-            self._others[key] = LaunchedTarget(self._command, clock, **values)
-        return self._others[key]
+        if not self.clock.movable:
+            return self
+        if self._in_real_time is None:
+            self._in_real_time = LaunchedTarget(self._command, "real")
+        return self._in_real_time
 
     def signal(self, number: int) -> None:
         self._server.signal(number)
 
     def close(self) -> None:
-        for target in self._others.values():
-            target.close()
+        if self._in_real_time is not None:
+            self._in_real_time.close()
         self._server.end()
 
 

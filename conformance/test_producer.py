@@ -1,12 +1,17 @@
 """Section "Producer Commands": put and use."""
 
+import signal
+
 import pytest
 
 from conformance.catalogue import requirement
 from conformance.connection import Connection
+from conformance.running import configured
 from conformance.scenario import Connect, NewTube
+from conformance.target import Target
 from reference_server.wire import (
     BAD_FORMAT,
+    DRAINING,
     EXPECTED_CRLF,
     FOUND,
     JOB_TOO_BIG,
@@ -135,6 +140,37 @@ def test_a_body_of_one_byte_more_is_refused(client: Connection) -> None:
     size = _max_job_size(client) + 1
     client.raw(b"put 0 0 60 %d\r\n%b\r\n" % (size, b"m" * size)).expect(JOB_TOO_BIG)
     client.send("peek-ready").expect(NOT_FOUND)
+
+
+@requirement("put.body-limit")
+@configured(max_job_size=10)
+def test_the_limit_is_what_the_server_was_told(own_server: Target, client: Connection) -> None:
+    assert client.stats()["max-job-size"] == "10"
+    client.raw(b"put 0 0 60 10\r\n0123456789\r\n").reply("INSERTED")
+    client.raw(b"put 0 0 60 11\r\n01234567890\r\n").expect(JOB_TOO_BIG)
+
+
+@requirement("put.draining")
+def test_in_drain_mode_put_is_refused(own_server: Target, client: Connection) -> None:
+    job = client.put(b"a")
+    own_server.signal(signal.SIGUSR1)
+    drained = any(client.stats()["draining"] == "true" for _ in range(1000))
+    assert drained, "draining never became true in stats"
+    client.raw(b"put 0 0 60 1\r\nb\r\n").expect(DRAINING)
+    client.raw(b"put 0 0 60 1\r\nbxx").expect(EXPECTED_CRLF, DRAINING)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(f"release {job} 0 0").reply("RELEASED")
+
+
+@requirement("put.draining-only-put")
+def test_in_drain_mode_new_clients_are_welcome(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    job = client.put(b"a")
+    own_server.signal(signal.SIGUSR1)
+    drained = any(client.stats()["draining"] == "true" for _ in range(1000))
+    assert drained, "draining never became true in stats"
+    new_client().reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement("put.too-big-body-is-skipped")

@@ -2,6 +2,7 @@
 
 from conformance.catalogue import requirement
 from conformance.connection import Connection
+from conformance.target import Target
 from conformance.timeline import Timeline
 from reference_server.wire import FOUND, KICKED, NOT_FOUND, RELEASED, RESERVED, TIMED_OUT
 
@@ -36,7 +37,7 @@ def test_a_delay_of_an_hour(client: Connection, worker: Connection, clock: Timel
 
 
 @requirement("put.ready-after-delay")
-def test_the_longest_delay(client: Connection, clock: Timeline) -> None:
+def test_the_longest_delay(own_server: Target, client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=2**32 - 1)
     clock.advance(2**32 - 10)
     assert client.state_of(job) == "delayed"

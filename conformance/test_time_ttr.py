@@ -5,6 +5,7 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.scenario import Connect
+from conformance.target import Target
 from conformance.timeline import Timeline
 from conformance.verdict import Deviation
 from reference_server.wire import (
@@ -82,7 +83,9 @@ def test_a_ttr_of_zero_lasts_a_second(
 
 
 @requirement("put.ttr-limit")
-def test_the_longest_ttr(client: Connection, other: Connection, clock: Timeline) -> None:
+def test_the_longest_ttr(
+    own_server: Target, client: Connection, other: Connection, clock: Timeline
+) -> None:
     job = client.put(b"a", ttr=2**32 - 1)
     client.reserve().expect(RESERVED(job, b"a"))
     clock.advance(2**32 - 10)
@@ -263,7 +266,7 @@ def test_jobs_of_idle_clients_time_out(
         new_worker().reserve().reply("RESERVED")
     real_clock.leave_alone(1)
     lost = jobs
-    for _ in range(8):
+    for _ in range(4):
         lost = [job for job in lost if client.state_of(job) != "ready"]
         if not lost:
             return
