@@ -10,23 +10,22 @@ from concurrent.futures import Future
 from typing import Any
 
 from conformance.address import Address
-from conformance.clock import RealClock
+from conformance.clock import ControlledClock, RealClock
 from conformance.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, Profile
 from reference_server.serve import Server
 
 
-class VirtualClock:
+class VirtualClock(ControlledClock):
     """The time of a server in this process: it moves when it is told to, and else hardly.
 
     A microsecond for each look, so that what is due at the next instant, such as the end of a
     pause of 0 seconds, comes.
     """
 
-    movable = True
-
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0
         self.tick: Callable[[], None] = lambda: None
 
@@ -39,9 +38,6 @@ class VirtualClock:
 
     def move(self, seconds: float) -> None:
         self.now += round(seconds * 1e9)
-        self.tick()
-
-    def settle(self) -> None:
         self.tick()
 
 
@@ -69,6 +65,8 @@ class BuiltIn(Target):
         ).result()
         host, _, port = where.rpartition(":")
         self._address = host, int(port)
+        if not real_time:
+            virtual.watch(self._address)
 
     def _call(self, function: Callable[[], object]) -> None:
         """Calls it between two turns of the server's loop, and waits until it is done."""

@@ -51,24 +51,47 @@ class RealClock:
         pass
 
 
-class FakeClock:
+class ControlledClock:
+    """A clock that we move, and a connection to the server that sees it."""
+
+    movable = True
+    # Servers look at their timers, and at other clients, only before they next wait.
+    ROUND_TRIPS = 3
+
+    def __init__(self) -> None:
+        self._control: socket.socket | None = None
+
+    def watch(self, address: Address) -> None:
+        """Names the server whose clock this is."""
+        self.close()
+        self._control = connect(address, _CONTROL_LIMIT)
+
+    def settle(self) -> None:
+        """Returns when the server has done what it was sent before."""
+        assert self._control is not None
+        with contextlib.suppress(OSError, EOFError, ProtocolError):
+            for _ in range(self.ROUND_TRIPS):
+                ask(self._control, b"list-tube-used", _CONTROL_LIMIT)
+
+    def close(self) -> None:
+        if self._control is not None:
+            self._control.close()
+
+
+class FakeClock(ControlledClock):
     """libfaketime over a launched server: its time hardly moves until we move it.
 
     It moves a microsecond each time the server looks: beanstalkd corrupts its heap of connections
     when two of them have a timer due in the very same instant, as they do where time stands still.
     """
 
-    movable = True
-    # After a jump, servers such as beanstalkd look at their timers only before they next wait.
-    ROUND_TRIPS = 3
-
     def __init__(self, library: Path) -> None:
+        super().__init__()
         self._library = library
         self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-clock-")
         self._file = Path(self._folder.name) / "now"
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
-        self._control: socket.socket | None = None
         self._write()
 
     def environment(self) -> Mapping[str, str]:
@@ -80,11 +103,6 @@ class FakeClock:
             "TZ": "UTC",
         }
 
-    def watch(self, address: Address) -> None:
-        """Names the server whose clock this is."""
-        self.close()
-        self._control = connect(address, _CONTROL_LIMIT)
-
     def time(self) -> float:
         return (self._now - self._start) / 1e9
 
@@ -93,12 +111,6 @@ class FakeClock:
         self._write()
         self.settle()
 
-    def settle(self) -> None:
-        assert self._control is not None
-        with contextlib.suppress(OSError, EOFError, ProtocolError):
-            for _ in range(self.ROUND_TRIPS):
-                ask(self._control, b"list-tube-used", _CONTROL_LIMIT)
-
     def _write(self) -> None:
         whole, rest = divmod(self._now, 10**9)
         text = time.strftime("@%Y-%m-%d %H:%M:%S", time.gmtime(whole)) + f".{rest:09d} i0.000001\n"
@@ -106,10 +118,6 @@ class FakeClock:
         new = self._file.with_name("new")
         new.write_text(text)
         os.replace(new, self._file)
-
-    def close(self) -> None:
-        if self._control is not None:
-            self._control.close()
 
 
 def faketime_library() -> Path | None:

@@ -190,6 +190,11 @@ class Connection:
             self._transcript.add(self.name, "<", self._reader.pending, now)
 
     @property
+    def is_owed(self) -> bool:
+        """Whether a command of its has not been answered."""
+        return self._asked > self._answered + len(self._arrivals)
+
+    @property
     def stopped(self) -> bool:
         """Whether nothing more can come."""
         return self.eof or self._garbage is not None

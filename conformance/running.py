@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from conformance.address import ask, visit
 from conformance.scenario import PARTS, Scenario
-from conformance.target import Target
+from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import BELIEVABLE
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
+from reference_server.wire import ProtocolError
 
-ATTEMPTS = 3
-"""How often a scenario whose timing proves nothing is run."""
+PATIENCE = (0.0, 0.05, 0.5)
+"""For each attempt at a test, the seconds that pending commands get to reach the target."""
+BUSY_SAMPLES = 20
+
+Test = Callable[..., object]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a test: an exception or none, its evidence, and how long it waited."""
+    """What came of a test: an exception or none, its evidence, and how long it waited.
+
+    ``doubt`` says why a failure may not be the target's fault: it should be looked for again.
+    """
 
     error: BaseException | None
-    transcript: Transcript
+    transcript: Transcript = field(default_factory=Transcript)
+    doubt: str = ""
     longest_wait: float = 0.0
     waited: float = 0.0
-
-
-Test = Callable[..., object]
 
 
 def configured(**values: object) -> Callable[[Test], Test]:
@@ -39,48 +46,38 @@ def configured(**values: object) -> Callable[[Test], Test]:
     return decorate
 
 
-def configuration(test: Test) -> Mapping[str, object]:
-    """The configuration that a test's own server has."""
-    return test.__dict__.get("configuration", {})  # type: ignore[no-any-return]
-
-
 def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
-    for attempt in range(1, ATTEMPTS + 1):
-        outcome, undecided = _attempt(test, arguments, target, lateness)
-        if outcome.error is None or not (undecided or _is_late(outcome.error)):
-            return outcome
-        if attempt == ATTEMPTS and undecided:
-            outcome.error = Inconclusive(
-                f"the machine was too busy to decide, {ATTEMPTS} times: {outcome.error}"
-            )
+    for patience in PATIENCE:
+        outcome = _attempt(test, arguments, target, lateness, patience)
+        if not outcome.doubt:
+            break
+    if outcome.doubt == "behind" or (outcome.doubt == "late" and _busy(target, lateness)):
+        outcome.error = Inconclusive(
+            f"the machine was too busy to decide, {len(PATIENCE)} times: {outcome.error}"
+        )
     return outcome
 
 
-def _is_late(error: BaseException) -> bool:
-    return isinstance(error, Deviation) and error.late
-
-
 def _attempt(
-    test: Test, arguments: Mapping[str, object], target: Target, lateness: float
-) -> tuple[Outcome, bool]:
-    """One run; the second value tells whether its failure would prove nothing."""
+    test: Test, arguments: Mapping[str, object], target: Target, lateness: float, patience: float
+) -> Outcome:
     if "real_clock" in arguments:
-        return _play(test, arguments, Scenario(target.in_real_time(), lateness))
+        target = target.in_real_time()
     if "own_server" not in arguments:
-        return _play(test, arguments, Scenario(target, lateness))
+        return _play(test, arguments, Scenario(target, lateness, patience))
     try:
-        own = target.fresh(**configuration(test))
+        own = target.fresh(**test.__dict__.get("configuration", {}))
     except NotTestable as error:
-        return Outcome(error, Transcript()), False
+        return Outcome(error)
     try:
-        return _play(test, arguments, Scenario(own, lateness))
+        return _play(test, arguments, Scenario(own, lateness, patience))
     finally:
         own.close()
 
 
-def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> tuple[Outcome, bool]:
-    outcome = Outcome(None, scenario.transcript)
+def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
+    outcome = Outcome(None)
     try:
         parts = {
             name: scenario.part(name) if name in PARTS else value
@@ -89,24 +86,44 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> tu
         test(**parts)
     except Exception as error:
         outcome.error = error
-    if isinstance(outcome.error, AssertionError) and scenario.disturbed():
-        outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
+    if isinstance(outcome.error, AssertionError):
+        if scenario.disturbed():
+            outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
+        else:
+            outcome.doubt = _doubt(outcome.error, scenario)
     outcome.transcript = scenario.transcript.copy()
-    undecided = _depends_on_time(outcome.error) and scenario.clock.behind > BELIEVABLE
     outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
     scenario.close()
     if outcome.error is None:
         outcome.error = scenario.unasked()
     if isinstance(outcome.error, TargetLost):
-        undecided = False
         scenario.target.restore()
-    return outcome, undecided
+    return outcome
 
 
-def _depends_on_time(error: BaseException | None) -> bool:
-    if isinstance(error, Deviation):
-        return not error.conclusive
-    return isinstance(error, AssertionError)
+def _doubt(error: AssertionError, scenario: Scenario) -> str:
+    if isinstance(error, TargetLost) or (isinstance(error, Deviation) and error.conclusive):
+        return ""
+    if isinstance(error, Deviation) and error.late:
+        return "late"
+    if scenario.clock.behind > BELIEVABLE:
+        return "behind"
+    return "raced" if scenario.clock.raced else ""
+
+
+def _busy(target: Target, lateness: float) -> bool:
+    """Whether this machine, or the target, is now too slow to judge its timers by lateness."""
+    worst = 0.0
+    try:
+        with visit(target.address, ALIVE_LIMIT) as sock:
+            for _ in range(BUSY_SAMPLES):
+                start = time.perf_counter()
+                ask(sock, b"list-tube-used", ALIVE_LIMIT)
+                threading.Event().wait(0.01)
+                worst = max(worst, time.perf_counter() - start - 0.01)
+    except (OSError, EOFError, ProtocolError):
+        return False
+    return worst > lateness / 4
 
 
 class Overlapped:
@@ -119,18 +136,28 @@ class Overlapped:
         lateness: float,
     ) -> None:
         self._outcomes: dict[str, Outcome] = {}
-        self._threads: dict[str, threading.Thread] = {}
-        for name, test, arguments in tests:
-
-            def work(
-                name: str = name, test: Test = test, arguments: Mapping[str, object] = arguments
-            ) -> None:
-                self._outcomes[name] = run(test, arguments, target, lateness)
-
-            # A daemon, so that an interrupted run need not wait for it.
-            self._threads[name] = threading.Thread(target=work, name=name, daemon=True)
+        self._threads = {
+            # Daemons, so that an interrupted run need not wait for them.
+            name: threading.Thread(
+                target=self._run, args=(name, test, arguments, target, lateness), daemon=True
+            )
+            for name, test, arguments in tests
+        }
         for thread in self._threads.values():
             thread.start()
+
+    def _run(
+        self,
+        name: str,
+        test: Test,
+        arguments: Mapping[str, object],
+        target: Target,
+        lateness: float,
+    ) -> None:
+        try:
+            self._outcomes[name] = run(test, arguments, target, lateness)
+        except BaseException as error:
+            self._outcomes[name] = Outcome(error)
 
     def __contains__(self, name: object) -> bool:
         return name in self._threads

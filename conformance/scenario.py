@@ -44,10 +44,10 @@ class Connect(Protocol):
 class Scenario:
     """The parts of one test, made when it asks for them, cleaned up after it."""
 
-    def __init__(self, target: Target, lateness: float) -> None:
+    def __init__(self, target: Target, lateness: float, patience: float = 0.0) -> None:
         self.target = target
         self.transcript = Transcript()
-        self.clock = Timeline(target.clock, lateness, collect)
+        self.clock = Timeline(target.clock, lateness, collect, patience)
         self.tube = self.new_tube()
         self._letters: Iterator[str] = (
             "".join(letters)

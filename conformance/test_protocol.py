@@ -127,6 +127,11 @@ def test_a_line_of_more_than_224_bytes(client: Connection, length: int) -> None:
     client.send("list-tube-used").expect(USING(client.tube))
 
 
+@requirement("error.bad-format-line-too-long")
+def test_a_line_of_224_bytes_is_not_too_long(client: Connection) -> None:
+    client.send("x" * 222).expect(UNKNOWN_COMMAND)
+
+
 @requirement("error.bad-format-name-too-long")
 @pytest.mark.parametrize("verb", ["use", "watch", "ignore", "stats-tube"])
 def test_a_name_of_201_bytes(client: Connection, verb: str) -> None:

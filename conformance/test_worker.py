@@ -91,6 +91,24 @@ def test_a_job_is_not_lost_when_a_client_that_waits_leaves(
     assert given == set(jobs)
 
 
+@requirement("reserve.waits-for-job")
+def test_a_client_that_waits_for_several_tubes_is_served_once(
+    client: Connection, worker: Connection, new_tube: NewTube
+) -> None:
+    tubes = [client.tube, new_tube(), new_tube()]
+    for tube in tubes:
+        worker.send(f"watch {tube}").reply("WATCHING")
+        client.send(f"watch {tube}").reply("WATCHING")
+    waiting = worker.send("reserve")
+    for tube in reversed(tubes):
+        client.send(f"use {tube}").expect(USING(tube))
+        job = client.put(b"a")
+        if tube == tubes[-1]:
+            waiting.expect(RESERVED(job, b"a"))
+        else:
+            client.reserve().expect(RESERVED(job, b"a"))
+
+
 @requirement("reserve.smallest-priority")
 def test_the_smallest_priority_of_all_watched_tubes_is_chosen(
     client: Connection, new_tube: NewTube

@@ -51,12 +51,17 @@ Wait = Callable[[Sequence["Connection"], float], None]
 class Timeline:
     """Nominal and real time of one scenario; ``lateness`` in seconds is what timers may be late.
 
-    It is the ``clock`` of the tests, too.
+    It is the ``clock`` of the tests, too. ``patience`` is the real time in seconds that a pending
+    command gets to reach the target before a clock is moved; ``raced`` tells whether that matters.
     """
 
-    def __init__(self, clock: TargetClock, lateness: float, wait: Wait) -> None:
+    def __init__(
+        self, clock: TargetClock, lateness: float, wait: Wait, patience: float = 0.0
+    ) -> None:
         self.nominal = 0.0
         self.longest_wait = 0.0
+        self.raced = False
+        self._patience = patience
         self._clock = clock
         self._lateness = lateness
         self._wait = wait
@@ -109,6 +114,10 @@ class Timeline:
 
     def _move(self, seconds: float) -> None:
         self._clock.settle()
+        if any(connection.is_owed for connection in self._connections):
+            # Nothing proves that the target has read these commands before its clock moves.
+            self.raced = True
+            self._wait(self._connections, time.monotonic() + self._patience)
         steps = [seconds - APPROACH, APPROACH] if seconds > APPROACH else [seconds]
         steps[-1] += OVERSHOOT
         for step in steps:

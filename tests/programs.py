@@ -8,6 +8,7 @@ from random import Random
 from reference_server.model import Model
 
 TUBES = ("default", "a", "b", "c", "A-+/;.$_()9", "n" * 200)
+FLEETING_TUBES = tuple(f"t{n}" for n in range(20))
 ODD_NAMES = ("", "-a", "a b", " a", "a ", "n" * 201, "a,b", "\x00", "a\x00", "t\t", "é", "-")
 ODD_NUMBERS = (
     *("", "-1", "+1", "007", " 3", "3 ", "x", "3x", "0x1", "1.5", "\t3", "3\t", "4294967295"),
@@ -33,23 +34,30 @@ class Writer:
     def __init__(self, random: Random, model: Model) -> None:
         self._random = random
         self._model = model
-        self._kinds: list[tuple[int, Callable[[], bytes]]] = [
-            (26, self._put),
-            (12, self._reserve),
-            (22, self._by_id),
-            (6, self._release_or_bury),
-            (5, self._kick),
-            (9, self._by_name),
-            (8, self._bare),
-            (2, self._pause),
-            (6, self._wrong),
-            (4, self._garbage),
-        ]
+        self._written = 0
+        self._kinds: dict[Callable[[], bytes], int] = {
+            self._put: 26,
+            self._reserve: 12,
+            self._by_id: 22,
+            self._release_or_bury: 6,
+            self._kick: 5,
+            self._by_name: 9,
+            self._bare: 8,
+            self._pause: 3,
+            self._wrong: 6,
+            self._garbage: 4,
+        }
 
     def command(self) -> bytes:
         """One command with its line end, and its body if it has one."""
-        weights, kinds = zip(*self._kinds, strict=True)
-        return bytes(self._random.choices(kinds, weights)[0]())
+        self._written += 1
+        if self._written % 400 == 1:
+            # Where jobs are scarce, clients wait; where they are plenty, queues are deep.
+            scarce = self._random.random() < 0.6
+            self._kinds[self._put] = 7 if scarce else 26
+            self._kinds[self._reserve] = 20 if scarce else 12
+        kinds, weights = list(self._kinds), list(self._kinds.values())
+        return self._random.choices(kinds, weights)[0]()
 
     def _job(self) -> int:
         jobs = self._model.jobs
@@ -91,15 +99,15 @@ class Writer:
         return b"kick %d\r\n" % self._random.choice((0, 1, 2, 10, 4294967295))
 
     def _by_name(self) -> bytes:
-        line = f"{self._random.choice(BY_NAME)} {self._random.choice(TUBES)}\r\n"
-        return line.encode()
+        tubes = TUBES if self._random.random() < 0.7 else FLEETING_TUBES
+        return f"{self._random.choice(BY_NAME)} {self._random.choice(tubes)}\r\n".encode()
 
     def _bare(self) -> bytes:
         return self._random.choice(BARE).encode() + b"\r\n"
 
     def _pause(self) -> bytes:
-        tube = self._random.choice(TUBES[1:3])
-        return f"pause-tube {tube} {self._random.choice((0, 1000))}\r\n".encode()
+        tube = self._random.choice(TUBES[:4])
+        return f"pause-tube {tube} {self._random.choice((0, 0, 1000))}\r\n".encode()
 
     def _wrong(self) -> bytes:
         """A command with odd arguments, too many or too few of them, or an odd word."""
