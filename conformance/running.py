@@ -93,11 +93,13 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             outcome.doubt = _doubt(outcome.error, scenario)
     outcome.transcript = scenario.transcript.copy()
     outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
+    if isinstance(outcome.error, TargetLost):
+        scenario.abandon()
+        scenario.target.restore()
+        return outcome
     scenario.close()
     if outcome.error is None:
         outcome.error = scenario.unasked()
-    if isinstance(outcome.error, TargetLost):
-        scenario.target.restore()
     return outcome
 
 

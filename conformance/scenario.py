@@ -152,6 +152,11 @@ class Scenario:
         found = (connection.unasked() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 
+    def abandon(self) -> None:
+        """Ends all connections to a target that is lost, without waiting for it."""
+        for connection in self._connections:
+            connection.socket.close()
+
     def close(self) -> None:
         """Ends all connections and deletes all jobs that the test has made."""
         limit = time.monotonic() + CLEAN_UP_LIMIT

@@ -205,6 +205,7 @@ class Differential:
             self._clients[index] = self._open()
 
     def _settle(self, barriers: int) -> None:
+        self._engine.tick()  # the end of a pause of 0 seconds
         for line in self._clients:
             if not line.gone:
                 line.compare()

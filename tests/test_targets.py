@@ -1,0 +1,141 @@
+"""Targets that are slow, that crash, that hang, that do not follow our clock."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance.launch import Launched, LaunchError, command_line
+from tests.proxy import proxy
+from tests.servers import (
+    BEANSTALKD_COMMAND,
+    REFERENCE_COMMAND,
+    needs_beanstalkd,
+    needs_faketime,
+)
+from tests.test_plugin import suite
+
+
+def test_a_slow_target_that_sends_single_bytes_passes() -> None:
+    with Launched(REFERENCE_COMMAND) as server, proxy(server.address) as (host, port):
+        done = suite(f"--target={host}:{port}", "-n", "4", "-k", "not error and not malformed")
+    assert done.returncode == 0, done.stdout
+
+
+def _running(pattern: str) -> list[int]:
+    """The processes whose command line contains this."""
+    found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True)
+    return [int(number) for number in found.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("number", "observed"),
+    [
+        (signal.SIGKILL, "the target crashed: ended by SIGKILL; it said: beanstalk reference"),
+        (signal.SIGSTOP, "the target hangs: a new client got no answer within 2 seconds"),
+    ],
+)
+def test_a_target_that_dies_in_the_middle(
+    number: signal.Signals, observed: str, tmp_path: Path
+) -> None:
+    # The server sends itself the signal when somebody puts a job of this size.
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import os, sys\n"
+        "from reference_server import model, serve\n"
+        "put = model.Model._put\n"
+        "def deadly(self, conn, command):\n"
+        f"    if command.size == 4096: os.kill(os.getpid(), {int(number)})\n"
+        "    put(self, conn, command)\n"
+        "model.Model._put = deadly\n"
+        "sys.exit(serve.main())\n"
+    )
+    command = f"{sys.executable} {script} --host {{host}} --port {{port}}"
+    start = time.monotonic()
+    done = suite(f"--launch={command}", "-k", "test_producer")
+    assert time.monotonic() - start < 60
+    assert done.returncode == 1
+    assert f"OBSERVED  {observed}" in done.stdout, done.stdout
+    assert re.search(r"\n1 failed, \d+ passed", done.stdout), done.stdout
+    assert not _running(str(script))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path: Path) -> None:
+    mark = f"--pidfile-mark={tmp_path.name}-{number}"
+    server = tmp_path / "server.py"
+    server.write_text("import sys\nfrom reference_server import serve\nserve.main(sys.argv[2:])\n")
+    command = f"{sys.executable} {server} {mark} --host {{host}} --port {{port}}"
+    test = [sys.executable, "-m", "pytest", "--pyargs", "conformance.test_time_ttr", "--clock=real"]
+    process = subprocess.Popen(
+        [*test, "-q", "-p", "no:cacheprovider", f"--launch={command}"], stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 20
+    while not _running(f"server.py {mark}"):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+    process.send_signal(number)
+    process.wait(20)
+    assert process.returncode != 0
+    deadline = time.monotonic() + 5
+    while _running(f"server.py {mark}"):
+        assert time.monotonic() < deadline, "the server outlived the run"
+
+
+@needs_faketime
+def test_a_program_that_does_not_follow_libfaketime_is_tested_in_real_time(
+    tmp_path: Path,
+) -> None:
+    # As a program that does not use libc's clock: the library never gets into it.
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(
+        f'#!/bin/sh\nunset LD_PRELOAD\nexec {REFERENCE_COMMAND.split(" -m")[0]} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    command = f"{wrapper} -m reference_server --host {{host}} --port {{port}}"
+    done = suite(f"--launch={command}", "-v", "-k", "test_time_delay")
+    assert done.returncode == 0, done.stdout
+    assert "real clock (the launched server does not follow libfaketime)" in done.stdout
+    refused = suite(f"--launch={command}", "--clock=fake")
+    assert refused.returncode == 4
+    assert "--clock=fake is not possible" in refused.stderr
+
+
+@needs_beanstalkd
+@needs_faketime
+def test_beanstalkd_follows_libfaketime() -> None:
+    done = suite(f"--launch={BEANSTALKD_COMMAND}", "-v", "-k", "test_a_delay_of_an_hour")
+    assert done.returncode == 0
+    assert "clock moved by the tests" in done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_optional_parts_of_a_command() -> None:
+    command = "server -p {port} [-z {max_job_size}] [-b {binlog}] '[x]'"
+    assert command_line(command, {"port": 1}) == ["server", "-p", "1", "x"]
+    assert command_line(command, {"port": 1, "max_job_size": 5}) == [
+        *("server", "-p", "1", "-z", "5", "x")
+    ]
+
+
+def test_many_servers_at_once_have_ports_of_their_own() -> None:
+    servers = [Launched(REFERENCE_COMMAND) for _ in range(8)]
+    try:
+        assert len({server.address for server in servers}) == 8
+    finally:
+        for server in servers:
+            server.end()
+    assert all(server.process.poll() is not None for server in servers)
+
+
+def test_a_server_that_never_listens_is_given_up() -> None:
+    with pytest.raises(LaunchError, match="did not listen within 8 seconds"):
+        Launched(f"{sys.executable} -c 'import time; time.sleep(99)'")
+    assert not [pid for pid in _running("time.sleep.99") if pid != os.getpid()]
