@@ -7,18 +7,18 @@ import textwrap
 from collections.abc import Sequence
 
 from conformance.catalogue import Requirement
-from conformance.transcript import Transcript
+from conformance.running import Outcome
 from conformance.verdict import Deviation
 
 
 def describe(
     error: BaseException,
     requirements: Sequence[Requirement],
-    transcript: Transcript,
+    outcome: Outcome,
     reproduce: Sequence[str],
 ) -> str:
     """The text of a failure."""
-    marked = None
+    transcript, marked = outcome.transcript, None
     if isinstance(error, Deviation):
         marked = error.marked
         if marked is None and transcript.entries:
@@ -32,5 +32,7 @@ def describe(
         lines.append(f"REQUIREMENT {requirement.slug} ({requirement.level}; {source})")
         lines.append(textwrap.indent(textwrap.fill(f"“{requirement.clause}”", 96), "  "))
     lines += ["TRANSCRIPT", transcript.render(marked), *found]
+    if outcome.said:
+        lines += ["TARGET SAID", textwrap.indent(outcome.said, "  ")]
     lines.append(f"REPRODUCE {shlex.join(reproduce)}")
     return "\n".join(lines)

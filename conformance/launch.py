@@ -13,8 +13,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 # Below the range from which systems give out ports for outgoing connections.
@@ -72,6 +73,26 @@ def command_line(command: str, values: Mapping[str, object]) -> list[str]:
     return arguments
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Puts off Ctrl-C and SIGTERM, so that no process is started and then forgotten."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    interrupts = (signal.SIGINT, signal.SIGTERM)
+    handlers = [
+        signal.signal(number, lambda number, _: came.append(number)) for number in interrupts
+    ]
+    try:
+        yield
+    finally:
+        for interrupt, handler in zip(interrupts, handlers, strict=True):
+            signal.signal(interrupt, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
 class Launched:
     """A running server; ``address`` is where it listens. Always ended, at the latest with us.
 
@@ -92,8 +113,9 @@ class Launched:
             arguments = command_line(
                 command, {"host": host, "port": self._port.number, **(values or {})}
             )
-            self.process = self._start(arguments, {**os.environ, **(env or {})})
-            atexit.register(self.end)
+            with _uninterrupted():
+                self.process = self._start(arguments, {**os.environ, **(env or {})})
+                atexit.register(self.end)
             if self._listens():
                 return
             # Somebody else may have taken the port; but a server that does not exit has not tried.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections import Counter
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -90,8 +92,16 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_BASELINE] = read_baseline(path)
         except BaselineError as error:
             raise pytest.UsageError(str(error)) from None
+    if options.command is not None:
+        _end_tidily()
     if not _is_worker(config):
         config.pluginmanager.register(Summary(config.stash[_BASELINE]), "conformance-summary")
+
+
+def _end_tidily() -> None:
+    """Lets SIGTERM end the run as Ctrl-C does, so that launched servers end with it."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _has_target(config: pytest.Config) -> bool:
@@ -198,7 +208,7 @@ def pytest_runtest_makereport(
         return report
     error = call.excinfo.value
     if isinstance(error, AssertionError):
-        report.longrepr = describe(error, requirements(item), outcome.transcript, _reproduce(item))
+        report.longrepr = describe(error, requirements(item), outcome, _reproduce(item))
     baseline = item.config.stash[_BASELINE]
     known = [baseline[slug] for slug in slugs(item) if slug in baseline]
     if known:

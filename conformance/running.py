@@ -27,11 +27,13 @@ class Outcome:
     """What came of a test: an exception or none, its evidence, and how long it waited.
 
     ``doubt`` says why a failure may not be the target's fault: it should be looked for again.
+    ``said`` is the last that a launched target printed.
     """
 
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
     doubt: str = ""
+    said: str = ""
     longest_wait: float = 0.0
     waited: float = 0.0
 
@@ -91,6 +93,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
             outcome.doubt = _doubt(outcome.error, scenario)
+    if outcome.error is not None:
+        outcome.said = scenario.target.said()
     outcome.transcript = scenario.transcript.copy()
     outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
     if isinstance(outcome.error, TargetLost):

@@ -56,6 +56,10 @@ class Target(ABC):
             return None
         return None
 
+    def said(self) -> str:
+        """The last that it printed, if we can see that."""
+        return ""
+
     def restore(self) -> None:
         """Brings back a target that was lost, if that is in our power."""
 
@@ -159,8 +163,10 @@ class LaunchedTarget(Target):
         status = self._server.exit_status()
         if status is None:
             return super().fate()
-        said = self._server.said()
-        return f"the target crashed: {status}" + (f"; it said: {said}" if said else "")
+        return f"the target crashed: {status}"
+
+    def said(self) -> str:
+        return self._server.said()
 
     def restore(self) -> None:
         if self._server.exit_status() is not None or super().fate() is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GRANULARITY = 0.01
 """Seconds by which the clocks of target and tester may differ over one scenario."""
-APPROACH = 0.1
+APPROACH = 0.03
 """Where time can be moved, it stops this many seconds before the end, to see what comes early."""
 OVERSHOOT = 0.001
 """Where time can be moved, it goes this much further: a deadline has passed, not only come."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -35,10 +37,70 @@ def _running(pattern: str) -> list[int]:
     return [int(number) for number in found.stdout.split()]
 
 
+def _changed(folder: Path, change: str) -> str:
+    """The command of a reference server whose code ``change`` has changed."""
+    script = folder / "changed_server.py"
+    script.write_text(
+        "import asyncio, os, sys\n"
+        "from reference_server import serve\n"
+        "from reference_server.model import Model, SECOND\n"
+        f"{textwrap.dedent(change)}\nsys.exit(serve.main())\n"
+    )
+    return f"{sys.executable} {script} --host {{host}} --port {{port}}"
+
+
+EARLY = """
+enqueue = Model._enqueue
+def early(self, job):
+    self.now -= 50_000_000 if job.delay else 0
+    enqueue(self, job)
+Model._enqueue = early
+"""
+LATE = """
+tick = serve.Server.tick
+def late(self):
+    asyncio.get_running_loop().call_later({seconds}, tick, self)
+serve.Server.tick = late
+"""
+
+
+@needs_faketime
+def test_a_timer_that_fires_a_twentieth_of_a_second_early(tmp_path: Path) -> None:
+    done = suite(f"--launch={_changed(tmp_path, EARLY)}", "-k", "waits_gets_a_job_when_its_delay")
+    assert done.returncode == 1
+    assert "not before its time" in done.stdout
+    assert "s early" in done.stdout
+
+
+def test_timers_that_are_allowed_to_be_late(tmp_path: Path) -> None:
+    command = _changed(tmp_path, LATE.format(seconds=0.1))
+    done = suite("--clock=real", f"--launch={command}", "-k", "test_time")
+    assert done.returncode == 0, done.stdout
+
+
+def test_timers_that_are_too_late(tmp_path: Path) -> None:
+    command = _changed(tmp_path, LATE.format(seconds=0.5))
+    done = suite("--clock=real", f"--launch={command}", "-k", "test_a_reserve_times_out")
+    assert done.returncode == 1
+    assert "s later than allowed" in done.stdout
+    allowed = suite(
+        *(
+            "--clock=real",
+            "--lateness=0.5",
+            f"--launch={_changed(tmp_path, LATE.format(seconds=0.3))}",
+        ),
+        *("-k", "test_a_reserve_times_out"),
+    )
+    assert allowed.returncode == 0, allowed.stdout
+
+
 @pytest.mark.parametrize(
     ("number", "observed"),
     [
-        (signal.SIGKILL, "the target crashed: ended by SIGKILL; it said: beanstalk reference"),
+        (
+            signal.SIGKILL,
+            "the target crashed: ended by SIGKILL\nTARGET SAID\n  beanstalk reference server",
+        ),
         (signal.SIGSTOP, "the target hangs: a new client got no answer within 2 seconds"),
     ],
 )
@@ -46,30 +108,28 @@ def test_a_target_that_dies_in_the_middle(
     number: signal.Signals, observed: str, tmp_path: Path
 ) -> None:
     # The server sends itself the signal when somebody puts a job of this size.
-    script = tmp_path / "server.py"
-    script.write_text(
-        "import os, sys\n"
-        "from reference_server import model, serve\n"
-        "put = model.Model._put\n"
-        "def deadly(self, conn, command):\n"
-        f"    if command.size == 4096: os.kill(os.getpid(), {int(number)})\n"
-        "    put(self, conn, command)\n"
-        "model.Model._put = deadly\n"
-        "sys.exit(serve.main())\n"
+    command = _changed(
+        tmp_path,
+        f"""
+        put = Model._put
+        def deadly(self, conn, command):
+            if command.size == 4096: os.kill(os.getpid(), {int(number)})
+            put(self, conn, command)
+        Model._put = deadly
+        """,
     )
-    command = f"{sys.executable} {script} --host {{host}} --port {{port}}"
     start = time.monotonic()
     done = suite(f"--launch={command}", "-k", "test_producer")
     assert time.monotonic() - start < 60
     assert done.returncode == 1
     assert f"OBSERVED  {observed}" in done.stdout, done.stdout
     assert re.search(r"\n1 failed, \d+ passed", done.stdout), done.stdout
-    assert not _running(str(script))
+    assert not _running(str(tmp_path))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path: Path) -> None:
-    mark = f"--pidfile-mark={tmp_path.name}-{number}"
+    mark = f"--mark={secrets.token_hex(8)}"
     server = tmp_path / "server.py"
     server.write_text("import sys\nfrom reference_server import serve\nserve.main(sys.argv[2:])\n")
     command = f"{sys.executable} {server} {mark} --host {{host}} --port {{port}}"
@@ -78,14 +138,14 @@ def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path:
         [*test, "-q", "-p", "no:cacheprovider", f"--launch={command}"], stdout=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 20
-    while not _running(f"server.py {mark}"):
+    while not _running(f"server.py {mark} --host 127"):
         assert time.monotonic() < deadline
         assert process.poll() is None
     process.send_signal(number)
     process.wait(20)
     assert process.returncode != 0
     deadline = time.monotonic() + 5
-    while _running(f"server.py {mark}"):
+    while _running(f"server.py {mark} --host 127"):
         assert time.monotonic() < deadline, "the server outlived the run"
 
 
