@@ -47,7 +47,7 @@ class BuiltIn(Target):
     def __init__(
         self, profile: Profile = NEWEST, max_job_size: int | None = None, real_time: bool = False
     ) -> None:
-        super().__init__(f"reference server, profile {profile.name}")
+        super().__init__("reference server")
         self._profile = profile
         self._in_real_time: BuiltIn | None = None
         self._loop = asyncio.new_event_loop()

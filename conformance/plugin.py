@@ -19,8 +19,9 @@ from conformance.launch import LaunchError
 from conformance.running import Outcome
 from conformance.scenario import PARTS
 from conformance.suite import Options, Suite, requirements, slugs
-from conformance.summary import Summary
-from conformance.verdict import Inconclusive, NotTestable, TargetLost
+from conformance.summary import Summary, properties
+from conformance.tally import Verdict
+from conformance.verdict import Inconclusive, NotApplicable, NotTestable, TargetLost
 
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
@@ -30,6 +31,7 @@ LOSSES = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    # pytest has --strict already; to us it also means that de-facto requirements fail the run.
     group = parser.getgroup("beanstalk", "conformance of beanstalk servers")
     group.addoption(
         "--target", metavar="ADDRESS", help="server to test: HOST:PORT or unix:/path/to/socket"
@@ -167,23 +169,47 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         suite.target  # noqa: B018 - starts it
     except (TargetError, LaunchError) as error:
         pytest.exit(str(error), returncode=4)
-    if missing := suite.missing(pyfuncitem):
-        pytest.skip(f"not applicable: {missing}")
-    outcome = suite.outcome(pyfuncitem)
+    missing = suite.missing(pyfuncitem)
+    outcome = Outcome(NotApplicable(missing)) if missing else suite.outcome(pyfuncitem)
     pyfuncitem.stash[_OUTCOME] = outcome
+    verdict, reason = _verdict(pyfuncitem, outcome.error)
+    baseline = pyfuncitem.config.stash[_BASELINE]
     pyfuncitem.user_properties += [
+        ("requirements", list(slugs(pyfuncitem))),
+        ("verdict", str(verdict)),
+        ("reason", reason),
+        ("target", suite.name),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
-        ("requirements", list(slugs(pyfuncitem))),
+        ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),
     ]
     _give_up_if_lost(pyfuncitem.session, outcome.error)
-    if isinstance(outcome.error, NotTestable):
-        pytest.skip(f"not testable: {outcome.error}")
-    if isinstance(outcome.error, Inconclusive):
-        pytest.skip(f"inconclusive: {outcome.error}")
+    if isinstance(outcome.error, NotTestable | NotApplicable | Inconclusive):
+        pytest.skip(f"{verdict}: {reason}")
     if outcome.error is not None:
         raise outcome.error
     return True
+
+
+def _verdict(item: pytest.Item, error: BaseException | None) -> tuple[Verdict, str]:
+    match error:
+        case None:
+            return Verdict.PASS, ""
+        case NotTestable():
+            return Verdict.NOT_TESTABLE, str(error)
+        case NotApplicable():
+            return Verdict.NOT_APPLICABLE, str(error)
+        case Inconclusive():
+            return Verdict.INCONCLUSIVE, str(error)
+        case AssertionError():
+            loose = all(requirement.level == "de-facto" for requirement in requirements(item))
+            verdict = Verdict.NON_STRICT if loose else Verdict.FAIL
+            return verdict, (str(error).splitlines() or ["the test's assertion failed"])[0][:300]
+    return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
+
+
+def _is_known(baseline: Mapping[str, Known], slug: str, verdict: Verdict) -> bool:
+    return slug in baseline and baseline[slug].verdict == verdict
 
 
 _losses: Counter[str] = Counter()
@@ -206,14 +232,17 @@ def pytest_runtest_makereport(
     outcome = item.stash.get(_OUTCOME, None)
     if report.when != "call" or not report.failed or outcome is None or call.excinfo is None:
         return report
-    error = call.excinfo.value
-    if isinstance(error, AssertionError):
-        report.longrepr = describe(error, requirements(item), outcome, _reproduce(item))
-    baseline = item.config.stash[_BASELINE]
-    known = [baseline[slug] for slug in slugs(item) if slug in baseline]
-    if known:
+    said = properties(report)
+    if isinstance(outcome.error, AssertionError):
+        evidence = describe(outcome.error, requirements(item), outcome, _reproduce(item))
+        report.longrepr = evidence
+        report.user_properties.append(("evidence", evidence))
+    loose = said["verdict"] == Verdict.NON_STRICT and not item.config.getoption("strict")
+    if said["known"] or loose:
+        # Not a failure of the run; the summary shows it.
         report.outcome = "skipped"
-        report.wasxfail = f"known deviation: {known[0].reason}"
+        path, line, _ = item.location
+        report.longrepr = (path, line or 0, f"{said['verdict']}: {said['reason']}")
     return report
 
 

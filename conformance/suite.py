@@ -86,14 +86,17 @@ class Suite:
             self.profile = self._target.probe()
         return self._target
 
+    @property
+    def name(self) -> str:
+        """The target as a report names it."""
+        version = "".join(c if c.isprintable() else "?" for c in self.target.version[:60])
+        return f"{self.target.label} {version} (profile {self.profile.name})"
+
     def describe(self) -> str:
         """The target, its version and its clock, in a line."""
         clock = "real clock" if not self.target.clock.movable else "clock moved by the tests"
         reason = f" ({self.target.clock_reason})" if self.target.clock_reason else ""
-        return (
-            f"target: {self.target.label}, version {self.target.version[:60]!a},"
-            f" profile {self.profile.name}, {clock}{reason}"
-        )
+        return f"target: {self.name}, {clock}{reason}"
 
     def order(self, items: list[pytest.Item]) -> None:
         """Tests that must be alone with the target come first, while nothing overlaps."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from conformance.baseline import Known
+from conformance.catalogue import catalogue
+from conformance.tally import Result, Tally, Verdict
+
+_SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
 
 
-def _properties(report: pytest.TestReport) -> dict[str, Any]:
+def properties(report: pytest.TestReport) -> dict[str, Any]:
+    """What our tests say in their reports."""
     return dict(report.user_properties)
 
 
@@ -23,40 +28,64 @@ class Summary:
         self._reports: list[pytest.TestReport] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call":
+        if report.when == "call" and "verdict" in properties(report):
             self._reports.append(report)
 
-    def _gone(self) -> list[str]:
-        """The known deviations that were looked for and not found."""
-        outcomes: defaultdict[str, set[str]] = defaultdict(set)
-        for report in self._reports:
-            for slug in _properties(report).get("requirements", []):
-                outcomes[slug].add(report.outcome)
-        return [
-            slug
-            for slug, known in self._baseline.items()
-            if outcomes[slug] == {"passed"} and not known.flaky
-        ]
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        """Gives deviations that do not fail the run names of their own."""
+        said = properties(report) if report.when == "call" else {}
+        verdict = said.get("verdict")
+        if verdict is None or not report.skipped:
+            return None
+        if said.get("known"):
+            return "known", "k", ("KNOWN", {"yellow": True})
+        return verdict, _SHORT.get(verdict, "s"), (verdict.upper(), {"yellow": True})
+
+    def tally(self) -> Tally:
+        """The verdicts of all requirements."""
+        said = [properties(report) for report in self._reports]
+        target = said[0]["target"] if said else "nothing"
+        tally = Tally(catalogue(), self._baseline, target)
+        tally.add(Result(s["requirements"], Verdict(s["verdict"]), s["reason"]) for s in said)
+        return tally
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._gone() and session.exitstatus == pytest.ExitCode.OK:
+        if self._reports and self.tally().gone() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for line in (*self._not_tested(), *self._waited(), *self._known()):
+        if not self._reports:
+            return
+        for report in self._reports:
+            said = properties(report)
+            if said["verdict"] == Verdict.NON_STRICT and "evidence" in said and report.skipped:
+                terminalreporter.section(f"NON-STRICT {report.nodeid}", sep="_")
+                terminalreporter.write_line(said["evidence"])
+        tally = self.tally()
+        for line in (*self._not_tested(), *self._waited()):
             terminalreporter.write_line(line)
+        for slug in tally.gone():
+            terminalreporter.write_line(
+                f"known deviation not found any more, take it out of the baseline: {slug}"
+            )
+        terminalreporter.write_line(tally.sentence(), bold=True)
+        for known in (False, True):
+            for entry in tally.deviations(known=known):
+                word = f"known {entry.verdict}" if known else entry.verdict
+                terminalreporter.write_line(f"  {word}: {entry.requirement.slug}: {entry.reason}")
 
     def _not_tested(self) -> list[str]:
         reasons = Counter(
-            report.longrepr[2].removeprefix("Skipped: ")
-            for report in self._reports
-            if report.skipped and isinstance(report.longrepr, tuple)
+            f"{said['verdict']}: {said['reason']}"
+            for said in map(properties, self._reports)
+            if said["verdict"]
+            in (Verdict.NOT_TESTABLE, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE)
         )
         return [f"{count} tests {reason}" for reason, count in sorted(reasons.items())]
 
     def _waited(self) -> list[str]:
-        waits = [_properties(report) for report in self._reports]
+        waits = [properties(report) for report in self._reports]
         longest = max((wait.get("longest_wait", 0.0) for wait in waits), default=0.0)
         if not longest:
             return []
@@ -64,10 +93,4 @@ class Summary:
         return [
             f"real clock: the longest single wait was {longest:g} s,"
             f" {waited:g} s of waiting were overlapped"
-        ]
-
-    def _known(self) -> list[str]:
-        return [
-            f"known deviation not found any more, take it out of the baseline: {slug}"
-            for slug in self._gone()
         ]

@@ -35,5 +35,9 @@ class NotTestable(Exception):
     """This run lacks the means to test the requirement; the text says which."""
 
 
+class NotApplicable(Exception):
+    """The target's profile does not have the requirement; the text says why."""
+
+
 class Inconclusive(Exception):
     """The machine was too busy to decide a question of time."""

@@ -1,0 +1,114 @@
+"""From the outcomes of tests to verdicts of requirements, and of the target."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from conformance.baseline import Known
+from conformance.catalogue import Requirement
+
+
+class Verdict(StrEnum):
+    """What a run says of a requirement; the worst outcome of its tests, in this order."""
+
+    ERROR = "error"
+    FAIL = "fail"
+    NON_STRICT = "non-strict"
+    FLAKY = "flaky"
+    INCONCLUSIVE = "inconclusive"
+    PASS = "pass"
+    NOT_TESTABLE = "not testable"
+    NOT_APPLICABLE = "not applicable"
+    NOT_RUN = "not run"
+
+
+_ORDER = list(Verdict)
+
+
+@dataclass(slots=True)
+class Entry:
+    """The verdict of one requirement, with a reason where it is not a pass."""
+
+    requirement: Requirement
+    verdict: Verdict = Verdict.NOT_RUN
+    reason: str = ""
+    tests: int = 0
+    known: bool = False
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one test: its requirements, its verdict, and why."""
+
+    slugs: list[str]
+    verdict: Verdict
+    reason: str
+
+
+@dataclass
+class Tally:
+    """The verdicts of all requirements of a run; ``baseline`` holds known deviations by slug."""
+
+    catalogue: Mapping[str, Requirement]
+    baseline: Mapping[str, Known]
+    target: str = ""
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def add(self, results: Iterable[Result]) -> None:
+        """Takes in what came of tests."""
+        found: defaultdict[str, list[Result]] = defaultdict(list)
+        for result in results:
+            for slug in result.slugs:
+                found[slug].append(result)
+        for slug, requirement in self.catalogue.items():
+            self.entries[slug] = entry = Entry(requirement, tests=len(found[slug]))
+            if found[slug]:
+                worst = min(found[slug], key=lambda result: _ORDER.index(result.verdict))
+                entry.verdict, entry.reason = worst.verdict, worst.reason
+            known = self.baseline.get(slug)
+            entry.known = known is not None and known.verdict == entry.verdict
+
+    def deviations(self, *, known: bool) -> list[Entry]:
+        """The requirements that the target does not meet, those of the baseline or the others."""
+        bad = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT)
+        return [e for e in self.entries.values() if e.verdict in bad and e.known is known]
+
+    def gone(self) -> list[str]:
+        """Known deviations that were looked for and not found: the baseline is out of date."""
+        return [
+            slug
+            for slug, known in self.baseline.items()
+            if not known.flaky and self.entries[slug].verdict is Verdict.PASS
+        ]
+
+    def sentence(self) -> str:
+        """The verdict of the target."""
+        must = [e for e in self.entries.values() if e.requirement.level == "must"]
+        applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
+        broken = [e for e in must if e.verdict in (Verdict.FAIL, Verdict.ERROR)]
+        loose = [e for e in self.entries.values() if e.verdict is Verdict.NON_STRICT]
+        tested = [e for e in applicable if e.verdict in (*_ORDER[:3], Verdict.PASS)]
+        if broken:
+            plural = "" if len(broken) == 1 else "s"
+            verdict = f"does not conform, {len(broken)} must requirement{plural} broken,"
+            verdict += f" {len(loose)} non-strict"
+        else:
+            verdict = f"conforms with {len(loose)} non-strict" if loose else "conforms"
+        missing = _missing(applicable)
+        return (
+            f"{self.target}: {verdict}; tested {len(tested)} of {len(applicable)} must requirements"
+            + (f" ({missing})" if missing else "")
+        )
+
+
+def _missing(entries: Iterable[Entry]) -> str:
+    """Why requirements were not tested, counted."""
+    reasons = Counter(
+        entry.reason or str(entry.verdict)
+        for entry in entries
+        if entry.verdict in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.NOT_RUN)
+    )
+    return "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
