@@ -217,7 +217,7 @@ class Differential:
         careful = any(line.rest and line.waiting for line in self._clients if line is not client)
         if careful:
             # A wake-up would let two clients run on at once, in an order that is left open.
-            if client.unsent:
+            if client.unsent or client.waiting:
                 return 0
             count = 1
         data = client.unsent + b"".join(self._writer.command() for _ in range(count))
