@@ -287,15 +287,15 @@ class Connection:
         """The state of a job, as stats-job tells it."""
         return self.stats_job(job)["state"]
 
-    def stats_job(self, job: int) -> dict[str, str]:
+    def stats_job(self, job: int) -> Values:
         """The statistics of a job."""
         return self.send(f"stats-job {job}").dictionary()
 
-    def stats_tube(self, tube: str | None = None) -> dict[str, str]:
+    def stats_tube(self, tube: str | None = None) -> Values:
         """The statistics of a tube; its own if none is named."""
         return self.send(f"stats-tube {tube or self.tube}").dictionary()
 
-    def stats(self) -> dict[str, str]:
+    def stats(self) -> Values:
         """The statistics of the server."""
         return self.send("stats").dictionary()
 
@@ -319,6 +319,20 @@ def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
 
 
 T = TypeVar("T")
+
+
+class Values(dict[str, str]):
+    """The dictionary of a stats command; what is missing in it is the target's fault."""
+
+    def __missing__(self, key: str) -> str:
+        raise Deviation(f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300])
+
+    def number(self, key: str) -> int:
+        """The value of a key that must be an integer."""
+        value = self[key]
+        if not value.removeprefix("-").isdecimal():
+            raise Deviation(f"an integer as {key!r} in the statistics", repr(value[:100]))
+        return int(value)
 
 
 class Exchange:
@@ -361,9 +375,9 @@ class Exchange:
         """Expects that the command has not been answered yet."""
         self._connection.has_no_reply(self._sent_at)
 
-    def dictionary(self) -> dict[str, str]:
+    def dictionary(self) -> Values:
         """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
-        return self._parsed(yamlish.dictionary, "a YAML dictionary")
+        return Values(self._parsed(yamlish.dictionary, "a YAML dictionary"))
 
     def names(self) -> list[str]:
         """Waits for ``OK`` with a YAML list of names, and gives it."""

@@ -116,8 +116,10 @@ def test_a_tube_lives_as_long_as_it_has_a_ready_delayed_or_buried_job(
         client.send(f"use {tube}").expect(USING(tube))
         job = client.put(b"a", delay=3600 if state == "delayed" else 0)
         if state == "buried":
-            client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+            client.send(f"watch {tube}").reply("WATCHING")
+            client.reserve().expect(RESERVED(job, b"a"))
             client.send(f"bury {job} 0").reply("BURIED")
+            client.send(f"ignore {tube}").reply("WATCHING")
         client.send(f"use {client.tube}").expect(USING(client.tube))
         assert client.stats_tube(tube)[f"current-jobs-{state}"] == "1"
 

@@ -25,9 +25,16 @@ from reference_server.wire import (
 NO_ID = ["x", "-1", "+1", "1x", str(2**64), ""]
 
 
-def _bury(client: Connection, job: int, pri: int = 0) -> int:
-    client.send(f"reserve-job {job}").reply("RESERVED")
-    client.send(f"bury {job} {pri}").expect(BURIED)
+def _put_and_reserve(client: Connection, body: bytes = b"a") -> int:
+    """Of a tube that has no ready job."""
+    job = client.put(body)
+    client.reserve().expect(RESERVED(job, body))
+    return job
+
+
+def _put_and_bury(client: Connection, body: bytes = b"a") -> int:
+    job = _put_and_reserve(client, body)
+    client.send(f"bury {job} 0").expect(BURIED)
     return job
 
 
@@ -39,9 +46,8 @@ def test_peek_shows_a_job_of_any_tube(client: Connection, connect: Connect) -> N
 
 @requirement("peek.any-state")
 def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) -> None:
+    reserved, buried = _put_and_reserve(client, b"c"), _put_and_bury(client, b"d")
     ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
-    reserved, buried = client.put(b"c"), _bury(client, client.put(b"d"))
-    client.send(f"reserve-job {reserved}").expect(RESERVED(reserved, b"c"))
     for job, body in ((ready, b"a"), (delayed, b"b"), (reserved, b"c"), (buried, b"d")):
         other.send(f"peek {job}").expect(FOUND(job, body))
 
@@ -88,9 +94,9 @@ def test_peek_delayed_shows_the_job_with_the_shortest_delay(client: Connection) 
 
 @requirement("peek.buried")
 def test_peek_buried_shows_the_job_that_was_buried_first(client: Connection) -> None:
-    jobs = client.put_many([b"a"] * 3)
+    jobs = [_put_and_reserve(client) for _ in range(3)]
     for job in (jobs[1], jobs[2], jobs[0]):
-        _bury(client, job)
+        client.send(f"bury {job} 0").expect(BURIED)
     client.send("peek-buried").expect(FOUND(jobs[1], b"a"))
 
 
@@ -99,9 +105,9 @@ def test_peek_buried_shows_the_job_that_was_buried_first(client: Connection) -> 
 def test_peek_looks_into_the_used_tube_only(
     client: Connection, new_tube: NewTube, command: str
 ) -> None:
+    _put_and_bury(client)
     client.put(b"a")
     client.put(b"b", delay=3600)
-    _bury(client, client.put(b"c"))
     client.send(f"use {new_tube()}").reply("USING")
     client.send(command).expect(NOT_FOUND)
 
@@ -120,7 +126,7 @@ def test_a_malformed_peek_of_a_queue(client: Connection, line: str) -> None:
 
 @requirement("kick.kicked")
 def test_kick_makes_buried_jobs_ready(client: Connection) -> None:
-    jobs = [_bury(client, job) for job in client.put_many([b"a"] * 3)]
+    jobs = [_put_and_bury(client) for _ in range(3)]
     client.send("kick 10").expect(KICKED_COUNT(3))
     for job in jobs:
         assert client.state_of(job) == "ready"
@@ -136,7 +142,7 @@ def test_kick_of_nothing(client: Connection) -> None:
 
 @requirement("kick.used-tube-only")
 def test_kick_applies_to_the_used_tube_only(client: Connection, new_tube: NewTube) -> None:
-    job = _bury(client, client.put(b"a"))
+    job = _put_and_bury(client)
     client.send(f"use {new_tube()}").reply("USING")
     client.send("kick 1").expect(KICKED_COUNT(0))
     assert client.state_of(job) == "buried"
@@ -144,7 +150,7 @@ def test_kick_applies_to_the_used_tube_only(client: Connection, new_tube: NewTub
 
 @requirement("kick.buried-only-if-any")
 def test_kick_leaves_delayed_jobs_while_there_are_buried_ones(client: Connection) -> None:
-    delayed, buried = client.put(b"a", delay=3600), _bury(client, client.put(b"b"))
+    delayed, buried = client.put(b"a", delay=3600), _put_and_bury(client)
     client.send("kick 10").expect(KICKED_COUNT(1))
     assert (client.state_of(delayed), client.state_of(buried)) == ("delayed", "ready")
 
@@ -161,15 +167,15 @@ def test_kick_takes_delayed_jobs_by_the_shortest_delay(client: Connection) -> No
 @requirement("kick.bound")
 @pytest.mark.parametrize(("bound", "kicked"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3)])
 def test_kick_moves_no_more_than_its_bound(client: Connection, bound: int, kicked: int) -> None:
-    for job in client.put_many([b"a"] * 3):
-        _bury(client, job)
+    for _ in range(3):
+        _put_and_bury(client)
     client.send(f"kick {bound}").expect(KICKED_COUNT(kicked))
     assert client.stats_tube()["current-jobs-buried"] == str(3 - kicked)
 
 
 @requirement("kick.bound")
 def test_kick_takes_a_bound_of_32_bits(client: Connection) -> None:
-    _bury(client, client.put(b"a"))
+    _put_and_bury(client)
     client.send(f"kick {2**32 - 1}").expect(KICKED_COUNT(1))
 
 
@@ -182,9 +188,7 @@ def test_a_malformed_kick(client: Connection, line: str) -> None:
 @requirement("kick-job.kicked")
 @pytest.mark.parametrize("state", ["buried", "delayed"])
 def test_kick_job_makes_a_job_ready(client: Connection, connect: Connect, state: str) -> None:
-    job = client.put(b"a", delay=3600 if state == "delayed" else 0)
-    if state == "buried":
-        _bury(client, job)
+    job = client.put(b"a", delay=3600) if state == "delayed" else _put_and_bury(client)
     connect().send(f"kick-job {job}").expect(KICKED)
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
@@ -199,8 +203,8 @@ def test_kick_job_takes_one_job_only(client: Connection) -> None:
 
 @requirement("kick-job.not-found")
 def test_kick_job_of_a_job_that_cannot_be_kicked(client: Connection, other: Connection) -> None:
-    ready, reserved = client.put(b"a"), client.put(b"b")
-    other.send(f"reserve-job {reserved}").expect(RESERVED(reserved, b"b"))
+    reserved = _put_and_reserve(other)
+    ready = client.put(b"a")
     for job in (ready, reserved, 0, 2**64 - 1):
         client.send(f"kick-job {job}").expect(NOT_FOUND)
 
@@ -303,10 +307,18 @@ def test_a_pause_holds_back_nothing_but_reserve(client: Connection) -> None:
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     job = client.put(b"a")
     client.send("peek-ready").expect(FOUND(job, b"a"))
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
-    client.send(f"release {job} 0 3600").expect(RELEASED)
-    client.send("kick 1").expect(KICKED_COUNT(1))
     client.send(f"delete {job}").expect(DELETED)
+    client.put(b"a", delay=3600)
+    client.send("kick 1").expect(KICKED_COUNT(1))
+
+
+@requirement("pause-tube.not-reserve-job")
+def test_reserve_job_takes_a_job_of_a_paused_tube(client: Connection) -> None:
+    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    job = client.put(b"a")
+    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.send(f"release {job} 0 0").expect(RELEASED)
+    client.reserve().expect(TIMED_OUT)
 
 
 @requirement("pause-tube.not-found")

@@ -123,7 +123,7 @@ def test_bodies_of_many_sizes(client: Connection, size: int) -> None:
 
 
 def _max_job_size(client: Connection) -> int:
-    size = int(client.stats()["max-job-size"])
+    size = client.stats().number("max-job-size")
     if size > 2**26:
         raise NotTestable(f"a max-job-size of {size} bytes is too large to send")
     return size

@@ -45,7 +45,8 @@ OTHERS = {
 
 
 def _reserve(client: Connection, job: int) -> None:
-    client.send(f"reserve-job {job}").reply("RESERVED")
+    """Reserves the job that is next."""
+    client.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement("stats-job.ok")
@@ -84,10 +85,11 @@ def test_stats_job_counts_what_happened_to_the_job(client: Connection) -> None:
     for _ in range(2):
         _reserve(client, job)
         client.send(f"bury {job} 0").expect(BURIED)
-    client.send("kick 1").reply("KICKED")
+        client.send("kick 1").reply("KICKED")
+    _reserve(client, job)
     stats = client.stats_job(job)
     counts = [stats[key] for key in ("reserves", "releases", "buries", "kicks", "timeouts")]
-    assert counts == ["5", "3", "2", "1", "0"]
+    assert counts == ["6", "3", "2", "2", "0"]
 
 
 @requirement("stats-job.counters")
@@ -196,7 +198,7 @@ def test_stats_tube_tells_of_a_pause(client: Connection) -> None:
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     after = client.stats_tube()
     assert (after["pause"], after["cmd-pause-tube"]) == ("3600", "1")
-    assert 3500 <= int(after["pause-time-left"]) <= 3600
+    assert 3500 <= after.number("pause-time-left") <= 3600
 
 
 @requirement("stats-tube.not-found")
@@ -224,17 +226,24 @@ def test_stats_counts_the_jobs_of_all_tubes(
 ) -> None:
     states = ("urgent", "ready", "reserved", "delayed", "buried")
     before = client.stats()
-    for tube in (client.tube, new_tube()):
+    tubes = (client.tube, new_tube())
+    for tube in tubes:
         client.send(f"use {tube}").expect(USING(tube))
-        jobs = client.put_many([b"a"] * 3)
+        client.send(f"watch {tube}").reply("WATCHING")
+        jobs = client.put_many([b"a"] * 2)
         client.put(b"b", delay=3600)
         _reserve(client, jobs[0])
         _reserve(client, jobs[1])
         client.send(f"bury {jobs[1]} 0").expect(BURIED)
+    for tube in tubes:
+        client.send(f"use {tube}").expect(USING(tube))
+        client.put(b"c")
     after = client.stats()
-    grown = [int(after[key]) - int(before[key]) for key in (f"current-jobs-{s}" for s in states)]
+    grown = [
+        after.number(key) - before.number(key) for key in (f"current-jobs-{s}" for s in states)
+    ]
     assert grown == [2, 2, 2, 2, 2]
-    assert int(after["total-jobs"]) - int(before["total-jobs"]) == 8
+    assert after.number("total-jobs") - before.number("total-jobs") == 8
 
 
 @requirement("stats.command-counts")
@@ -256,7 +265,7 @@ def test_stats_counts_each_command(alone: None, client: Connection, verb: str) -
     grown = {key for key in COUNTED if after[f"cmd-{key}"] != before[f"cmd-{key}"]}
     assert grown == {verb, "stats"}
     expected = 2 if verb == "stats" else 1
-    assert int(after[f"cmd-{verb}"]) - int(before[f"cmd-{verb}"]) == expected
+    assert after.number(f"cmd-{verb}") - before.number(f"cmd-{verb}") == expected
 
 
 @requirement("stats.connection-counts")
@@ -269,7 +278,7 @@ def test_stats_counts_connections_by_what_they_do(alone: None, connect: Connect)
     client.put(b"a", delay=3600)
     connect().reserve().reply("TIMED_OUT")
     after = observer.stats()
-    assert [int(after[key]) - int(before[key]) for key in keys] == [2, 1, 1, 2]
+    assert [after.number(key) - before.number(key) for key in keys] == [2, 1, 1, 2]
 
 
 @requirement("stats.bad-format")

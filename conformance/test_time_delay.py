@@ -99,7 +99,7 @@ def test_a_kicked_job_does_not_become_ready_a_second_time(
 ) -> None:
     job = client.put(b"a", delay=1)
     client.send(f"kick-job {job}").expect(KICKED)
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.reserve().expect(RESERVED(job, b"a"))
     clock.advance(1)
     assert client.state_of(job) == "reserved"
     client.send("peek-ready").expect(NOT_FOUND)

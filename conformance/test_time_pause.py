@@ -104,9 +104,9 @@ def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock:
 def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    client.put(b"b")
     held = client.put(b"a", ttr=2)
-    client.send(f"reserve-job {held}").expect(RESERVED(held, b"a"))
+    client.reserve().expect(RESERVED(held, b"a"))
+    client.put(b"b")
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     warned, timed_out = client.send("reserve"), worker.reserve(1)
     clock.advance(1)

@@ -169,11 +169,11 @@ def test_stats_job_counts_timeouts(client: Connection, other: Connection, clock:
 def test_stats_counts_timeouts(
     alone: None, client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    before = int(other.stats()["job-timeouts"])
-    for job in client.put_many([b"a", b"b"], ttr=1):
-        client.send(f"reserve-job {job}").reply("RESERVED")
+    before = other.stats().number("job-timeouts")
+    for _ in client.put_many([b"a", b"b"], ttr=1):
+        client.reserve().reply("RESERVED")
     clock.advance(1)
-    assert int(other.stats()["job-timeouts"]) - before == 2
+    assert other.stats().number("job-timeouts") - before == 2
 
 
 @requirement("stats-job.time-left-reserved")
@@ -206,8 +206,8 @@ def test_touch_of_one_job_does_not_postpone_another(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
     touched, left = client.put_many([b"a", b"b"], ttr=2)
-    for job in (touched, left):
-        client.send(f"reserve-job {job}").reply("RESERVED")
+    client.reserve().expect(RESERVED(touched, b"a"))
+    client.reserve().expect(RESERVED(left, b"b"))
     clock.advance(1)
     client.send(f"touch {touched}").expect(TOUCHED)
     clock.advance(1)

@@ -23,8 +23,9 @@ MISSING = [0, 2**32, 2**63, 2**64 - 1]
 
 
 def _reserved(client: Connection, pri: int = 0) -> int:
+    """Of a tube that has no ready job of a smaller priority."""
     job = client.put(b"a", pri=pri)
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.reserve().expect(RESERVED(job, b"a"))
     return job
 
 
@@ -132,7 +133,7 @@ def test_release_of_a_job_that_does_not_exist(client: Connection, job: int) -> N
 def test_release_of_a_job_that_is_not_reserved_by_the_client(
     client: Connection, other: Connection
 ) -> None:
-    ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
+    ready, delayed = client.put(b"a", pri=9), client.put(b"b", delay=3600)
     for job in (ready, delayed, _buried(client), _reserved(other)):
         client.send(f"release {job} 0 0").expect(NOT_FOUND)
 
@@ -169,10 +170,9 @@ def test_a_buried_job_is_given_to_nobody_until_it_is_kicked(client: Connection) 
 
 @requirement("bury.fifo")
 def test_buried_jobs_leave_in_the_order_in_which_they_were_buried(client: Connection) -> None:
-    jobs = client.put_many([b"a"] * 30)
+    jobs = [_reserved(client) for _ in range(30)]
     order = jobs[::2] + jobs[1::2][::-1]
     for job in order:
-        client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
         client.send(f"bury {job} {1000 - job % 7}").expect(BURIED)
     for job in order:
         client.send("peek-buried").expect(FOUND(job, b"a"))
@@ -199,7 +199,7 @@ def test_bury_of_a_job_that_does_not_exist(client: Connection, job: int) -> None
 def test_bury_of_a_job_that_is_not_reserved_by_the_client(
     client: Connection, other: Connection
 ) -> None:
-    ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
+    ready, delayed = client.put(b"a", pri=9), client.put(b"b", delay=3600)
     for job in (ready, delayed, _buried(client), _reserved(other)):
         client.send(f"bury {job} 0").expect(NOT_FOUND)
 
@@ -230,7 +230,7 @@ def test_touch_of_a_job_that_does_not_exist(client: Connection, job: int) -> Non
 def test_touch_of_a_job_that_is_not_reserved_by_the_client(
     client: Connection, other: Connection
 ) -> None:
-    ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
+    ready, delayed = client.put(b"a", pri=9), client.put(b"b", delay=3600)
     for job in (ready, delayed, _buried(client), _reserved(other)):
         client.send(f"touch {job}").expect(NOT_FOUND)
 
@@ -249,4 +249,4 @@ def test_a_job_is_not_the_clients_any_more_once_it_let_it_go(
     client.send(f"release {job} 0 0").expect(RELEASED)
     for command in (f"release {job} 0 0", f"bury {job} 0", f"touch {job}"):
         client.send(command).expect(NOT_FOUND)
-    new_client().send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    new_client().reserve().expect(RESERVED(job, b"a"))
