@@ -1,10 +1,13 @@
 """Section "Other Commands", continued: stats-job, stats-tube and stats."""
 
+import signal
+
 import pytest
 
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.scenario import Connect, NewTube
+from conformance.target import Target
 from reference_server.wire import (
     BAD_FORMAT,
     BURIED,
@@ -52,8 +55,9 @@ def _reserve(client: Connection, job: int) -> None:
 @requirement("stats-job.ok")
 def test_stats_job_has_all_its_keys(client: Connection) -> None:
     stats = client.stats_job(client.put(b"a"))
-    assert not JOB_KEYS - set(stats)
-    assert all(stats[key].lstrip("-").isdecimal() for key in JOB_KEYS - {"tube", "state"})
+    assert sorted(JOB_KEYS - set(stats)) == []
+    for key in JOB_KEYS - {"tube", "state"}:
+        stats.number(key)
 
 
 @requirement("stats-job.values")
@@ -117,9 +121,9 @@ def test_a_malformed_stats_job(client: Connection, argument: str) -> None:
 @requirement("stats-tube.ok")
 def test_stats_tube_has_all_its_keys(client: Connection) -> None:
     stats = client.stats_tube()
-    assert not TUBE_KEYS - set(stats)
+    assert sorted(TUBE_KEYS - set(stats)) == []
     assert stats["name"] == client.tube
-    assert all(stats[key].isdecimal() for key in TUBE_KEYS - {"name"})
+    assert [key for key in TUBE_KEYS - {"name"} if stats.number(key) < 0] == []
 
 
 @requirement("stats-tube.ok")
@@ -215,9 +219,17 @@ def test_a_malformed_stats_tube(client: Connection, argument: str) -> None:
 @requirement("stats.ok")
 def test_stats_has_all_its_keys(client: Connection) -> None:
     stats = client.stats()
-    assert not (NUMBERS | OTHERS) - set(stats)
-    assert {key: stats[key] for key in NUMBERS if not stats[key].isdecimal()} == {}
+    assert sorted((NUMBERS | OTHERS) - set(stats)) == []
+    assert [key for key in NUMBERS if stats.number(key) < 0] == []
     assert stats["draining"] in ("true", "false")
+
+
+@requirement("stats.draining")
+def test_stats_tells_of_drain_mode(own_server: Target, client: Connection) -> None:
+    assert client.stats()["draining"] == "false"
+    own_server.signal(signal.SIGUSR1)
+    told = any(client.stats()["draining"] == "true" for _ in range(1000))
+    assert told, "draining never became true"
 
 
 @requirement("stats.job-counts")
