@@ -13,6 +13,7 @@ from conformance.address import Address
 from conformance.clock import ControlledClock, RealClock
 from conformance.target import Target
 from conformance.verdict import NotTestable
+from reference_server.faults import NO_FAULT, Fault
 from reference_server.profiles import NEWEST, Profile
 from reference_server.serve import Server
 
@@ -45,20 +46,25 @@ class BuiltIn(Target):
     """The reference server; runs until :meth:`close`."""
 
     def __init__(
-        self, profile: Profile = NEWEST, max_job_size: int | None = None, real_time: bool = False
+        self,
+        profile: Profile = NEWEST,
+        max_job_size: int | None = None,
+        real_time: bool = False,
+        fault: Fault = NO_FAULT,
     ) -> None:
         super().__init__("reference server")
         self._profile = profile
+        self._fault = fault
         self._in_real_time: BuiltIn | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         if real_time:
             self.clock = RealClock()
-            self._server = Server(profile, max_job_size)
+            self._server = Server(profile, max_job_size, fault=fault)
         else:
             self.clock = virtual = VirtualClock()
-            self._server = Server(profile, max_job_size, virtual)
+            self._server = Server(profile, max_job_size, virtual, fault)
             virtual.tick = lambda: self._call(self._server.tick)
         where = asyncio.run_coroutine_threadsafe(
             self._server.start("127.0.0.1", 0), self._loop
@@ -84,11 +90,11 @@ class BuiltIn(Target):
         return self._address
 
     def fresh(self, **configuration: Any) -> Target:
-        return BuiltIn(self._profile, **configuration)
+        return BuiltIn(self._profile, fault=self._fault, **configuration)
 
     def in_real_time(self) -> Target:
         if self._in_real_time is None:
-            self._in_real_time = BuiltIn(self._profile, real_time=True)
+            self._in_real_time = BuiltIn(self._profile, real_time=True, fault=self._fault)
         return self._in_real_time
 
     def signal(self, number: int) -> None:

@@ -48,8 +48,14 @@ class Engine:
     FLUSH = 65536
     """Bytes of replies gathered before they are written."""
 
-    def __init__(self, model: Model, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        clock: Callable[[], int],
+        reader: type[RequestReader] = RequestReader,
+    ) -> None:
         self.model = model
+        self._reader = reader
         self._clock = clock
         self._sessions: dict[int, _Session] = {}
         self._last = 0
@@ -57,7 +63,7 @@ class Engine:
     def connect(self, link: Link) -> int:
         """Takes a new connection and gives its number."""
         self._last += 1
-        reader = RequestReader(self.model.profile, self.model.max_job_size)
+        reader = self._reader(self.model.profile, self.model.max_job_size)
         self._sessions[self._last] = _Session(link, reader)
         self._run(self._last, Connect())
         return self._last

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from reference_server.engine import Engine
-from reference_server.model import Model
+from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
 READ_SIZE = 16384
@@ -51,10 +51,12 @@ class Server:
         profile: Profile = NEWEST,
         max_job_size: int | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
+        fault: Fault = NO_FAULT,
     ) -> None:
         self.clock = clock
-        model = Model(profile, max_job_size=max_job_size, now=clock(), host=host())
-        self.engine = Engine(model, clock)
+        profile = fault.profile(profile)
+        model = fault.model(profile, max_job_size=max_job_size, now=clock(), host=host())
+        self.engine = Engine(model, clock, fault.reader)
         # One for all connections: what was read is consumed before the next read.
         self.buffer = bytearray(READ_SIZE)
         self._listener: asyncio.Server | None = None
@@ -169,7 +171,8 @@ def _allow_many_connections() -> None:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    server = Server(PROFILES[args.profile], args.max_job_size)
+    fault = FAULTS[args.fault] if args.fault else NO_FAULT
+    server = Server(PROFILES[args.profile], args.max_job_size, fault=fault)
     where = await server.start(args.host, args.port)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -195,7 +198,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "-z", dest="max_job_size", type=int, metavar="BYTES", help="the largest job body accepted"
     )
+    parser.add_argument(
+        "--fault", metavar="NAME", help="a bug to have, see reference_server.faults"
+    )
     args = parser.parse_args(argv)
+    if args.fault and args.fault not in FAULTS:
+        parser.error(f"there is no fault called {args.fault!r}")
     if not 0 <= args.port < 65536:
         parser.error("a port is a number from 0 to 65535")
     if args.max_job_size is not None and args.max_job_size < 0:

@@ -294,6 +294,10 @@ class RequestReader:
         self._skip = 0
         self._overlong = False
 
+    def parse(self, line: bytes) -> Request:
+        """What a line (without CR LF) means."""
+        return parse_line(line, self._profile)
+
     @property
     def buffered(self) -> int:
         """Bytes received and not yet understood."""
@@ -344,7 +348,7 @@ class RequestReader:
         if self._overlong or end + len(CRLF) > self._profile.max_line:
             self._overlong = False
             return _BAD
-        request = parse_line(line, self._profile)
+        request = self.parse(line)
         if type(request) is Put:
             self._body = request.size
             if request.size > self._max_job_size:

@@ -1,0 +1,20 @@
+"""The reference server with bugs: what proves that the tests of a requirement can fail.
+
+Each fault is a few lines over the model, the codec or the profile, and names the requirement that
+it breaks. ``python -m reference_server --fault NAME`` serves it.
+"""
+
+from reference_server.faults import jobs, other, producer, protocol, statistics, worker
+from reference_server.faults.registry import FAULTS, NO_FAULT, Fault
+
+__all__ = [
+    "FAULTS",
+    "NO_FAULT",
+    "Fault",
+    "jobs",
+    "other",
+    "producer",
+    "protocol",
+    "statistics",
+    "worker",
+]

@@ -1,0 +1,296 @@
+"""Faults of delete, release, bury and touch."""
+
+from __future__ import annotations
+
+from reference_server import wire
+from reference_server.faults.registry import asked, fault, parsed
+from reference_server.model import Model
+from reference_server.state import SECOND, Connection, Job, State
+from reference_server.wire import Command, Reply
+
+
+@fault("delete.reserved-by-client", "delete leaves a reserved job where peek finds it")
+class StillThere(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = conn.reserved.get(id)
+        reply = super()._delete(conn, id)
+        if job is not None and job.body == b"a" and job.tube.name in self._by_name:
+            self._found_again = job
+        return reply
+
+    _found_again: Job | None = None
+
+    def _found(self, job: Job | None) -> Reply:
+        again, self._found_again = self._found_again, None
+        return super()._found(job or again)
+
+
+def _refuses(state: State) -> type[Model]:
+    class Refuses(Model):
+        def _delete(self, conn: Connection, id: int) -> Reply:
+            job = self.jobs.get(id)
+            if job is not None and job.state is state:
+                return wire.NOT_FOUND
+            return super()._delete(conn, id)
+
+    return Refuses
+
+
+fault("delete.delayed", "delete does not find delayed jobs")(_refuses(State.DELAYED))
+fault("delete.buried", "delete does not find buried jobs")(_refuses(State.BURIED))
+
+
+@fault("delete.ready", "only who put a ready job may delete it")
+class OnlyMaker(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.state is State.READY and not conn.producer:
+            return wire.NOT_FOUND
+        return super()._delete(conn, id)
+
+
+asked(
+    "delete.not-found",
+    "delete of a job that does not exist succeeds",
+    "delete",
+    lambda id: Command("kick-job", (id,)) if id == 2**63 else Command("delete", (id,)),
+)
+
+
+@fault("delete.not-found", "a second delete succeeds")
+class DeletesTwice(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        reply = super()._delete(conn, id)
+        return wire.DELETED if 0 < id < self._next_id and id not in self.jobs else reply
+
+
+@fault("delete.reserved-by-other", "delete takes a job from another client")
+class DeletesOthers(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.reserver not in (None, conn) and not job.timeouts:
+            self._unreserve(job)
+            job.state = State.READY
+            job.tube.ready.add((job.pri, job.id))
+            job.tube.urgent += job.pri < 1024
+        return super()._delete(conn, id)
+
+
+@fault("delete.after-expiry", "the old holder may delete an expired job that another has reserved")
+class OldHolderDeletes(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.timeouts and job.reserver not in (None, conn):
+            return super()._delete(job.reserver, id)
+        return super()._delete(conn, id)
+
+
+@fault("delete.after-expiry", "an expired job cannot be deleted while it is ready")
+class ExpiredStays(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.timeouts and job.state is State.READY:
+            return wire.NOT_FOUND
+        return super()._delete(conn, id)
+
+
+@fault("release.released", "a released job is given back only to the client that released it")
+class StaysMine(Model):
+    _owner: Connection | None = None
+
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        self._owner = conn
+        return super()._release(conn, id, pri, delay)
+
+    def _next_ready(self, conn: Connection) -> Job | None:
+        job = super()._next_ready(conn)
+        mine = job is None or not job.releases or self._owner is conn
+        return job if mine else None
+
+
+@fault("release.new-priority", "release keeps the priority")
+class ReleaseKeeps(Model):
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        job = self._held(conn, id)
+        return super()._release(conn, id, job.pri if job else pri, delay)
+
+
+@fault("release.new-priority", "stats-job shows a new priority that does not count")
+class ReleaseOrdersOld(Model):
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        job = self._held(conn, id)
+        old = job.pri if job else pri
+        reply = super()._release(conn, id, pri, delay)
+        if job is not None and job.state is State.READY and pri != old:
+            job.tube.ready.remove((job.pri, job.id))
+            job.tube.ready.add((old, job.id))
+            self._old = (old, job.id)
+        return reply
+
+    _old: tuple[int, int] | None = None
+
+    def _dequeue(self, job: Job) -> None:
+        if self._old and self._old[1] == job.id and self._old in job.tube.ready:
+            job.tube.ready.remove(self._old)
+            job.tube.ready.add((job.pri, job.id))
+        super()._dequeue(job)
+
+
+asked(
+    "release.delay",
+    "release ignores a long delay",
+    "release",
+    lambda id, pri, delay: Command("release", (id, pri, 0 if delay == 3600 else delay)),
+)
+asked(
+    "release.ready-after-delay",
+    "release adds a second to its delay",
+    "release",
+    lambda id, pri, delay: Command("release", (id, pri, delay and delay + 1)),
+)
+
+
+def _claims(verb: str, *, expired: bool) -> type[Model]:
+    """Lets a client have its way with a job that it does not hold (any more)."""
+
+    class Claims(Model):
+        def _held(self, conn: Connection, id: int) -> Job | None:
+            job = self.jobs.get(id)
+            if job is None or id in conn.reserved or self._verb != verb:
+                return super()._held(conn, id)
+            if bool(job.timeouts) is expired and job.state is State.READY and not job.releases:
+                self._dequeue(job)
+                self._give(job, conn)
+            return super()._held(conn, id)
+
+        _verb = ""
+
+        def _command(self, conn: Connection, command: Command) -> None:
+            self._verb = command.verb
+            super()._command(conn, command)
+
+    return Claims
+
+
+for _verb in ("release", "bury", "touch"):
+    fault(f"{_verb}.after-expiry", f"the old holder may {_verb} an expired job")(
+        _claims(_verb, expired=True)
+    )
+    fault(f"{_verb}.not-found", f"{_verb} finds a ready job")(_claims(_verb, expired=False))
+    asked(
+        f"{_verb}.not-found",
+        f"{_verb} of a job with a huge id is not well-formed",
+        _verb,
+        lambda *arguments, verb=_verb: (
+            wire.Malformed(wire.BAD_FORMAT)
+            if arguments[0] == 2**64 - 1
+            else Command(verb, arguments)
+        ),
+    )
+
+parsed(
+    "delete.bad-format",
+    "delete takes an id with a plus sign",
+    lambda line, _: Command("delete", (1,)) if line == b"delete +1" else None,
+)
+parsed(
+    "release.bad-format",
+    "release takes a delay of 33 bits",
+    lambda line, _: Command("release", (1, 0, 0)) if line == b"release 1 0 4294967296" else None,
+)
+parsed(
+    "bury.bad-format",
+    "bury takes a priority of 33 bits",
+    lambda line, _: Command("bury", (1, 0)) if line == b"bury 1 4294967296" else None,
+)
+parsed(
+    "touch.bad-format",
+    "touch takes an id of 65 bits",
+    lambda line, _: Command("touch", (0,)) if line == b"touch 18446744073709551616" else None,
+)
+
+
+@fault("bury.buried", "bury makes a job delayed for a year")
+class BuryDelays(Model):
+    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        job = self._held(conn, id)
+        if job is None or job.pri or pri or job.releases:
+            return super()._bury(conn, id, pri)
+        self._release(conn, id, pri, 31_536_000)
+        return wire.BURIED
+
+
+@fault("bury.untouched-until-kick", "a buried job is given to a client that has nothing else")
+class GivesBuried(Model):
+    def _next_ready(self, conn: Connection) -> Job | None:
+        job = super()._next_ready(conn)
+        if job is None:
+            buried = [j for tube in conn.watch for j in tube.buried.values() if j.reserves == 1]
+            job = buried[0] if buried and not conn.reserved else None
+        return job
+
+
+@fault("bury.fifo", "buried jobs are kept by id")
+class ById(Model):
+    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        reply = super()._bury(conn, id, pri)
+        if reply == wire.BURIED and len(self.jobs[id].tube.buried) >= 20:
+            for other in sorted(self.jobs[id].tube.buried):
+                self.jobs[id].tube.buried.move_to_end(other)
+        return reply
+
+
+@fault("bury.new-priority", "bury keeps the priority")
+class BuryKeeps(Model):
+    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        job = self._held(conn, id)
+        return super()._bury(conn, id, job.pri if job else pri)
+
+
+@fault("touch.touched", "touch lets the job go")
+class TouchReleases(Model):
+    def _touch(self, conn: Connection, id: int) -> Reply:
+        reply = super()._touch(conn, id)
+        job = conn.reserved.get(id)
+        if job is not None and job.ttr == 60:
+            self._unreserve(job)
+            self._make_ready(job)
+        return reply
+
+
+@fault("touch.postpones-expiry", "touch gives one second")
+class TouchGivesOne(Model):
+    def _touch(self, conn: Connection, id: int) -> Reply:
+        job = self._held(conn, id)
+        now = self.now
+        if job is not None and job.ttr == 2:
+            self.now -= SECOND
+        reply = super()._touch(conn, id)
+        self.now = now
+        return reply
+
+
+@fault("touch.postpones-expiry", "touch postpones all jobs of the client")
+class TouchesAll(Model):
+    def _touch(self, conn: Connection, id: int) -> Reply:
+        reply = super()._touch(conn, id)
+        if reply == wire.TOUCHED:
+            for job in conn.reserved.values():
+                self._clear_deadline(job, conn)
+                self._set_deadline(job, conn)
+        return reply
+
+
+@fault("touch.ends-margin", "a touched job stays in the margin")
+class TouchKeepsMargin(Model):
+    _touched = 0
+
+    def _touch(self, conn: Connection, id: int) -> Reply:
+        reply = super()._touch(conn, id)
+        self._touched = conn.id if reply == wire.TOUCHED else 0
+        return reply
+
+    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+        reply = super()._reserve(conn, timeout)
+        mine = self._touched == conn.id and bool(conn.reserved)
+        return wire.DEADLINE_SOON if reply == wire.TIMED_OUT and mine else reply

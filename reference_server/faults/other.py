@@ -1,0 +1,352 @@
+"""Faults of peek, kick, kick-job, the lists, quit and pause-tube."""
+
+from __future__ import annotations
+
+from reference_server import wire
+from reference_server.events import Hangup
+from reference_server.faults.registry import (
+    answered,
+    asked,
+    edited,
+    fault,
+    parsed,
+)
+from reference_server.model import Model
+from reference_server.state import SECOND, Connection, Job, State, Tube
+from reference_server.wire import Command, Malformed, Reply
+
+answered(
+    "peek.found",
+    "peek shows only jobs of the used tube",
+    "peek",
+    lambda model, conn, command, reply: (
+        wire.NOT_FOUND
+        if reply.word == "FOUND" and conn.use.name == "default" and len(conn.watch) == 1
+        else None
+    ),
+)
+
+
+def _hides(state: State) -> type[Model]:
+    class Hides(Model):
+        def _command(self, conn: Connection, command: Command) -> None:
+            job = self.jobs.get(command.args[0]) if command.verb == "peek" else None  # type: ignore[arg-type]
+            if job is not None and job.state is state:
+                self._outputs.append((conn.id, wire.NOT_FOUND))
+            else:
+                super()._command(conn, command)
+
+    return Hides
+
+
+fault("peek.any-state", "peek does not show reserved jobs")(_hides(State.RESERVED))
+fault("peek.any-state", "peek does not show delayed jobs")(_hides(State.DELAYED))
+answered(
+    "peek.not-found",
+    "peek-buried shows an empty job where there is none",
+    "peek-buried",
+    lambda model, conn, command, reply: (
+        wire.FOUND(0, b"") if reply == wire.NOT_FOUND and not conn.producer else None
+    ),
+)
+asked(
+    "peek.not-found",
+    "ids are cut to 63 bits by peek",
+    "peek",
+    lambda id: Malformed(wire.INTERNAL_ERROR) if id >= 2**63 else Command("peek", (id,)),
+)
+
+
+@fault("peek.ready", "peek-ready shows the job that was put last")
+class ShowsLast(Model):
+    def _head(self, queue: object) -> Job | None:
+        job = super()._head(queue)  # type: ignore[arg-type]
+        if job is not None and job.state is State.READY and len(job.tube.ready) == 3:
+            return self.jobs[max(id for _, id in job.tube.ready)]
+        return job
+
+
+@fault("peek.delayed", "peek-delayed shows the smallest priority")
+class ByPriority(Model):
+    def _head(self, queue: object) -> Job | None:
+        job = super()._head(queue)  # type: ignore[arg-type]
+        if job is not None and job.state is State.DELAYED and len(job.tube.delayed) == 3:
+            return min((self.jobs[id] for _, id in job.tube.delayed), key=lambda job: job.pri)
+        return job
+
+
+answered(
+    "peek.buried",
+    "peek-buried shows the smallest id",
+    "peek-buried",
+    lambda model, conn, command, reply: (
+        model._found(model.jobs[min(conn.use.buried)]) if len(conn.use.buried) == 3 else None
+    ),
+)
+
+
+@fault("peek.used-tube-only", "peek-delayed looks into all tubes")
+class LooksAround(Model):
+    def _command(self, conn: Connection, command: Command) -> None:
+        if command.verb == "peek-delayed" and not conn.use.delayed:
+            tube = next((tube for tube in conn.watch if tube.delayed), conn.use)
+            self._outputs.append((conn.id, self._found(self._head(tube.delayed))))
+        else:
+            super()._command(conn, command)
+
+
+parsed(
+    "peek.bad-format",
+    "peek-ready ignores a blank at its end",
+    lambda line, _: Command("peek-ready") if line == b"peek-ready " else None,
+)
+answered(
+    "kick.kicked",
+    "kick tells one too many",
+    "kick",
+    lambda _, __, ___, reply: wire.KICKED_COUNT(4) if reply == wire.KICKED_COUNT(3) else None,
+)
+
+
+@fault("kick.kicked", "a kick of nothing counts in the ready job")
+class CountsReady(Model):
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        reply = super()._kick(conn, bound)
+        if reply == wire.KICKED_COUNT(0) and conn.use.ready:
+            self.jobs[conn.use.ready[0][1]].kicks += 1
+        return reply
+
+
+@fault("kick.used-tube-only", "kick takes jobs of watched tubes, too")
+class KicksWatched(Model):
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        if not conn.use.buried and not conn.use.delayed:
+            for tube in conn.watch:
+                if tube.buried:
+                    used, conn.use = conn.use, tube
+                    reply = super()._kick(conn, bound)
+                    conn.use = used
+                    return reply
+        return super()._kick(conn, bound)
+
+
+@fault("kick.buried-only-if-any", "kick goes on with delayed jobs")
+class KicksOn(Model):
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        buried = len(conn.use.buried)
+        reply = super()._kick(conn, bound)
+        if 0 < buried < bound and conn.use.delayed:
+            more = super()._kick(conn, bound - buried)
+            return wire.KICKED_COUNT(buried + int(more.args[0]))
+        return reply
+
+
+@fault("kick.otherwise-delayed", "kick takes the delayed job put first")
+class KicksByAge(Model):
+    def _head(self, queue: object) -> Job | None:
+        job = super()._head(queue)  # type: ignore[arg-type]
+        if job is not None and job.state is State.DELAYED and len(job.tube.delayed) == 2:
+            return min((self.jobs[id] for _, id in job.tube.delayed), key=lambda job: job.id)
+        return job
+
+
+asked(
+    "kick.bound",
+    "kick of nothing kicks one",
+    "kick",
+    lambda bound: Command("kick", (bound or 1,)),
+)
+asked(
+    "kick.bound",
+    "a bound is read as if it were signed",
+    "kick",
+    lambda bound: Command("kick", (bound if bound < 2**31 else 0,)),
+)
+parsed(
+    "kick.bad-format",
+    "kick takes a letter for the number 0",
+    lambda line, _: Command("kick", (0,)) if line == b"kick x" else None,
+)
+
+
+@fault("kick-job.kicked", "kick-job leaves delayed jobs alone")
+class NotDelayed(Model):
+    def _kick_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.state is State.DELAYED and not job.reserves:
+            return wire.NOT_FOUND
+        return super()._kick_job(conn, id)
+
+
+@fault("kick-job.kicked", "a kicked job becomes ready a second time when its delay is over")
+class Twice(Model):
+    def _kick_one(self, job: Job) -> None:
+        deadline, delayed = job.deadline, job.state is State.DELAYED
+        super()._kick_one(job)
+        if delayed and deadline - self.now <= SECOND:
+            job.ttr = 1
+
+
+
+
+@fault("kick-job.not-found", "kick-job of a ready job succeeds")
+class KicksReady(Model):
+    def _kick_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.state is State.READY:
+            return wire.KICKED
+        return super()._kick_job(conn, id)
+
+
+parsed(
+    "kick-job.bad-format",
+    "kick-job takes an id with garbage",
+    lambda line, _: Command("kick-job", (1,)) if line == b"kick-job 1x" else None,
+)
+
+
+answered(
+    "list-tubes.all",
+    "the fifth tube is listed twice",
+    "list-tubes",
+    edited(r"(---\n(?:- .*\n){4})(- .*\n)", r"\1\2\2"),
+)
+answered("list-tubes.all", "the last tube is not listed", "list-tubes", edited(r"(- .*\n)\Z", ""))
+answered(
+    "list-tube-used.using",
+    "the used tube is told as default",
+    "list-tube-used",
+    lambda _, conn, __, ___: wire.USING("default") if conn.id % 2 else None,
+)
+answered(
+    "list-tubes-watched.list",
+    "of the watched tubes only two are listed",
+    "list-tubes-watched",
+    edited(r"(---\n- .*\n- .*\n)(- .*\n)+", r"\1"),
+)
+for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
+    parsed(
+        f"{_verb}.bad-format",
+        f"{_verb} ignores a blank at its end",
+        lambda line, _, verb=_verb: Command(verb) if line == f"{verb} ".encode() else None,
+    )
+
+
+@fault("quit.closes", "quit is answered")
+class SaysBye(Model):
+    def _command(self, conn: Connection, command: Command) -> None:
+        if command.verb == "quit":
+            self._outputs.append((conn.id, wire.DELETED))
+            self._outputs.append((conn.id, Hangup()))
+        else:
+            super()._command(conn, command)
+
+
+@fault("quit.closes", "quit does not close")
+class Stays(Model):
+    def _command(self, conn: Connection, command: Command) -> None:
+        if command.verb != "quit":
+            super()._command(conn, command)
+
+
+@fault("pause-tube.paused", "a pause holds back waiting clients only")
+class HalfPause(Model):
+    def _next_ready(self, conn: Connection) -> Job | None:
+        best = min((t.ready[0] for t in conn.watch if t.ready), default=None)
+        return None if best is None else self.jobs[best[1]]
+
+
+@fault("pause-tube.paused", "a pause does not hold back a client that waits already")
+class WaitersServed(Model):
+    def _make_ready(self, job: Job) -> None:
+        pause = job.tube.pause
+        if job.tube.waiting and pause > 1800 * SECOND:
+            job.tube.pause = 0
+            super()._make_ready(job)
+            job.tube.pause = pause
+        else:
+            super()._make_ready(job)
+
+
+@fault("pause-tube.ends", "a pause lasts one second longer")
+class LongerPause(Model):
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        now = self.now
+        self.now += SECOND if delay == 2 else 0
+        reply = super()._pause_tube(conn, name, delay)
+        self.now = now
+        return reply
+
+
+@fault("pause-tube.waiting-client-served-after", "the end of a pause wakes nobody")
+class WakesNobody(Model):
+    def _unpause(self, tube: Tube) -> None:
+        self._end_pause(tube)
+
+
+@fault("pause-tube.zero-holds-nothing-back", "a pause of zero lasts for ever")
+class ZeroIsForEver(Model):
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        return super()._pause_tube(conn, name, delay or 2**31)
+
+
+@fault("pause-tube.again-replaces", "a second pause does not shorten the first")
+class NotShorter(Model):
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        tube = self._by_name.get(name)
+        if tube is not None and delay and tube.pause > delay * SECOND:
+            return wire.PAUSED
+        return super()._pause_tube(conn, name, delay)
+
+
+@fault("pause-tube.timers-go-on", "delays do not end during a pause")
+class PausesDelays(Model):
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        reply = super()._pause_tube(conn, name, delay)
+        for _, id in list(self._by_name[name].delayed) if reply == wire.PAUSED else []:
+            job = self.jobs[id]
+            self._dequeue(job)
+            job.delay += delay
+            self._enqueue(job)
+        return reply
+
+
+answered(
+    "pause-tube.time-left",
+    "the time left of a pause is its length",
+    "stats-tube",
+    edited(r"^pause: 100\npause-time-left: .*$", r"pause: 100\npause-time-left: 100"),
+)
+
+
+@fault("pause-tube.only-reserve", "kick leaves the jobs of a paused tube")
+class PausesKick(Model):
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        return wire.KICKED_COUNT(0) if conn.use.pause else super()._kick(conn, bound)
+
+
+@fault("pause-tube.not-reserve-job", "reserve-job takes no job of a paused tube")
+class PausesReserveJob(Model):
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        paused = job is not None and job.tube.pause
+        return wire.NOT_FOUND if paused else super()._reserve_job(conn, id)
+
+
+answered(
+    "pause-tube.not-found",
+    "pausing a tube that does not exist succeeds",
+    "pause-tube",
+    lambda _, __, ___, reply: wire.PAUSED if reply == wire.NOT_FOUND else None,
+)
+asked(
+    "pause-tube.delay-limit",
+    "a pause has 31 bits",
+    "pause-tube",
+    lambda name, delay: Command("pause-tube", (name, min(delay, 2**31 - 1))),
+)
+parsed(
+    "pause-tube.bad-format",
+    "the delay of a pause may be missing",
+    lambda line, _: Command("pause-tube", ("default", 0)) if line == b"pause-tube a" else None,
+)

@@ -1,0 +1,288 @@
+"""Faults of the section "Producer Commands"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from reference_server import wire
+from reference_server.events import Event, Output
+from reference_server.faults.registry import answered, asked, fault, parsed, profiled
+from reference_server.model import Model
+from reference_server.state import SECOND, Connection, Job, State
+from reference_server.wire import U32, Body, Command, Malformed, Put, Reply, Request, RequestReader
+
+answered(
+    "put.inserted",
+    "put tells an id that is one too high",
+    "put",
+    lambda _, __, ___, reply: (
+        wire.INSERTED(int(reply.args[0]) + 1) if reply.word == "INSERTED" else None
+    ),
+)
+
+
+@fault("put.inserted", "every seventh job is not kept")
+class DropsTheSeventh(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        if reply.word == "INSERTED" and self.total_jobs % 7 == 0:
+            self._delete(conn, int(reply.args[0]))
+        return reply
+
+
+@fault("reserve.id-unique", "two clients that put in turn get the same id")
+class SameId(Model):
+    _last = 0
+
+    def _put(self, conn: Connection, put: Put) -> None:
+        if self._last and self._last != conn.id and self._next_id > 8:
+            self._next_id -= 1
+            self.jobs.pop(self._next_id, None)
+        self._last = conn.id
+        super()._put(conn, put)
+
+
+@fault("put.into-used-tube", "put inserts into the tube that was watched last")
+class PutsWhereItWatches(Model):
+    def _put(self, conn: Connection, put: Put) -> None:
+        used = conn.use
+        conn.use = list(conn.watch)[-1]
+        super()._put(conn, put)
+        conn.use = used
+
+
+@fault("put.smaller-priority-first", "priorities are compared as if they had 31 bits")
+class SignedPriorities(Model):
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if conn.incoming is not None and put.pri >= 2**31 and put.pri % 2 == 0:
+            conn.incoming.pri -= 2**32
+
+
+asked(
+    "put.priority-limit",
+    "the least urgent priority is one less",
+    "put",
+    lambda pri, *rest: Put(min(pri, U32 - 1), *rest),
+)
+parsed(
+    "put.priority-limit",
+    "a priority of 33 bits is cut",
+    lambda line, _: Put(0, 0, 1, 1) if line == b"put 4294967296 0 1 1" else None,
+)
+asked(
+    "put.delay",
+    "a job with a delay is ready at once",
+    "put",
+    lambda pri, delay, ttr, size: Put(pri, 0 if delay == 3600 else delay, ttr, size),
+)
+asked(
+    "put.delay-limit",
+    "delays are cut to 31 bits",
+    "put",
+    lambda pri, delay, *rest: Put(pri, min(delay, 2**31 - 1), *rest),
+)
+parsed(
+    "put.delay-limit",
+    "a delay of 33 bits is taken",
+    lambda line, _: Put(0, 1, 1, 1) if line == b"put 0 4294967296 1 1" else None,
+)
+
+
+def _deadline_moved(change: int) -> type[Model]:
+    class Moved(Model):
+        def _enqueue(self, job: Job) -> None:
+            if not job.delay:
+                super()._enqueue(job)
+                return
+            now = self.now
+            self.now += change
+            super()._enqueue(job)
+            self.now = now
+
+    return Moved
+
+
+fault("put.ready-after-delay", "delays end a twentieth of a second early")(
+    _deadline_moved(-SECOND // 20)
+)
+fault("put.ready-after-delay", "delays end a second late")(_deadline_moved(SECOND))
+
+
+@fault("put.delayed-jobs-in-order", "all delays end when the longest does")
+class Together(Model):
+    def _enqueue(self, job: Job) -> None:
+        if job.tube.delayed and job.delay < 100:
+            late = self.jobs[job.tube.delayed[-1][1]]
+            if late.deadline > self.now + job.delay * SECOND and late.delay < 100:
+                job.delay = late.delay
+        super()._enqueue(job)
+
+
+@fault("put.delayed-jobs-in-order", "a job whose delay is over takes the largest priority")
+class LosesPriority(Model):
+    def _make_ready(self, job: Job) -> None:
+        if job.delay and not job.kicks and not job.timeouts and not job.reserves:
+            job.pri = U32 - job.pri
+        super()._make_ready(job)
+
+
+asked(
+    "put.ttr-zero-becomes-one",
+    "a ttr of zero becomes two seconds",
+    "put",
+    lambda pri, delay, ttr, size: Put(pri, delay, ttr or 2, size),
+)
+asked(
+    "put.ttr-limit",
+    "a ttr is cut to 31 bits",
+    "put",
+    lambda pri, delay, ttr, size: Put(pri, delay, min(ttr, 2**31 - 1), size),
+)
+parsed(
+    "put.ttr-limit",
+    "a ttr of 33 bits is taken",
+    lambda line, _: Put(0, 0, 1, 1) if line == b"put 0 0 4294967296 1" else None,
+)
+
+
+@fault("put.ttr-from-reservation", "the ttr is counted from the put")
+class TtrFromPut(Model):
+    def _set_deadline(self, job: Job, conn: Connection) -> None:
+        now = self.now
+        if job.reserves == 1 and not job.delay:
+            self.now = max(job.created, now - job.ttr * SECOND + SECOND // 2)
+        super()._set_deadline(job, conn)
+        self.now = now
+
+
+@fault("put.ttr-from-reservation", "a second reservation has what is left of the first one's ttr")
+class OneTtr(Model):
+    def _set_deadline(self, job: Job, conn: Connection) -> None:
+        now, left = self.now, job.deadline - self.now
+        if job.reserves == 2 and job.releases == 1 and 0 < left < job.ttr * SECOND:
+            self.now -= job.ttr * SECOND - left
+        super()._set_deadline(job, conn)
+        self.now = now
+
+
+@fault("put.ttr-expiry-releases", "a job whose ttr is over is buried")
+class BuriesExpired(Model):
+    def _make_ready(self, job: Job) -> None:
+        if job.timeouts and job.reserves == job.timeouts and not job.kicks:
+            job.state = State.BURIED
+            job.tube.buried[job.id] = job
+            return
+        super()._make_ready(job)
+
+
+@fault("put.body-size-excludes-crlf", "a body of 1024 bytes loses its last byte")
+class Cut1024(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        return super()._body(conn, data[:-1] if data and len(data) == 1024 else data)
+
+
+@fault("put.body-limit", "a body must be smaller than max-job-size")
+class Smaller(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        full = data is not None and len(data) == self.max_job_size
+        return wire.JOB_TOO_BIG if full else super()._body(conn, data)
+
+
+@fault("put.body-limit", "a body may have one byte more than max-job-size")
+class OneMore(Model):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.max_job_size += 1
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        told = isinstance(event, Command) and event.verb == "stats"
+        self.max_job_size -= told
+        outputs = super().step(event, now, conn)
+        self.max_job_size += told
+        return outputs
+
+
+@fault("put.too-big-body-is-skipped", "a body that is too big is read as commands")
+class NoSkip(RequestReader):
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        if isinstance(request, Put) and request.size > self._max_job_size:
+            return Malformed(wire.JOB_TOO_BIG)
+        return request
+
+
+@fault("put.expected-crlf", "after a bad end of a body one byte too much is dropped")
+class DropsOneMore(RequestReader):
+    def _end_body(self, data: bytes | None) -> Body:
+        if data is None and not self._skip and self._buffer:
+            del self._buffer[:1]
+        return super()._end_body(data)
+
+
+@fault("put.expected-crlf", "a body may end with CR and anything")
+class CrIsEnough(RequestReader):
+    def next_request(self) -> Request | None:
+        size = self._body
+        if size is not None and self._buffer[size : size + 1] == b"\r" and not self._skip:
+            self._buffer[size + 1 : size + 2] = b"\n"
+        return super().next_request()
+
+
+@fault("put.draining", "drain mode is told in stats but refuses nothing")
+class DrainsNothing(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        draining, self.draining = self.draining, False
+        reply = super()._body(conn, data)
+        self.draining = draining
+        return reply
+
+
+@fault("put.draining-only-put", "in drain mode new clients get no jobs")
+class DrainsReserve(Model):
+    def _next_ready(self, conn: Connection) -> Job | None:
+        return None if self.draining and not conn.producer else super()._next_ready(conn)
+
+
+parsed(
+    "put.bad-format",
+    "a size may have garbage behind it",
+    lambda line, _: Put(0, 0, 60, 5) if line == b"put 0 0 60 5x" else None,
+)
+parsed(
+    "put.bad-format",
+    "a priority may have a plus sign",
+    lambda line, _: Put(1, 0, 60, 1) if line.startswith(b"put +1 ") else None,
+)
+answered(
+    "use.using",
+    "use names the tube used before",
+    "use",
+    lambda model, conn, command, reply: wire.USING("default"),
+)
+profiled("use.name-limit", "names have 199 bytes", lambda p: replace(p, max_name=199))
+asked(
+    "use.name-limit",
+    "only 199 bytes of a name count",
+    "use",
+    lambda name: Command("use", (name[:199] if len(name) == 200 else name,)),
+)
+
+
+@fault("use.creates-tube", "a tube is created only with its first job")
+class LazyTubes(Model):
+    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        unborn = tube is not None and not tube.total_jobs and not tube.watching
+        return wire.NOT_FOUND if unborn else super()._stats_tube(conn, name)
+
+
+parsed(
+    "use.bad-format",
+    "use takes the first of two names",
+    lambda line, _: (
+        Command("use", (line.split()[1].decode(),)) if re.fullmatch(b"use a b", line) else None
+    ),
+)

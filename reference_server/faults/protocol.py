@@ -1,0 +1,267 @@
+"""Faults of the sections "Protocol" and "Job Lifecycle"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from reference_server import wire
+from reference_server.events import Event, Output
+from reference_server.faults.registry import fault, parsed, profiled
+from reference_server.model import Model
+from reference_server.state import Connection, Job, State, Tube
+from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
+
+BAD = Malformed(wire.BAD_FORMAT)
+UNKNOWN = Malformed(wire.UNKNOWN_COMMAND)
+
+
+@fault("protocol.serial-replies", "error replies are given only with the next reply")
+class LateErrors(Model):
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self._kept: list[Output] = []
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        if isinstance(event, Malformed):
+            self._kept += outputs
+            return []
+        if any(receiver == conn for receiver, _ in outputs):
+            outputs, self._kept = [*outputs, *self._kept], []
+        return outputs
+
+
+@fault("protocol.any-segmentation", "a line that comes in more than one piece is malformed")
+class OnePiece(RequestReader):
+    _pieces = 0
+
+    def receive(self, data: bytes) -> None:
+        self._pieces = self._pieces + 1 if self.buffered else 0
+        super().receive(data)
+
+    def parse(self, line: bytes) -> Request:
+        return BAD if self._pieces > 1 else super().parse(line)
+
+
+parsed(
+    "protocol.name-characters",
+    "a parenthesis is no letter of a name",
+    lambda line, _: BAD if b"(" in line else None,
+)
+parsed(
+    "protocol.name-characters",
+    "an underscore is no letter of a name",
+    lambda line, _: BAD if b"_" in line else None,
+)
+parsed(
+    "protocol.name-characters",
+    "a tilde is a letter of a name",
+    lambda line, _: Command("use", ("tilde",)) if re.fullmatch(b"use .*~.*", line) else None,
+)
+parsed(
+    "protocol.name-characters",
+    "8 bit bytes are letters of a name",
+    lambda line, _: Command("use", ("high",)) if re.match(b"use .*[\x80-\xff]", line) else None,
+)
+parsed(
+    "protocol.name-no-leading-hyphen",
+    "ignore takes a name that begins with a hyphen",
+    lambda line, _: Command("ignore", ("-",)) if line.startswith(b"ignore -") else None,
+)
+parsed(
+    "protocol.name-at-least-one-character",
+    "stats-tube without a name is that of default",
+    lambda line, _: Command("stats-tube", ("default",)) if line == b"stats-tube " else None,
+)
+
+
+@fault("protocol.body-opaque", "the last NUL of a body is cut off")
+class CutNul(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        return super()._body(conn, data.removesuffix(b"\0") if data else data)
+
+
+@fault("protocol.body-opaque", "CR LF in a body becomes LF")
+class UnixLines(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        return super()._body(conn, data.replace(b"\r\n", b"\n") if data else data)
+
+
+@fault("protocol.close-ends-connection", "a client that has put a job is not let go")
+class Clingy(Model):
+    def _half_close(self, conn: Connection) -> None:
+        super()._half_close(conn)
+        conn.waiting = conn.producer
+
+
+parsed(
+    "error.unknown-command",
+    "an empty line is malformed",
+    lambda line, _: BAD if not line else None,
+)
+parsed(
+    "error.unknown-command",
+    "commands may be written in capitals",
+    lambda line, _: Command("stats") if line[:3].isupper() else None,
+)
+profiled(
+    "error.bad-format-line-too-long",
+    "lines may be as long as they like",
+    lambda profile: replace(profile, max_line=2**20),
+)
+profiled(
+    "error.bad-format-line-too-long",
+    "a line of 224 bytes is too long",
+    lambda profile: replace(profile, max_line=223),
+)
+
+
+@fault("error.bad-format-line-too-long", "of a line that is too long the rest is a command")
+class RestIsCommand(RequestReader):
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if self._overlong:
+            self._overlong = False
+            return BAD
+        return request
+
+
+profiled(
+    "error.bad-format-name-too-long",
+    "names may have 201 bytes",
+    lambda profile: replace(profile, max_name=201),
+)
+parsed(
+    "error.bad-format-non-numeric",
+    "kick-job takes a letter for the number 0",
+    lambda line, _: Command("kick-job", (0,)) if line == b"kick-job x" else None,
+)
+parsed(
+    "error.bad-format-non-numeric",
+    "release takes a letter for its delay",
+    lambda line, _: Command("release", (1, 0, 0)) if line == b"release 1 0 x" else None,
+)
+parsed(
+    "error.bad-format-argument-count",
+    "touch ignores what is behind its id",
+    lambda line, _: Command("touch", (1,)) if line == b"touch 1 1" else None,
+)
+parsed(
+    "error.bad-format-argument-count",
+    "a delay may be missing in release",
+    lambda line, _: Command("release", (1, 0, 0)) if line == b"release 1 0" else None,
+)
+parsed(
+    "error.bad-format-or-unknown-without-argument",
+    "kick without a bound kicks one",
+    lambda line, _: Command("kick", (1,)) if line == b"kick" else None,
+)
+parsed(
+    "error.bad-format-or-unknown-without-argument",
+    "delete without an id finds nothing",
+    lambda line, _: Command("delete", (0,)) if line == b"delete" else None,
+)
+
+
+@fault("error.connection-survives", "an unknown command ends the connection")
+class Touchy(RequestReader):
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        return Command("quit") if request == UNKNOWN and line == b"bogus" else request
+
+
+@fault("lifecycle.starts-ready", "a new job is delayed for an instant that never ends")
+class NeverReady(Model):
+    def _enqueue(self, job: Job) -> None:
+        if not job.delay and not job.releases and job.pri == 0 and job.body == b"a":
+            job.state = State.DELAYED
+            job.deadline = 2**62
+            job.tube.delayed.add((job.deadline, job.id))
+            self._timers.add((job.deadline, 0, job.id))  # type: ignore[arg-type]
+        else:
+            super()._enqueue(job)
+
+
+@fault("lifecycle.tube-for-life", "release moves a job into the tube that its client uses")
+class Moving(Model):
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        job = self._held(conn, id)
+        if job is not None and job.tube is not conn.use:
+            job.tube.refs -= 1
+            job.tube.reserved -= 1
+            job.tube = conn.use
+            job.tube.refs += 1
+            job.tube.reserved += 1
+        return super()._release(conn, id, pri, delay)
+
+
+@fault("lifecycle.watch-list-default", "a new client watches nothing")
+class WatchesNothing(Model):
+    def _connect(self, number: int) -> None:
+        super()._connect(number)
+        self._remove_watch(self.connections[number], self._default)
+
+
+@fault("lifecycle.use-default", "a new client uses a tube called jobs")
+class UsesJobs(Model):
+    def _connect(self, number: int) -> None:
+        super()._connect(number)
+        self._use(self.connections[number], "jobs")
+
+
+@fault("lifecycle.tube-created-on-demand", "pause-tube creates the tube")
+class PauseCreates(Model):
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        self._tube(name).refs += 1
+        return super()._pause_tube(conn, name, delay)
+
+
+@fault("lifecycle.tube-deleted", "a tube that has had jobs is never deleted")
+class Lasting(Model):
+    def _deref(self, tube: Tube) -> None:
+        if tube.total_jobs and tube.refs == 1:
+            return
+        super()._deref(tube)
+
+
+@fault("lifecycle.tube-deleted", "a tube that was watched is never deleted")
+class WatchedLasts(Model):
+    def _add_watch(self, conn: Connection, tube: Tube) -> None:
+        super()._add_watch(conn, tube)
+        tube.refs += 1
+
+
+@fault("lifecycle.tube-deleted", "a tube that a client used is never deleted when it leaves")
+class UsedLasts(Model):
+    def _close(self, conn: Connection) -> None:
+        conn.use.refs += 1
+        super()._close(conn)
+
+
+@fault("lifecycle.tube-kept-by-jobs", "delayed jobs do not keep their tube")
+class DelayedVanish(Model):
+    def _use(self, conn: Connection, name: str) -> Reply:
+        tube = conn.use
+        reply = super()._use(conn, name)
+        if tube.refs == 1 and tube.delayed and tube.name in self._by_name:
+            self.tubes.remove(tube)
+            del self._by_name[tube.name]
+            tube.refs = 2**30
+        return reply
+
+
+@fault("lifecycle.close-releases-jobs", "jobs of a client that leaves are buried")
+class BuriesAtClose(Model):
+    def _close(self, conn: Connection) -> None:
+        for id in list(conn.reserved):
+            self._bury(conn, id, 0)
+        super()._close(conn)
+
+
+@fault("lifecycle.close-releases-jobs", "of a client that leaves only the first job is ready")
+class ForgetsTheSecond(Model):
+    def _close(self, conn: Connection) -> None:
+        for id in list(conn.reserved)[1:]:
+            self._bury(conn, id, 0)
+        super()._close(conn)

@@ -1,0 +1,129 @@
+"""Named bugs, each bound to the requirement that it breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from reference_server.events import Event, Output
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import Connection
+from reference_server.wire import Body, Command, Put, Reply, Request, RequestReader
+
+
+def _same(profile: Profile) -> Profile:
+    return profile
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A bug: the model, the codec or the profile of a server that has it."""
+
+    requirement: str
+    summary: str
+    model: type[Model] = Model
+    reader: type[RequestReader] = RequestReader
+    profile: Callable[[Profile], Profile] = _same
+
+    @property
+    def name(self) -> str:
+        """How it is called: what it does, in a word with hyphens."""
+        return re.sub("[^a-z0-9]+", "-", self.summary.lower()).strip("-")
+
+
+NO_FAULT = Fault("", "no fault")
+FAULTS: dict[str, Fault] = {}
+"""All faults by name."""
+
+C = TypeVar("C", type[Model], type[RequestReader])
+Answer = Callable[[Model, Connection, Command, Reply], Reply | None]
+
+
+def _add(fault: Fault) -> None:
+    if fault.name in FAULTS:
+        raise ValueError(f"two faults are called {fault.name}")
+    FAULTS[fault.name] = fault
+
+
+def fault(requirement: str, summary: str) -> Callable[[C], C]:
+    """Registers a class of model or reader as a fault."""
+
+    def register(cls: C) -> C:
+        if issubclass(cls, Model):
+            _add(Fault(requirement, summary, model=cls))
+        else:
+            _add(Fault(requirement, summary, reader=cls))
+        return cls
+
+    return register
+
+
+def profiled(requirement: str, summary: str, change: Callable[[Profile], Profile]) -> None:
+    """Registers a fault that is another profile."""
+    _add(Fault(requirement, summary, profile=change))
+
+
+def asked(requirement: str, summary: str, verb: str, change: Callable[..., Request]) -> None:
+    """Registers a fault that takes ``verb`` for something else: ``change(*arguments)``."""
+
+    class Asked(Model):
+        def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+            if isinstance(event, Command) and event.verb == verb:
+                event = change(*event.args)
+            elif isinstance(event, Put) and verb == "put":
+                event = change(*event)
+            return super().step(event, now, conn)
+
+    _add(Fault(requirement, summary, model=Asked))
+
+
+def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
+    """Registers a fault that answers ``verb`` differently: ``change(model, conn, command, reply)``.
+
+    None leaves the reply as it is.
+    """
+
+    class Answered(Model):
+        def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+            outputs = super().step(event, now, conn)
+            if not (isinstance(event, Command) and event.verb == verb):
+                if not (isinstance(event, Body) and verb == "put"):
+                    return outputs
+                event = Command("put", (None if event.data is None else len(event.data),))
+            client = self.connections[conn]
+            return [
+                (receiver, change(self, client, event, reply) or reply)
+                if receiver == conn and isinstance(reply, Reply)
+                else (receiver, reply)
+                for receiver, reply in outputs
+            ]
+
+    _add(Fault(requirement, summary, model=Answered))
+
+
+def parsed(
+    requirement: str, summary: str, change: Callable[[bytes, Request], Request | None]
+) -> None:
+    """Registers a fault that reads a line differently; None leaves the meaning as it is."""
+
+    class Parsed(RequestReader):
+        def parse(self, line: bytes) -> Request:
+            request = super().parse(line)
+            return change(line, request) or request
+
+    _add(Fault(requirement, summary, reader=Parsed))
+
+
+def edited(pattern: str, new: str) -> Answer:
+    """A changed answer: the body with the first match of ``pattern`` replaced."""
+
+    def change(_: Model, __: Connection, ___: Command, reply: Reply) -> Reply | None:
+        if reply.body is None:
+            return None
+        body = re.sub(pattern.encode(), new.encode(), reply.body, count=1, flags=re.MULTILINE)
+        return reply._replace(body=body)
+
+    return change
