@@ -29,6 +29,12 @@ def test_put_is_answered_with_the_id_of_a_job_that_exists(client: Connection) ->
     client.send(f"peek {job}").expect(FOUND(job, b"hello"))
 
 
+@requirement("put.inserted")
+def test_each_of_many_jobs_exists(client: Connection) -> None:
+    for job in client.put_many([b"a"] * 30):
+        client.send(f"peek {job}").expect(FOUND(job, b"a"))
+
+
 @requirement("put.inserted", "reserve.id-unique")
 def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) -> None:
     jobs = [connection.put(b"a") for connection in (client, other) * 10]

@@ -45,6 +45,15 @@ def test_two_clients_do_not_get_each_others_replies(client: Connection, other: C
 
 
 @requirement("protocol.any-segmentation")
+def test_a_command_may_come_in_two_pieces(client: Connection, other: Connection) -> None:
+    line = f"use {client.tube}\r\n".encode()
+    for cut in range(1, len(line)):
+        client.raw(line[:cut], replies=0)
+        other.send("list-tube-used").expect(USING(other.tube))
+        client.raw(line[cut:]).expect(USING(client.tube))
+
+
+@requirement("protocol.any-segmentation")
 def test_a_command_may_come_byte_by_byte(connect: Connect, tube: str) -> None:
     client = connect()
     for byte in f"use {tube}\r".encode():
@@ -123,8 +132,19 @@ def test_an_unknown_command(client: Connection, line: str) -> None:
 @requirement("error.bad-format-line-too-long")
 @pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
 def test_a_line_of_more_than_224_bytes(client: Connection, length: int) -> None:
-    client.send("list-tube-used".ljust(length - 2, "x")).expect(BAD_FORMAT)
+    client.send("x" * (length - 2)).expect(BAD_FORMAT)
     client.send("list-tube-used").expect(USING(client.tube))
+
+
+@requirement("error.bad-format-line-too-long")
+def test_a_long_line_that_comes_in_pieces_gets_one_error(
+    client: Connection, other: Connection
+) -> None:
+    for length in (300, 200, 100):
+        client.raw(b"x" * length, replies=0)
+        other.send("list-tube-used").expect(USING(other.tube))
+    client.raw(b"\r\nlist-tube-used\r\n", replies=2)
+    client.receives(BAD_FORMAT, USING(client.tube))
 
 
 @requirement("error.bad-format-line-too-long")

@@ -76,13 +76,16 @@ def test_a_waiting_client_gets_a_job_that_becomes_ready(
 
 
 @requirement("reserve.waits-for-job")
+@pytest.mark.parametrize("noticed", [False, True])
 def test_a_job_is_not_lost_when_a_client_that_waits_leaves(
-    producer: Connection, new_worker: Connect
+    producer: Connection, new_worker: Connect, noticed: bool
 ) -> None:
     first, second = new_worker(), new_worker()
     first.send("reserve")
     waiting = second.send("reserve")
     first.close()
+    for _ in range(5 if noticed else 0):
+        producer.send("list-tube-used").expect(USING(producer.tube))
     jobs = producer.put_many([b"a", b"a"])
     third = new_worker()
     given = {int(waiting.reply("RESERVED").args[0])}

@@ -198,9 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "-z", dest="max_job_size", type=int, metavar="BYTES", help="the largest job body accepted"
     )
-    parser.add_argument(
-        "--fault", metavar="NAME", help="a bug to have, see reference_server.faults"
-    )
+    parser.add_argument("--fault", metavar="NAME", help="a bug to have")
     args = parser.parse_args(argv)
     if args.fault and args.fault not in FAULTS:
         parser.error(f"there is no fault called {args.fault!r}")

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from _pytest.mark import ParameterSet
+
 import conformance
 from conformance import connection, running, scenario, target
 from conformance.builtin import BuiltIn
@@ -54,11 +56,11 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
         arguments: dict[str, object] = dict.fromkeys(names)
         more: set[str] = set()
         for (argument, _), value in zip(parameters, values, strict=True):
-            plain = getattr(value, "values", None)
-            plain = tuple(plain) if plain is not None and not isinstance(value, dict) else None
-            if plain is None:
-                plain = value if isinstance(argument, tuple) else (value,)
-            arguments |= zip([argument] if isinstance(argument, str) else argument, plain, strict=True)
+            marked = isinstance(value, ParameterSet)
+            plain = value.values if marked else value
+            one = isinstance(argument, str)
+            single = plain[0] if marked and one else plain
+            arguments |= {argument: single} if one else dict(zip(argument, plain, strict=True))
             for mark in getattr(value, "marks", ()):
                 more |= set(mark.args)
         yield Case(name, test, arguments, frozenset(slugs | more))
@@ -102,15 +104,18 @@ def main() -> int:
     names = sorted(FAULTS)[part::parts]
     for name in names:
         fault = FAULTS[name]
-        others = failures(
-            fault, lambda case: "real_clock" not in case.arguments, at_most=2**30
-        )
+        others = failures(fault, lambda case: "real_clock" not in case.arguments, at_most=2**30)
         own = caught(fault)
-        strangers = sorted({slugs for slugs in others if fault.requirement not in slugs.split(", ")})
+        strangers = sorted(
+            {slugs for slugs in others if fault.requirement not in slugs.split(", ")}
+        )
         missed += not own
         broad += len(strangers) > 5
         verdict = "caught" if own else "MISSED"
-        print(f"{verdict} {name} ({fault.requirement}), others: {len(strangers)} {strangers[:6]}", flush=True)
+        print(
+            f"{verdict} {name} ({fault.requirement}), others: {len(strangers)} {strangers[:6]}",
+            flush=True,
+        )
     took = time.monotonic() - start
     print(f"{len(names)} faults, {missed} missed, {broad} break more than 5 others, {took:.0f} s")
     return bool(missed)

@@ -187,8 +187,6 @@ class Twice(Model):
             job.ttr = 1
 
 
-
-
 @fault("kick-job.not-found", "kick-job of a ready job succeeds")
 class KicksReady(Model):
     def _kick_job(self, conn: Connection, id: int) -> Reply:
@@ -214,9 +212,9 @@ answered(
 answered("list-tubes.all", "the last tube is not listed", "list-tubes", edited(r"(- .*\n)\Z", ""))
 answered(
     "list-tube-used.using",
-    "the used tube is told as default",
+    "list-tube-used names a tube that is watched",
     "list-tube-used",
-    lambda _, conn, __, ___: wire.USING("default") if conn.id % 2 else None,
+    lambda _, conn, __, ___: wire.USING(conn.watch.first().name),
 )
 answered(
     "list-tubes-watched.list",
@@ -224,12 +222,18 @@ answered(
     "list-tubes-watched",
     edited(r"(---\n- .*\n- .*\n)(- .*\n)+", r"\1"),
 )
-for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
+
+
+def _takes_blank(verb: str) -> None:
     parsed(
-        f"{_verb}.bad-format",
-        f"{_verb} ignores a blank at its end",
-        lambda line, _, verb=_verb: Command(verb) if line == f"{verb} ".encode() else None,
+        f"{verb}.bad-format",
+        f"{verb} ignores a blank at its end",
+        lambda line, _: Command(verb) if line == f"{verb} ".encode() else None,
     )
+
+
+for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
+    _takes_blank(_verb)
 
 
 @fault("quit.closes", "quit is answered")

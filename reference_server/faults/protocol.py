@@ -34,14 +34,14 @@ class LateErrors(Model):
 
 @fault("protocol.any-segmentation", "a line that comes in more than one piece is malformed")
 class OnePiece(RequestReader):
-    _pieces = 0
+    _apart = False
 
     def receive(self, data: bytes) -> None:
-        self._pieces = self._pieces + 1 if self.buffered else 0
+        self._apart = 0 < self.buffered < 9
         super().receive(data)
 
     def parse(self, line: bytes) -> Request:
-        return BAD if self._pieces > 1 else super().parse(line)
+        return BAD if self._apart else super().parse(line)
 
 
 parsed(

@@ -54,10 +54,15 @@ class WakesOne(Model):
                 self._stop_waiting(conn)
 
 
-@fault("reserve.waits-for-job", "a job goes down with the waiting client that leaves")
-class LostWithWaiter(Model):
+@fault("reserve.waits-for-job", "a job goes down with the waiting client that left")
+class Ghost(Model):
     def _half_close(self, conn: Connection) -> None:
-        pass
+        if conn.waiting:
+            ghost = Connection(-1, conn.use, waiting=True)
+            for tube in conn.watch:
+                ghost.watch.add(tube)
+                tube.waiting.add(ghost)
+        super()._half_close(conn)
 
 
 @fault("reserve.smallest-priority", "the first watched tube that has a job is served first")

@@ -1,0 +1,23 @@
+"""The tests of the suite, tested: each requirement's tests find the faults that break it."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.catalogue import catalogue
+from reference_server.faults import FAULTS, NO_FAULT, Fault
+from tests.faults import caught, failures
+
+
+def test_without_a_fault_nothing_fails_in_this_process() -> None:
+    assert failures(NO_FAULT, lambda _: True, at_most=1) == []
+
+
+def test_every_requirement_has_a_fault_and_every_fault_a_requirement() -> None:
+    assert {fault.requirement for fault in FAULTS.values()} == set(catalogue())
+    assert len(FAULTS) >= 250
+
+
+@pytest.mark.parametrize("fault", [pytest.param(f, id=name) for name, f in FAULTS.items()])
+def test_a_fault_is_found_by_the_tests_of_its_requirement(fault: Fault) -> None:
+    assert caught(fault)
