@@ -133,10 +133,17 @@ def test_an_unknown_command(client: Connection, line: str) -> None:
 @pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
 def test_a_line_of_more_than_224_bytes(client: Connection, length: int) -> None:
     client.send("x" * (length - 2)).expect(BAD_FORMAT)
-    client.send("list-tube-used").expect(USING(client.tube))
 
 
-@requirement("error.bad-format-line-too-long")
+@requirement("error.long-line-resynchronises")
+@pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
+def test_after_a_long_line_the_next_one_is_read(client: Connection, length: int) -> None:
+    both = client.raw(b"x" * (length - 2) + b"\r\nlist-tube-used\r\n", replies=2)
+    both.expect(BAD_FORMAT)
+    both.nth(1).expect(USING(client.tube))
+
+
+@requirement("error.long-line-resynchronises")
 def test_a_long_line_that_comes_in_pieces_gets_one_error(
     client: Connection, other: Connection
 ) -> None:

@@ -144,9 +144,10 @@ def test_expired_jobs_return_to_their_old_place(
 def test_several_jobs_of_a_client_time_out_each_in_its_time(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    jobs = [client.put(b"a", ttr=ttr) for ttr in (3, 1, 2)]
+    jobs = [client.put(b"a", ttr=ttr) for ttr in (4, 2, 3)]
     for job in jobs:
         client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
     for expired in (jobs[1], jobs[2], jobs[0]):
         waiting = other.send("reserve")
         clock.advance(1)
@@ -170,9 +171,9 @@ def test_stats_counts_timeouts(
     alone: None, client: Connection, other: Connection, clock: Timeline
 ) -> None:
     before = other.stats().number("job-timeouts")
-    for _ in client.put_many([b"a", b"b"], ttr=1):
+    for _ in client.put_many([b"a", b"b"], ttr=2):
         client.reserve().reply("RESERVED")
-    clock.advance(1)
+    clock.advance(2)
     assert other.stats().number("job-timeouts") - before == 2
 
 

@@ -94,8 +94,13 @@ class Timeline:
 
     def before_sending(self) -> None:
         """After an advance, grants the target's timers their lateness before they are asked for."""
-        if not self._settled:
-            self._settled = True
+        if self._settled:
+            return
+        self._settled = True
+        if self._clock.movable:
+            self._wait(self._connections, 0.0)
+            self._clock.move(self._lateness)
+        else:
             left = self._advanced_until + self._lateness - self.now()
             self._wait(self._connections, time.monotonic() + left)
 
@@ -113,6 +118,7 @@ class Timeline:
         self._live_through(seconds)
 
     def _move(self, seconds: float) -> None:
+        self.before_sending()
         self._clock.settle()
         if any(connection.is_owed for connection in self._connections):
             # Nothing proves that the target has read these commands before its clock moves.
@@ -124,6 +130,7 @@ class Timeline:
             self._wait(self._connections, 0.0)
             self._clock.move(step)
         self.nominal += seconds
+        self._settled = False
 
     def _live_through(self, seconds: float) -> None:
         if seconds > MAX_REAL_WAIT:

@@ -117,7 +117,7 @@ profiled(
 )
 
 
-@fault("error.bad-format-line-too-long", "of a line that is too long the rest is a command")
+@fault("error.long-line-resynchronises", "of a line that is too long the rest is a command")
 class RestIsCommand(RequestReader):
     def next_request(self) -> Request | None:
         request = super().next_request()

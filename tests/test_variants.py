@@ -1,0 +1,20 @@
+"""No false alarm: conforming servers that differ from beanstalkd pass at level must."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.catalogue import catalogue
+from reference_server.faults import Fault
+from tests.faults import Case, failures
+from tests.variants import VARIANTS
+
+
+def _must(case: Case) -> bool:
+    must = any(catalogue()[slug].level == "must" for slug in case.slugs)
+    return must and "real_clock" not in case.arguments
+
+
+@pytest.mark.parametrize("variant", [pytest.param(v, id=name) for name, v in VARIANTS.items()])
+def test_a_variant_that_conforms_passes(variant: Fault) -> None:
+    assert failures(variant, _must, at_most=9) == []

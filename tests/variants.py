@@ -1,0 +1,123 @@
+"""Servers that conform and yet are not like beanstalkd: the suite must not fail them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from reference_server.events import Event, Hangup, Output
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.state import SECOND, Connection
+from reference_server.wire import BAD_FORMAT, Malformed, Put, Reply, RequestReader
+
+
+def _edits(edit: Callable[[bytes], bytes]) -> type[Model]:
+    """A server whose YAML documents look different."""
+
+    class Edits(Model):
+        def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+            return [
+                (receiver, reply._replace(body=edit(reply.body)))
+                if isinstance(reply, Reply) and reply.word == "OK" and reply.body
+                else (receiver, reply)
+                for receiver, reply in super().step(event, now, conn)
+            ]
+
+    return Edits
+
+
+def _reversed(document: bytes) -> bytes:
+    first, *rest = document.splitlines(keepends=True)
+    return b"".join([first, *reversed(rest)])
+
+
+def _chooses(choice: Callable[[Sequence[Any]], Any]) -> type[Model]:
+    """A server that makes other choices where the text leaves them open."""
+
+    class Chooses(Model):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.choose = choice
+
+    return Chooses
+
+
+class _Ids(Model):
+    """Ids begin high and have gaps."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._next_id = 2**40
+
+    def _put(self, conn: Connection, put: Put) -> None:
+        self._next_id += 6
+        super()._put(conn, put)
+
+
+class _KeepsIds(Model):
+    """Put that fails does not use up an id."""
+
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        if reply.word in ("EXPECTED_CRLF", "DRAINING"):
+            self._next_id -= 1
+        return reply
+
+
+class _LateTimers(Model):
+    """All timers fire a tenth of a second late."""
+
+    def _fire_timers(self, now: int) -> None:
+        super()._fire_timers(now - SECOND // 10)
+
+
+class _ClosesAfterLongLine(Model):
+    """The connection ends after the error for a line that is too long."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        if event == Malformed(BAD_FORMAT, "long"):
+            outputs.append((conn, Hangup()))
+        return outputs
+
+
+class _MarksLongLines(RequestReader):
+    def next_request(self) -> Any:
+        size = self._buffer.find(b"\r\n") + 2
+        long = self._body is None and (self._overlong or size > self._profile.max_line)
+        request = super().next_request()
+        if long and request == Malformed(BAD_FORMAT):
+            return Malformed(BAD_FORMAT, "long")
+        return request
+
+
+def _unquoted(document: bytes) -> bytes:
+    return re.sub(rb'(?m): "(.*)"$', rb": \1", document)
+
+
+VARIANTS = {
+    variant.summary: variant
+    for variant in (
+        Fault("", "lists in reverse order", _edits(_reversed)),
+        Fault(
+            "", "more keys in stats", _edits(lambda yaml: yaml.replace(b"\nid:", b"\nmood: 1\nid:"))
+        ),
+        Fault("", "no first line in YAML", _edits(lambda yaml: yaml.removeprefix(b"---\n"))),
+        Fault("", "unquoted strings", _edits(_unquoted)),
+        Fault("", "strings in single quotes", _edits(lambda yaml: yaml.replace(b'"', b"'"))),
+        Fault(
+            "", "lines of YAML end with CR LF", _edits(lambda yaml: yaml.replace(b"\n", b"\r\n"))
+        ),
+        Fault("", "ids high and with gaps", _Ids),
+        Fault("", "ids without gaps", _KeepsIds),
+        Fault("", "the last choice everywhere", _chooses(lambda options: options[-1])),
+        Fault("", "timers late by a tenth of a second", _LateTimers),
+        Fault("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
+        Fault("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
+        Fault("", "another version", profile=lambda profile: replace(profile, version="dev+g1")),
+        Fault("", "long lines end the connection", _ClosesAfterLongLine, _MarksLongLines),
+    )
+}
