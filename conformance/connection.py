@@ -284,6 +284,14 @@ class Connection:
         exchange = self.raw(data, replies=len(bodies))
         return [int(exchange.nth(n).reply("INSERTED").args[0]) for n in range(len(bodies))]
 
+    def linger(self) -> None:
+        """Goes back and forth a few times, so that the target comes to what others have sent.
+
+        Nothing may depend on it: a target may still be slower.
+        """
+        for _ in range(5):
+            self.send("list-tube-used").reply("USING")
+
     def reserve(self, timeout: int = 0) -> Exchange:
         """Asks for a job; waits for it at most ``timeout`` seconds."""
         return self.send(f"reserve-with-timeout {timeout}")

@@ -23,6 +23,7 @@ def test_a_client_that_waits_is_served_when_the_pause_ends(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
     waiting = worker.send("reserve")
+    client.linger()
     client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
     job = client.put(b"a")
     clock.advance(1)
@@ -53,6 +54,7 @@ def test_a_pause_of_zero_ends_a_longer_one(client: Connection, worker: Connectio
     job = client.put(b"a")
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     waiting = worker.send("reserve")
+    client.linger()
     client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
     waiting.expect(RESERVED(job, b"a"))
 

@@ -36,7 +36,7 @@ def test_a_reserved_job_is_not_given_to_anybody_else(client: Connection, other: 
 @requirement("reserve.waits-for-job")
 def test_reserve_waits_until_a_job_comes(worker: Connection, producer: Connection) -> None:
     waiting = worker.send("reserve")
-    producer.send("list-tube-used").expect(USING(producer.tube))
+    producer.linger()
     waiting.is_pending()
     job = producer.put(b"a")
     waiting.expect(RESERVED(job, b"a"))
@@ -47,6 +47,7 @@ def test_each_job_is_given_to_one_of_those_who_wait(
     producer: Connection, new_worker: Connect
 ) -> None:
     waiting = [new_worker().send("reserve") for _ in range(5)]
+    producer.linger()
     jobs = producer.put_many([b"a"] * 5)
     given = [int(exchange.reply("RESERVED").args[0]) for exchange in waiting]
     assert sorted(given) == sorted(jobs)
@@ -63,6 +64,7 @@ def test_a_waiting_client_gets_a_job_that_becomes_ready(
     if how in ("kick", "kick-job"):
         client.send(f"bury {job} 0").reply("BURIED")
     waiting = worker.send("reserve")
+    client.linger()
     match how:
         case "release":
             client.send(f"release {job} 0 0").reply("RELEASED")
@@ -83,9 +85,10 @@ def test_a_job_is_not_lost_when_a_client_that_waits_leaves(
     first, second = new_worker(), new_worker()
     first.send("reserve")
     waiting = second.send("reserve")
+    producer.linger()
     first.close()
-    for _ in range(5 if noticed else 0):
-        producer.send("list-tube-used").expect(USING(producer.tube))
+    if noticed:
+        producer.linger()
     jobs = producer.put_many([b"a", b"a"])
     third = new_worker()
     given = {int(waiting.reply("RESERVED").args[0])}
@@ -103,6 +106,7 @@ def test_a_client_that_waits_for_several_tubes_is_served_once(
         worker.send(f"watch {tube}").reply("WATCHING")
         client.send(f"watch {tube}").reply("WATCHING")
     waiting = worker.send("reserve")
+    client.linger()
     for tube in reversed(tubes):
         client.send(f"use {tube}").expect(USING(tube))
         job = client.put(b"a")
@@ -210,7 +214,7 @@ def test_commands_behind_a_pending_reserve_wait_too(
     worker: Connection, producer: Connection
 ) -> None:
     begin = worker.raw(b"reserve\r\nlist-tube-used\r\n", replies=2)
-    producer.send("list-tube-used").expect(USING(producer.tube))
+    producer.linger()
     begin.is_pending()
     job = producer.put(b"a")
     begin.expect(RESERVED(job, b"a"))

@@ -224,12 +224,12 @@ def test_de_facto_deviations_are_told_and_fail_only_if_strict(tmp_path: Path) ->
         "sys.exit(serve.main())\n"
     )
     launch = f"--launch={sys.executable} {script} --host {{host}} --port {{port}}"
-    loose = suite(launch, "-k", "a_pause_holds_back_nothing")
+    loose = suite(launch, "-k", "reserve_job_takes_a_job_of_a_paused")
     assert loose.returncode == 0, loose.stdout
     assert "conforms with 1 non-strict" in loose.stdout
     assert "NON-STRICT" in loose.stdout
     assert "OBSERVED  NOT_FOUND\\r\\n" in loose.stdout
-    strict = suite(launch, "-k", "a_pause_holds_back_nothing", "--strict")
+    strict = suite(launch, "-k", "reserve_job_takes_a_job_of_a_paused", "--strict")
     assert strict.returncode == 1
 
 
