@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,19 @@ def read_baseline(path: Path) -> Mapping[str, Known]:
     if not isinstance(document, Mapping):
         raise BaselineError(f"the baseline {path} is not a dictionary of requirements")
     return {_slug(path, slug): _known(path, slug, entry) for slug, entry in document.items()}
+
+
+def write_baseline(path: Path, known: Mapping[str, Known]) -> None:
+    """Writes known deviations; raises :class:`BaselineError`."""
+    document = {
+        slug: {key: value for key, value in asdict(entry).items() if value}
+        for slug, entry in known.items()
+    }
+    try:
+        text = yaml.safe_dump(document, sort_keys=False, width=96) if document else ""
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BaselineError(f"cannot write the baseline {path}: {error.strerror}") from error
 
 
 def _slug(path: Path, slug: Any) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from conformance.address import TargetError
 from conformance.baseline import BaselineError, Known, read_baseline
-from conformance.catalogue import CatalogueError, catalogue
+from conformance.catalogue import LEVELS, CatalogueError, catalogue
 from conformance.evidence import describe
 from conformance.launch import LaunchError
 from conformance.running import Outcome
@@ -61,6 +61,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="known deviations: those listed do not fail the run, but their absence does",
     )
+    group.addoption(
+        "--update-baseline",
+        action="store_true",
+        help="write what this run found into the --baseline file; reasons that are there stay",
+    )
+    group.addoption(
+        "--list-requirements",
+        action="store_true",
+        help="list the requirements that are selected, with level, profile and tests, and stop",
+    )
 
 
 def _part(name: str) -> Any:
@@ -87,9 +97,15 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.getoption
     options = Options(option("target"), option("launch"), option("clock"), option("lateness"))
     options.check()
+    for level in LEVELS:
+        marker = level.replace("-", "_")
+        config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
     config.stash[_SUITE] = Suite(options, distributed=_is_worker(config))
     config.stash[_BASELINE] = {}
-    if (path := option("baseline")) is not None:
+    path = option("baseline")
+    if option("update_baseline") and path is None:
+        raise pytest.UsageError("--update-baseline needs --baseline=FILE")
+    if path is not None and not (option("update_baseline") and not path.exists()):
         try:
             config.stash[_BASELINE] = read_baseline(path)
         except BaselineError as error:
@@ -97,7 +113,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.command is not None:
         _end_tidily()
     if not _is_worker(config):
-        config.pluginmanager.register(Summary(config.stash[_BASELINE]), "conformance-summary")
+        update = path if option("update_baseline") else None
+        summary = Summary(config.stash[_BASELINE], update)
+        config.pluginmanager.register(summary, "conformance-summary")
 
 
 def _end_tidily() -> None:
@@ -109,7 +127,8 @@ def _end_tidily() -> None:
 def _has_target(config: pytest.Config) -> bool:
     options = config.stash[_SUITE].options
     chosen = options.address is not None or options.command is not None
-    return chosen and not config.getoption("collectonly") and not _is_worker(config)
+    runs = not (config.getoption("collectonly") or config.getoption("list_requirements"))
+    return chosen and runs and not _is_worker(config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -148,6 +167,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WaitTogether(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     try:
         known = catalogue()
@@ -157,7 +177,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for slug in slugs(item):
             if slug not in known:
                 raise pytest.UsageError(f"{item.nodeid} tests an unknown requirement: {slug}")
+            # So that -k finds a requirement, and -m a level.
+            item.extra_keyword_matches.add(slug)
+            item.add_marker(known[slug].level.replace("-", "_"))
     config.stash[_SUITE].order(items)
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Lists the requirements instead of running their tests, if asked to."""
+    if not session.config.getoption("list_requirements"):
+        return None
+    tests: dict[str, list[str]] = {}
+    for item in session.items:
+        for slug in slugs(item):
+            tests.setdefault(slug, []).append(item.nodeid)
+    writer = session.config.get_terminal_writer()
+    writer.line()
+    for slug in (slug for slug in catalogue() if slug in tests):
+        requirement = catalogue()[slug]
+        since = f"since {requirement.since}" if requirement.since else "all profiles"
+        plural = "" if len(tests[slug]) == 1 else "s"
+        writer.line(f"{slug}  {requirement.level}  {since}  {len(tests[slug])} test{plural}")
+        writer.line(f"    “{requirement.clause}”")
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

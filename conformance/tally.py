@@ -84,6 +84,26 @@ class Tally:
             if not known.flaky and self.entries[slug].verdict is Verdict.PASS
         ]
 
+    def is_complete(self) -> bool:
+        """Whether a baseline can hold all that is wrong: errors of ours do not belong there."""
+        return not any(entry.verdict is Verdict.ERROR for entry in self.entries.values())
+
+    def updated_baseline(self) -> dict[str, Known]:
+        """The baseline as this run would have it; what was not tested stays as it is."""
+        tested = (Verdict.PASS, Verdict.FAIL, Verdict.NON_STRICT)
+        kept = {
+            slug: known
+            for slug, known in self.baseline.items()
+            if known.flaky or self.entries[slug].verdict not in tested
+        }
+        for slug, entry in self.entries.items():
+            if entry.verdict in (Verdict.FAIL, Verdict.NON_STRICT):
+                old = self.baseline.get(slug)
+                reason = old.reason if old else "not looked into yet"
+                link, flaky = (old.link, old.flaky) if old else ("", False)
+                kept[slug] = Known(str(entry.verdict), reason, entry.reason, link, flaky)
+        return kept
+
     def sentence(self) -> str:
         """The verdict of the target."""
         must = [e for e in self.entries.values() if e.requirement.level == "must"]

@@ -239,3 +239,29 @@ def test_the_summary_counts_must_requirements() -> None:
     assert "reference server 1.13 (profile 1.13): conforms; tested" in done.stdout
     tested = next(line for line in done.stdout.splitlines() if "conforms; tested" in line).split()
     assert tested[tested.index("tested") + 1] == tested[tested.index("of") + 1]
+
+
+def test_updating_a_baseline(liar: int, tmp_path: Path) -> None:
+    file = tmp_path / "baseline.yaml"
+    target = [f"--target=127.0.0.1:{liar}", "-k", FAST, f"--baseline={file}"]
+    made = suite(*target, "--update-baseline")
+    assert made.returncode == 0, made.stdout
+    assert "use.using:\n  verdict: fail\n  reason: not looked into yet\n" in file.read_text()
+    assert suite(*target).returncode == 0
+    file.write_text(file.read_text().replace("not looked into yet", "it lies"))
+    suite(*target, "--update-baseline")
+    assert "reason: it lies" in file.read_text()
+    assert suite("-k", FAST, f"--baseline={file}", "--update-baseline").returncode == 0
+    assert file.read_text() == ""
+    refuses(suite("--update-baseline"), "--update-baseline needs --baseline=FILE")
+
+
+def test_listing_requirements() -> None:
+    done = suite("--list-requirements", "-k", "put.draining", "--target=127.0.0.1:1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert "put.draining  must  all profiles  1 test" in lines
+    assert "put.draining-only-put  de-facto  all profiles  1 test" in lines
+    loose = suite("--list-requirements", "-m", "de_facto")
+    assert "  must  " not in loose.stdout
+    assert "put.draining-only-put" in loose.stdout
