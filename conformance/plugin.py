@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections import Counter
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -254,16 +253,11 @@ def _is_known(baseline: Mapping[str, Known], slug: str, verdict: Verdict) -> boo
     return slug in baseline and baseline[slug].verdict == verdict
 
 
-_losses: Counter[str] = Counter()
-
-
 def _give_up_if_lost(session: pytest.Session, error: BaseException | None) -> None:
-    if not isinstance(error, TargetLost):
-        _losses.clear()
-        return
-    _losses["in a row"] += 1
-    if _losses["in a row"] >= LOSSES:
-        session.shouldstop = f"the target was lost {LOSSES} times in a row: {error.observed}"
+    suite = session.config.stash[_SUITE]
+    suite.losses = suite.losses + 1 if isinstance(error, TargetLost) else 0
+    if suite.losses >= LOSSES:
+        session.shouldstop = f"the target was lost {LOSSES} times in a row: {error}"
 
 
 @pytest.hookimpl(wrapper=True)

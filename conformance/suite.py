@@ -13,6 +13,7 @@ from conformance.builtin import BuiltIn
 from conformance.catalogue import Requirement, catalogue
 from conformance.running import Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
+from conformance.verdict import TargetLost
 from reference_server.profiles import NEWEST, PROFILES
 
 
@@ -69,6 +70,7 @@ class Suite:
     def __init__(self, options: Options, distributed: bool) -> None:
         self.options = options
         self.profile = NEWEST
+        self.losses = 0
         self._distributed = distributed
         self._target: Target | None = None
         self._overlapped: Overlapped | None = None
@@ -118,7 +120,10 @@ class Suite:
             self._begin_waiting(item.session.items)
             assert self._overlapped is not None
             if item.nodeid in self._overlapped:
-                return self._overlapped.outcome(item.nodeid)
+                outcome = self._overlapped.outcome(item.nodeid)
+                if not isinstance(outcome.error, TargetLost):
+                    return outcome
+                # It may have been another test's doing: alone, it is its own.
         return run(item.function, _arguments(item), self.target, self.options.lateness)
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
+import threading
 from abc import ABC, abstractmethod
 
 from conformance import yamlish
@@ -132,6 +133,7 @@ class LaunchedTarget(Target):
         self._choice = clock
         self._values = values
         self._in_real_time: LaunchedTarget | None = None
+        self._restoring = threading.Lock()
         self._server = self._launch()
 
     def _launch(self) -> Launched:
@@ -169,6 +171,11 @@ class LaunchedTarget(Target):
         return self._server.said()
 
     def restore(self) -> None:
+        # Many tests may lose it at the same time.
+        with self._restoring:
+            self._restore()
+
+    def _restore(self) -> None:
         if self._server.exit_status() is not None or super().fate() is not None:
             self._server.end()
             self._server = self._launch()
