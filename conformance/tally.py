@@ -111,7 +111,9 @@ class Tally:
         broken = [e for e in must if e.verdict in (Verdict.FAIL, Verdict.ERROR)]
         loose = [e for e in self.entries.values() if e.verdict is Verdict.NON_STRICT]
         tested = [e for e in applicable if e.verdict in (*_ORDER[:3], Verdict.PASS)]
-        if broken:
+        if not tested:
+            verdict = "no verdict"
+        elif broken:
             plural = "" if len(broken) == 1 else "s"
             verdict = f"does not conform, {len(broken)} must requirement{plural} broken,"
             verdict += f" {len(loose)} non-strict"
