@@ -155,8 +155,9 @@ def test_stats_tube_counts_ready_jobs_of_a_priority_below_1024(client: Connectio
         client.put(b"a", pri=pri)
     client.put(b"b", pri=0, delay=3600)
     assert client.stats_tube()["current-jobs-urgent"] == "2"
-    client.reserve().reply("RESERVED")
-    assert client.stats_tube()["current-jobs-urgent"] == "1"
+    for left in ("1", "0", "0", "0"):
+        client.reserve().reply("RESERVED")
+        assert client.stats_tube()["current-jobs-urgent"] == left
 
 
 @requirement("stats-tube.client-counts")

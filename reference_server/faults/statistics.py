@@ -116,6 +116,15 @@ class UrgentAt1024(Model):
             job.tube.urgent += 1
 
 
+@fault("stats-tube.urgent", "taking a job of priority 1024 makes one less urgent")
+class TakenAt1024(Model):
+    def _dequeue(self, job: Job) -> None:
+        ready = len(job.tube.ready)
+        super()._dequeue(job)
+        if job.pri == 1024 and len(job.tube.ready) < ready:
+            job.tube.urgent -= 1
+
+
 @fault("stats-tube.client-counts", "who changes its used tube is still counted at the old one")
 class StillCounted(Model):
     def _use(self, conn: Connection, name: str) -> Reply:
