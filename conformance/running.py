@@ -168,6 +168,11 @@ class Overlapped:
     def __contains__(self, name: object) -> bool:
         return name in self._threads
 
+    def join(self) -> None:
+        """Waits for all tests."""
+        for thread in self._threads.values():
+            thread.join()
+
     def outcome(self, name: str) -> Outcome:
         """Waits for a test and gives what came of it."""
         self._threads[name].join()

@@ -102,7 +102,7 @@ class Suite:
 
     def order(self, items: list[pytest.Item]) -> None:
         """Tests that must be alone with the target come first, while nothing overlaps."""
-        if self.options.address is not None:
+        if self.options.address is not None or self.options.clock == "real":
             items.sort(key=lambda item: not needs(item, "alone"))
 
     def missing(self, item: pytest.Item) -> str | None:
@@ -116,7 +116,10 @@ class Suite:
 
     def outcome(self, item: pytest.Function) -> Outcome:
         """Runs a test, or waits for it if it has begun already."""
-        if not needs(item, "alone"):
+        if needs(item, "alone"):
+            if self._overlapped is not None:
+                self._overlapped.join()
+        else:
             self._begin_waiting(item.session.items)
             assert self._overlapped is not None
             if item.nodeid in self._overlapped:
