@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from typing import Any, TypeVar
 
 from sortedcontainers import SortedList
@@ -22,22 +21,13 @@ from sortedcontainers import SortedList
 from reference_server import stats, wire
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, URGENT, Bag, Connection, Job, State, Tube
+from reference_server.state import SECOND, URGENT, Bag, Connection, Job, State, Timer, Tube
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
 
 SAFETY_MARGIN = SECOND
 """The last second of a TTR, in which a client is not made to wait for another job."""
-
-
-class Timer(IntEnum):
-    """What falls due, in the order in which simultaneous timers fire."""
-
-    DELAY = 0
-    PAUSE = 1
-    WAIT = 2
-    TTR = 3
 
 
 def first(options: Sequence[T]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Generic, TypeVar
 
 from sortedcontainers import SortedList
@@ -71,6 +71,15 @@ class State(Enum):
     RESERVED = "reserved"
     DELAYED = "delayed"
     BURIED = "buried"
+
+
+class Timer(IntEnum):
+    """What falls due, in the order in which simultaneous timers fire."""
+
+    DELAY = 0
+    PAUSE = 1
+    WAIT = 2
+    TTR = 3
 
 
 @dataclass(eq=False, slots=True)

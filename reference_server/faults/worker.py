@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reference_server import model as model_module
 from reference_server import wire
 from reference_server.faults.registry import answered, asked, fault, parsed, profiled
 from reference_server.model import SAFETY_MARGIN, Model
-from reference_server.state import SECOND, Connection, Job, State, Tube
+from reference_server.state import SECOND, Connection, Job, State, Timer, Tube
 from reference_server.wire import Command, Reply, Request, RequestReader
 
 answered(
@@ -136,9 +135,9 @@ class HalfMargin(Model):
     def _set_wake_up(self, conn: Connection) -> None:
         super()._set_wake_up(conn)
         if conn.wakes_at is not None and conn.wakes_at != conn.timeout_at:
-            self._timers.remove((conn.wakes_at, model_module.Timer.WAIT, conn.id))
+            self._timers.remove((conn.wakes_at, Timer.WAIT, conn.id))
             conn.wakes_at += SECOND // 2
-            self._timers.add((conn.wakes_at, model_module.Timer.WAIT, conn.id))
+            self._timers.add((conn.wakes_at, Timer.WAIT, conn.id))
 
 
 @fault("reserve.deadline-soon-leaves-job", "with DEADLINE_SOON the job is taken away")
@@ -285,7 +284,7 @@ class LosesTimers(Model):
     def _fire_timers(self, now: int) -> None:
         while self._timers and self._timers[0][0] <= now:
             due, kind, subject = self._timers[0]
-            if kind is not model_module.Timer.TTR or not isinstance(subject, int):
+            if kind is not Timer.TTR or not isinstance(subject, int):
                 break
             job = self.jobs[subject]
             if job.id % 2 or job.body != b"a" or job.ttr != 1:
