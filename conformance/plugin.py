@@ -220,6 +220,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         ("verdict", str(verdict)),
         ("reason", reason),
         ("target", suite.name),
+        ("clock", suite.target.clock_reason),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
         ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),

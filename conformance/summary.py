@@ -97,11 +97,14 @@ class Summary:
 
     def _waited(self) -> list[str]:
         waits = [properties(report) for report in self._reports]
-        longest = max((wait.get("longest_wait", 0.0) for wait in waits), default=0.0)
+        reasons = {wait["clock"] for wait in waits if wait["clock"]}
+        lines = [f"real clock, as {reason}" for reason in sorted(reasons)]
+        longest = max(wait["longest_wait"] for wait in waits)
         if not longest:
-            return []
-        waited = sum(wait["waited"] for wait in waits if wait.get("longest_wait"))
+            return lines
+        waited = sum(wait["waited"] for wait in waits if wait["longest_wait"])
         return [
+            *lines,
             f"real clock: the longest single wait was {longest:g} s,"
-            f" {waited:g} s of waiting were overlapped"
+            f" {waited:g} s of waiting were overlapped",
         ]
