@@ -26,6 +26,7 @@ class Verdict(StrEnum):
 
 
 _ORDER = list(Verdict)
+_TESTED = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
 
 @dataclass(slots=True)
@@ -110,8 +111,8 @@ class Tally:
         applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
         broken = [e for e in must if e.verdict in (Verdict.FAIL, Verdict.ERROR)]
         loose = [e for e in self.entries.values() if e.verdict is Verdict.NON_STRICT]
-        tested = [e for e in applicable if e.verdict in (*_ORDER[:3], Verdict.PASS)]
-        if not tested:
+        tested = [e for e in applicable if e.verdict in _TESTED]
+        if not any(e.verdict in _TESTED for e in self.entries.values()):
             verdict = "no verdict"
         elif broken:
             plural = "" if len(broken) == 1 else "s"
