@@ -135,7 +135,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Makes sure that there is something to test before anything is collected."""
     if _has_target(session.config):
         try:
-            session.config.stash[_SUITE].target  # noqa: B018 - starts and probes it
+            session.config.stash[_SUITE].start()
         except (TargetError, LaunchError) as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -207,7 +207,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     suite = pyfuncitem.config.stash[_SUITE]
     try:
-        suite.target  # noqa: B018 - starts it
+        suite.start()
     except (TargetError, LaunchError) as error:
         pytest.exit(str(error), returncode=4)
     missing = suite.missing(pyfuncitem)

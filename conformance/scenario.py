@@ -165,6 +165,8 @@ class Scenario:
         for connection in self._connections:
             connection.finish(limit)
         created = sorted(job for connection in self._connections for job in connection.created)
+        if not created:
+            return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
             visit(self.target.address, CLEAN_UP_LIMIT) as sock,

@@ -75,9 +75,8 @@ class Suite:
         self._target: Target | None = None
         self._overlapped: Overlapped | None = None
 
-    @property
-    def target(self) -> Target:
-        """The target; started on first use. Raises TargetError or LaunchError."""
+    def start(self) -> Target:
+        """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
         if self._target is None:
             if self.options.address is not None:
                 self._target = Remote(self.options.address)
@@ -87,6 +86,11 @@ class Suite:
                 self._target = BuiltIn()
             self.profile = self._target.probe()
         return self._target
+
+    @property
+    def target(self) -> Target:
+        """The target, started on first use."""
+        return self.start()
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from random import Random
 
+from conformance.address import connect
 from conformance.launch import Launched
 from reference_server.engine import Engine
 from reference_server.model import Model
@@ -59,8 +60,7 @@ class Line:
         self.name = name
         self._log = log
         self._engine = engine
-        self._socket = socket.create_connection(address, timeout=PATIENCE)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connect(address, PATIENCE)
         self._expected = bytearray()
         self.closed = self.gone = self.leaving = False
         self.unsent = b""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from _pytest.mark import ParameterSet
@@ -70,9 +69,8 @@ def failures(fault: Fault, chosen: Callable[[Case], bool], at_most: int) -> list
     """The requirements broken by the first tests that fail, ``at_most`` of them."""
     found: list[str] = []
     server = BuiltIn(fault=fault)
-    quick: Any = {"REPLY_LIMIT": SILENCE}
     with (
-        mock.patch.multiple(connection, **quick),
+        mock.patch.multiple(connection, REPLY_LIMIT=SILENCE),
         mock.patch.multiple(scenario, CLEAN_UP_LIMIT=SILENCE, ALIVE_LIMIT=SILENCE),
         mock.patch.multiple(target, ALIVE_LIMIT=SILENCE),
         mock.patch.multiple(running, PATIENCE=(0.0,)),

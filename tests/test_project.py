@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from conformance.baseline import read_baseline
 from conformance.catalogue import catalogue
+from tests.faults import cases
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,27 +25,8 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_every_requirement_has_a_test_and_every_test_a_requirement() -> None:
-    tested = set()
-    for file in sorted((ROOT / "conformance").glob("test_*.py")):
-        module = importlib.import_module(f"conformance.{file.stem}")
-        for name, test in vars(module).items():
-            if name.startswith("test_"):
-                slugs = _slugs(getattr(test, "pytestmark", []))
-                assert slugs, f"{file.name}: {name} names no requirement"
-                tested |= slugs
-    assert tested == set(catalogue())
-
-
-def _slugs(marks: Iterable[pytest.Mark]) -> set[str]:
-    """The requirements that marks name, those of parameters included."""
-    found: set[str] = set()
-    for mark in marks:
-        if mark.name == "requirement":
-            found |= set(mark.args)
-        elif mark.name == "parametrize":
-            for value in mark.args[1]:
-                found |= _slugs(getattr(value, "marks", []))
-    return found
+    assert [case.name for case in cases() if not case.slugs] == []
+    assert {slug for case in cases() for slug in case.slugs} == set(catalogue())
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "conformance" / "baselines").glob("*.yaml")))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sortedcontainers import SortedList
+
 from reference_server import wire
 from reference_server.events import Hangup
 from reference_server.faults.registry import (
@@ -57,24 +61,25 @@ asked(
 )
 
 
-@fault("peek.ready", "peek-ready shows the job that was put last")
-class ShowsLast(Model):
-    def _head(self, queue: object) -> Job | None:
-        job = super()._head(queue)  # type: ignore[arg-type]
-        if job is not None and job.state is State.READY and len(job.tube.ready) == 3:
-            return self.jobs[max(id for _, id in job.tube.ready)]
-        return job
+def _heads(state: State, count: int, key: Callable[[Job], int]) -> type[Model]:
+    """A queue of ``count`` jobs in this state has another first job: the smallest by ``key``."""
+
+    class Heads(Model):
+        def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
+            job = super()._head(queue)
+            if job is not None and job.state is state and len(queue) == count:
+                return min((self.jobs[id] for _, id in queue), key=key)
+            return job
+
+    return Heads
 
 
-@fault("peek.delayed", "peek-delayed shows the smallest priority")
-class ByPriority(Model):
-    def _head(self, queue: object) -> Job | None:
-        job = super()._head(queue)  # type: ignore[arg-type]
-        if job is not None and job.state is State.DELAYED and len(job.tube.delayed) == 3:
-            return min((self.jobs[id] for _, id in job.tube.delayed), key=lambda job: job.pri)
-        return job
-
-
+fault("peek.ready", "peek-ready shows the job that was put last")(
+    _heads(State.READY, 3, lambda job: -job.id)
+)
+fault("peek.delayed", "peek-delayed shows the smallest priority")(
+    _heads(State.DELAYED, 3, lambda job: job.pri)
+)
 answered(
     "peek.buried",
     "peek-buried shows the smallest id",
@@ -141,15 +146,9 @@ class KicksOn(Model):
         return reply
 
 
-@fault("kick.otherwise-delayed", "kick takes the delayed job put first")
-class KicksByAge(Model):
-    def _head(self, queue: object) -> Job | None:
-        job = super()._head(queue)  # type: ignore[arg-type]
-        if job is not None and job.state is State.DELAYED and len(job.tube.delayed) == 2:
-            return min((self.jobs[id] for _, id in job.tube.delayed), key=lambda job: job.id)
-        return job
-
-
+fault("kick.otherwise-delayed", "kick takes the delayed job put first")(
+    _heads(State.DELAYED, 2, lambda job: job.id)
+)
 asked(
     "kick.bound",
     "kick of nothing kicks one",
