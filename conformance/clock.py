@@ -87,6 +87,7 @@ class FakeClock(ControlledClock):
 
     def __init__(self, library: Path) -> None:
         super().__init__()
+        clear_leftovers()
         self._library = library
         self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-clock-")
         self._file = Path(self._folder.name) / "now"
@@ -118,6 +119,19 @@ class FakeClock(ControlledClock):
         new = self._file.with_name("new")
         new.write_text(text)
         os.replace(new, self._file)
+
+
+def clear_leftovers() -> None:
+    """Removes what libfaketime has left of processes that are gone.
+
+    It keeps a process' clock in shared memory named by the process' id, and leaves it there when
+    the process is killed; a later process of the same id would go on with that clock.
+    """
+    for path in Path("/dev/shm").glob("*faketime_s[eh]m_*"):
+        number = path.name.rpartition("_")[2]
+        if number.isdecimal() and not Path("/proc", number).exists():
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def faketime_library() -> Path | None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conformance.clock import faketime_library
+from conformance.clock import clear_leftovers, faketime_library
 
 BEANSTALKD = shutil.which("beanstalkd")
 FAKETIME = faketime_library()
@@ -27,4 +27,5 @@ def creeping() -> dict[str, str]:
     It must not stand still: beanstalkd loses timers of connections that fall due in the same
     instant, which cannot be seen where time flows.
     """
+    clear_leftovers()
     return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "@2026-01-01 00:00:00 i0.000001"}

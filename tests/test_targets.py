@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.clock import clear_leftovers
 from conformance.launch import Launched, LaunchError, command_line
 from tests.proxy import proxy
 from tests.servers import (
@@ -199,3 +200,13 @@ def test_a_server_that_never_listens_is_given_up() -> None:
     with pytest.raises(LaunchError, match="did not listen within 8 seconds"):
         Launched(f"{sys.executable} -c 'import time; time.sleep(99)'")
     assert not [pid for pid in _running("time.sleep.99") if pid != os.getpid()]
+
+
+def test_the_clocks_of_dead_processes_are_removed() -> None:
+    # Above the largest process id of any Linux.
+    dead, alive = (Path(f"/dev/shm/faketime_shm_{pid}") for pid in (2**22 + 1, os.getpid()))
+    dead.touch()
+    alive.touch()
+    clear_leftovers()
+    assert (dead.exists(), alive.exists()) == (False, True)
+    alive.unlink()
