@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -51,27 +52,39 @@ class BuiltIn(Target):
         max_job_size: int | None = None,
         real_time: bool = False,
         fault: Fault = NO_FAULT,
+        binlog: bool = False,
     ) -> None:
         super().__init__("reference server")
         self._profile = profile
+        self._max_job_size = max_job_size
         self._fault = fault
+        self._binlog = binlog
         self._in_real_time: BuiltIn | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         if real_time:
             self.clock = RealClock()
-            self._server = Server(profile, max_job_size, fault=fault)
         else:
             self.clock = virtual = VirtualClock()
-            self._server = Server(profile, max_job_size, virtual, fault)
             virtual.tick = lambda: self._call(self._server.tick)
+        self._serve()
+
+    def _serve(self) -> None:
+        virtual = self.clock if isinstance(self.clock, VirtualClock) else None
+        self._server = Server(
+            self._profile,
+            self._max_job_size,
+            virtual or time.monotonic_ns,
+            self._fault,
+            self._binlog,
+        )
         where = asyncio.run_coroutine_threadsafe(
             self._server.start("127.0.0.1", 0), self._loop
         ).result()
         host, _, port = where.rpartition(":")
         self._address = host, int(port)
-        if not real_time:
+        if virtual is not None:
             virtual.watch(self._address)
 
     def _call(self, function: Callable[[], object]) -> None:
@@ -96,6 +109,13 @@ class BuiltIn(Target):
         if self._in_real_time is None:
             self._in_real_time = BuiltIn(self._profile, real_time=True, fault=self._fault)
         return self._in_real_time
+
+    def restart(self) -> None:
+        model = self._server.engine.model
+        self._call(self._server.close)
+        self._serve()
+        if self._binlog:
+            self._call(lambda: self._server.engine.model.remember(model))
 
     def signal(self, number: int) -> None:
         if number != signal.SIGUSR1:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import pytest
 import yaml
+
+from reference_server.profiles import STAGES
 
 LEVELS = ("must", "de-facto", "quirk")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One testable statement: what kind it is, who says so, where, and in which words."""
+    """One testable statement: what kind it is, who says so, where, and in which words.
+
+    ``since`` and ``until`` are the first and last profile that it belongs to, None if any does.
+    """
 
     slug: str
     level: str
@@ -24,13 +31,34 @@ class Requirement:
     source: str
     clause: str
     since: str | None = None
+    until: str | None = None
+
+    @property
+    def profiles(self) -> str:
+        """The profiles that it belongs to, in words."""
+        since = f"since {self.since}" if self.since else ""
+        until = f"until {self.until}" if self.until else ""
+        return " ".join(filter(None, (since, until))) or "all profiles"
+
+    def missing_in(self, profile: str) -> str | None:
+        """Why it does not apply to a profile, None if it does."""
+        stage = STAGES.index(profile)
+        if self.since and stage < STAGES.index(self.since):
+            return f"came with profile {self.since}"
+        if self.until and stage > STAGES.index(self.until):
+            return f"ended with profile {self.until}"
+        return None
 
 
 class CatalogueError(Exception):
     """A file of the catalogue is broken; the text says which, where and how."""
 
 
-_KEYS = {"level", "clause", "source", "since"}
+_KEYS = {"level", "clause", "source", "since", "until"}
+_TOP = {"section", "source", "requirements"}
+_FILE = re.compile(r"\d\d-[a-z]+\.yaml")
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
+_SOURCES = ("protocol-1.12", *(f"seed-00{number}" for number in range(5)))
 
 
 def _requirement(file: str, section: str, source: str, slug: str, entry: Any) -> Requirement:
@@ -46,39 +74,63 @@ def _requirement(file: str, section: str, source: str, slug: str, entry: Any) ->
         raise complain(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     if not isinstance(clause, str) or not clause.strip():
         raise complain("a clause is missing")
-    since = entry.get("since")
-    if not (since is None or isinstance(since, str)):
-        raise complain("since must be a quoted version")
-    clause = " ".join(clause.split())
-    return Requirement(slug, level, section, entry.get("source", source), clause, since)
+    source = entry.get("source", source)
+    if source not in _SOURCES:
+        raise complain(f"source must be one of {', '.join(_SOURCES)}, not {source!r}")
+    stages = [entry.get(key) for key in ("since", "until")]
+    for stage in stages:
+        if stage not in (None, *STAGES):
+            raise complain(f"since and until must be one of {', '.join(STAGES)}, not {stage!r}")
+    return Requirement(slug, level, section, source, " ".join(clause.split()), *stages)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which no key is there twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for number, key in enumerate(keys):
+            if key in keys[:number]:
+                raise yaml.YAMLError(f"{key!r} is there twice")
+        return super().construct_mapping(node, deep)
 
 
 @cache
 def catalogue() -> Mapping[str, Requirement]:
     """All requirements by slug, in the order of the text; raises :class:`CatalogueError`."""
+    return read_catalogue(files("conformance") / "requirements")
+
+
+def read_catalogue(folder: Traversable) -> Mapping[str, Requirement]:
+    """The requirements of all numbered files in a folder; raises :class:`CatalogueError`."""
     result: dict[str, Requirement] = {}
-    folder = files("conformance") / "requirements"
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if not path.name.endswith(".yaml"):
+        if not _FILE.fullmatch(path.name):
             continue
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise CatalogueError(f"requirements/{path.name} is not YAML: {error}") from error
-        if not isinstance(document, Mapping) or set(document) != {
-            "section",
-            "source",
-            "requirements",
-        }:
-            raise CatalogueError(
-                f"requirements/{path.name} must have section, source and requirements"
-            )
-        for slug, entry in document["requirements"].items():
+        for slug, found in _read_file(path):
             if slug in result:
-                raise CatalogueError(f"requirements/{path.name}: {slug} is there twice")
-            section, source = document["section"], document["source"]
-            result[slug] = _requirement(path.name, section, source, slug, entry)
+                raise CatalogueError(f"requirements/{path.name}: {slug} is in another file, too")
+            result[slug] = found
     return result
+
+
+def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
+    name = f"requirements/{path.name}"
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        what = " ".join(str(error).split())
+        raise CatalogueError(f"{name} is not YAML: {what}") from error
+    if not isinstance(document, Mapping) or set(document) != _TOP:
+        raise CatalogueError(f"{name} must have section, source and requirements")
+    entries = document["requirements"]
+    if not isinstance(entries, Mapping):
+        raise CatalogueError(f"{name}: requirements must be a dictionary")
+    for slug, entry in entries.items():
+        if not (isinstance(slug, str) and _SLUG.fullmatch(slug)):
+            raise CatalogueError(f"{name}: {slug!r} is no slug")
+        section, source = str(document["section"]), document["source"]
+        yield slug, _requirement(path.name, section, source, slug, entry)
 
 
 def requirement(*slugs: str) -> pytest.MarkDecorator:

@@ -95,6 +95,7 @@ class Connection:
         Some servers notice only then that the client has held a job for too long, which is a
         requirement of its own; everything else is tested without it.
         """
+        self.poll()
         if self._asked == self._answered and not self.stopped and not self._half_closed:
             self._write(b"list-tube-used\r\n")
             self._asked += 1
@@ -255,6 +256,18 @@ class Connection:
         for arrival in self._arrivals:
             if timing is None or arrival.time < timing.earliest:
                 raise Deviation("no reply yet", str(arrival.reply), arrival.position)
+
+    def rest(self) -> list[Reply]:
+        """All replies until the target closes the connection."""
+        limit = time.monotonic() + REPLY_LIMIT
+        while not self.stopped and time.monotonic() < limit:
+            wait_for([self], limit - time.monotonic())
+            self.poll()
+        if not self.eof:
+            raise self._missing("the end of the connection")
+        replies = [arrival.reply for arrival in self._arrivals]
+        self._arrivals.clear()
+        return replies
 
     def is_closed_by_target(self) -> None:
         """Expects the end of the connection, and no reply before it."""

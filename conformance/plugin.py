@@ -194,9 +194,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     writer.line()
     for slug in (slug for slug in catalogue() if slug in tests):
         requirement = catalogue()[slug]
-        since = f"since {requirement.since}" if requirement.since else "all profiles"
         plural = "" if len(tests[slug]) == 1 else "s"
-        writer.line(f"{slug}  {requirement.level}  {since}  {len(tests[slug])} test{plural}")
+        writer.line(
+            f"{slug}  {requirement.level}  {requirement.profiles}  {len(tests[slug])} test{plural}"
+        )
         writer.line(f"    “{requirement.clause}”")
     return True
 
@@ -213,13 +214,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     missing = suite.missing(pyfuncitem)
     outcome = Outcome(NotApplicable(missing)) if missing else suite.outcome(pyfuncitem)
     pyfuncitem.stash[_OUTCOME] = outcome
-    verdict, reason = _verdict(pyfuncitem, outcome.error)
+    verdict, reason = _verdict(pyfuncitem, outcome)
     baseline = pyfuncitem.config.stash[_BASELINE]
     pyfuncitem.user_properties += [
         ("requirements", list(slugs(pyfuncitem))),
         ("verdict", str(verdict)),
         ("reason", reason),
         ("target", suite.name),
+        ("profile", suite.profile.name),
         ("clock", suite.target.clock_reason),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
@@ -228,12 +230,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     _give_up_if_lost(pyfuncitem.session, outcome.error)
     if isinstance(outcome.error, NotTestable | NotApplicable | Inconclusive):
         pytest.skip(f"{verdict}: {reason}")
-    if outcome.error is not None:
+    if outcome.error is not None and verdict is not Verdict.SEEN:
         raise outcome.error
     return True
 
 
-def _verdict(item: pytest.Item, error: BaseException | None) -> tuple[Verdict, str]:
+def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
+    error = outcome.error
+    levels = {requirement.level for requirement in requirements(item)}
+    if levels == {"quirk"} and (error is None or isinstance(error, AssertionError)):
+        return Verdict.SEEN, outcome.seen or str(error)
     match error:
         case None:
             return Verdict.PASS, ""
@@ -244,8 +250,7 @@ def _verdict(item: pytest.Item, error: BaseException | None) -> tuple[Verdict, s
         case Inconclusive():
             return Verdict.INCONCLUSIVE, str(error)
         case AssertionError():
-            loose = all(requirement.level == "de-facto" for requirement in requirements(item))
-            verdict = Verdict.NON_STRICT if loose else Verdict.FAIL
+            verdict = Verdict.FAIL if "must" in levels else Verdict.NON_STRICT
             return verdict, (str(error).splitlines() or ["the test's assertion failed"])[0][:300]
     return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
 

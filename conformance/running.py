@@ -27,13 +27,14 @@ class Outcome:
     """What came of a test: an exception or none, its evidence, and how long it waited.
 
     ``doubt`` says why a failure may not be the target's fault: it should be looked for again.
-    ``said`` is the last that a launched target printed.
+    ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     """
 
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
     doubt: str = ""
     said: str = ""
+    seen: str = ""
     longest_wait: float = 0.0
     waited: float = 0.0
 
@@ -85,7 +86,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             name: scenario.part(name) if name in PARTS else value
             for name, value in arguments.items()
         }
-        test(**parts)
+        seen = test(**parts)
+        outcome.seen = seen if isinstance(seen, str) else ""
     except Exception as error:
         outcome.error = error
     if isinstance(outcome.error, AssertionError):

@@ -14,7 +14,7 @@ from conformance.catalogue import Requirement, catalogue
 from conformance.running import Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
-from reference_server.profiles import NEWEST, PROFILES
+from reference_server.profiles import NEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,10 @@ class Suite:
 
     def missing(self, item: pytest.Item) -> str | None:
         """Why a test does not apply to the target's profile, None if it does."""
-        profiles = list(PROFILES)
         for requirement in requirements(item):
-            since = requirement.since
-            if since and profiles.index(self.profile.name) < profiles.index(since):
-                return f"{requirement.slug} came with profile {since}"
+            missing = requirement.missing_in(self.profile.name)
+            if missing:
+                return f"{requirement.slug} {missing}"
         return None
 
     def outcome(self, item: pytest.Function) -> Outcome:

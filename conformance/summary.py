@@ -12,6 +12,7 @@ import pytest
 from conformance.baseline import Known, write_baseline
 from conformance.catalogue import catalogue
 from conformance.tally import Result, Tally, Verdict
+from reference_server.profiles import NEWEST
 
 _SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
 
@@ -50,7 +51,8 @@ class Summary:
         """The verdicts of all requirements."""
         said = [properties(report) for report in self._reports]
         target = said[0]["target"] if said else "nothing"
-        tally = Tally(catalogue(), self._baseline, target)
+        profile = said[0]["profile"] if said else NEWEST.name
+        tally = Tally(catalogue(), self._baseline, target, profile)
         tally.add(Result(s["requirements"], Verdict(s["verdict"]), s["reason"]) for s in said)
         return tally
 
@@ -76,6 +78,9 @@ class Summary:
         tally = self.tally()
         for line in (*self._not_tested(), *self._waited()):
             terminalreporter.write_line(line)
+        for entry in tally.entries.values():
+            if entry.verdict is Verdict.SEEN:
+                terminalreporter.write_line(f"{entry.requirement.slug}: {entry.reason}")
         for slug in tally.gone():
             terminalreporter.write_line(
                 f"known deviation not found any more, take it out of the baseline: {slug}"

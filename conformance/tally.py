@@ -9,10 +9,14 @@ from enum import StrEnum
 
 from conformance.baseline import Known
 from conformance.catalogue import Requirement
+from reference_server.profiles import NEWEST
 
 
 class Verdict(StrEnum):
-    """What a run says of a requirement; the worst outcome of its tests, in this order."""
+    """What a run says of a requirement; the worst outcome of its tests, in this order.
+
+    Of a quirk it says which variant was seen.
+    """
 
     ERROR = "error"
     FAIL = "fail"
@@ -20,6 +24,7 @@ class Verdict(StrEnum):
     FLAKY = "flaky"
     INCONCLUSIVE = "inconclusive"
     PASS = "pass"
+    SEEN = "seen"
     NOT_TESTABLE = "not testable"
     NOT_APPLICABLE = "not applicable"
     NOT_RUN = "not run"
@@ -51,11 +56,15 @@ class Result:
 
 @dataclass
 class Tally:
-    """The verdicts of all requirements of a run; ``baseline`` holds known deviations by slug."""
+    """The verdicts of all requirements of a run, in a profile.
+
+    ``baseline`` holds known deviations by slug.
+    """
 
     catalogue: Mapping[str, Requirement]
     baseline: Mapping[str, Known]
     target: str = ""
+    profile: str = NEWEST.name
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
@@ -69,6 +78,8 @@ class Tally:
             if found[slug]:
                 worst = min(found[slug], key=lambda result: _ORDER.index(result.verdict))
                 entry.verdict, entry.reason = worst.verdict, worst.reason
+            elif missing := requirement.missing_in(self.profile):
+                entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
             known = self.baseline.get(slug)
             entry.known = known is not None and known.verdict == entry.verdict
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 
@@ -72,6 +73,10 @@ class Target(ABC):
         """This server, or another of its kind, under a real clock."""
         return self
 
+    def restart(self) -> None:
+        """Ends the server and starts it again as it was; raises NotTestable."""
+        raise NotTestable("needs --launch: a server to restart")
+
     def signal(self, number: int) -> None:
         """Sends a signal; raises NotTestable."""
         raise NotTestable("needs --launch: a server to send signals to")
@@ -132,6 +137,10 @@ class LaunchedTarget(Target):
         self._command = command
         self._choice = clock
         self._values = values
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if values.get("binlog"):
+            self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-")
+            self._values = {**values, "binlog": self._folder.name}
         self._in_real_time: LaunchedTarget | None = None
         self._restoring = threading.Lock()
         self._server = self._launch()
@@ -193,6 +202,14 @@ class LaunchedTarget(Target):
             self._in_real_time = LaunchedTarget(self._command, "real")
         return self._in_real_time
 
+    def restart(self) -> None:
+        self._server.end()
+        if not isinstance(self.clock, FakeClock):
+            self._server = Launched(self._command, values=self._values)
+            return
+        self._server = Launched(self._command, self.clock.environment(), self._values)
+        self.clock.watch(self._server.address)
+
     def signal(self, number: int) -> None:
         self._server.signal(number)
 
@@ -200,6 +217,8 @@ class LaunchedTarget(Target):
         if self._in_real_time is not None:
             self._in_real_time.close()
         self._server.end()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def _follows(address: Address, clock: FakeClock) -> bool:

@@ -1,9 +1,20 @@
 """Section "Job Lifecycle": states, tubes, and what a new client begins with."""
 
+import pytest
+
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.scenario import Connect, NewTube
-from reference_server.wire import FOUND, NOT_FOUND, RESERVED, TIMED_OUT, USING, WATCHING
+from conformance.target import Target
+from reference_server.wire import (
+    DELETED,
+    FOUND,
+    NOT_FOUND,
+    RESERVED,
+    TIMED_OUT,
+    USING,
+    WATCHING,
+)
 
 
 @requirement("lifecycle.starts-ready")
@@ -153,3 +164,84 @@ def test_delayed_and_buried_jobs_stay_what_they_are_when_their_maker_leaves(
     maker.is_closed_by_target()
     assert client.state_of(delayed) == "delayed"
     assert client.state_of(buried) == "buried"
+
+
+@requirement("lifecycle.close-keeps-place")
+def test_jobs_of_a_client_that_leaves_return_to_their_old_place(
+    client: Connection, new_worker: Connect
+) -> None:
+    jobs = client.put_many([b"a"] * 5)
+    worker = new_worker()
+    for job in jobs[:3]:
+        worker.reserve().expect(RESERVED(job, b"a"))
+    worker.half_close()
+    worker.is_closed_by_target()
+    for job in jobs:
+        client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("lifecycle.tube-kept-by-clients")
+@pytest.mark.parametrize("verb", ["use", "watch"])
+def test_a_tube_without_jobs_lives_as_long_as_a_client_refers_to_it(
+    client: Connection, other: Connection, new_tube: NewTube, verb: str
+) -> None:
+    tube = new_tube()
+    other.send(f"{verb} {tube}").any_reply()
+    client.send(f"use {tube}").expect(USING(tube))
+    job = client.put(b"a")
+    client.send(f"delete {job}").expect(DELETED)
+    client.send(f"use {client.tube}").expect(USING(client.tube))
+    assert client.stats_tube(tube)["total-jobs"] == "1"
+
+
+@requirement("lifecycle.tube-kept-by-reserved-job")
+def test_a_tube_lives_as_long_as_it_has_a_reserved_job(
+    client: Connection, new_tube: NewTube
+) -> None:
+    tube = new_tube()
+    client.send(f"use {tube}").expect(USING(tube))
+    job = client.put(b"a")
+    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.send(f"use {client.tube}").expect(USING(client.tube))
+    assert client.stats_tube(tube)["current-jobs-reserved"] == "1"
+    client.send(f"delete {job}").expect(DELETED)
+    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+
+
+@requirement("lifecycle.default-stays")
+def test_default_stays_though_nobody_refers_to_it(own_server: Target, connect: Connect) -> None:
+    client = connect()
+    client.send("watch a").expect(WATCHING(2))
+    client.send("ignore default").expect(WATCHING(1))
+    client.send("use a").expect(USING("a"))
+    assert "default" in client.send("list-tubes").names()
+    assert client.stats_tube("default")["current-using"] in ("0", "1")
+
+
+@requirement("lifecycle.tube-begins-anew")
+def test_a_tube_that_was_deleted_begins_anew(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    for _ in range(2):
+        client.send(f"use {tube}").expect(USING(tube))
+        stats = client.stats_tube(tube)
+        keys = ("total-jobs", "cmd-delete", "cmd-pause-tube", "pause")
+        assert [stats[key] for key in keys] == ["0"] * 4
+        job = client.put(b"a")
+        client.send(f"delete {job}").expect(DELETED)
+        client.send(f"pause-tube {tube} 1000").reply("PAUSED")
+        client.send(f"use {client.tube}").expect(USING(client.tube))
+
+
+@requirement("reserve.waiting-client-that-leaves")
+def test_a_tube_vanishes_with_the_last_client_that_waits_for_it(
+    client: Connection, connect: Connect, new_tube: NewTube
+) -> None:
+    tube, worker = new_tube(), connect()
+    worker.send(f"watch {tube}").expect(WATCHING(2))
+    worker.send("ignore default").expect(WATCHING(1))
+    waiting = worker.send("reserve")
+    client.linger()
+    worker.half_close()
+    waiting.reply("TIMED_OUT")
+    worker.is_closed_by_target()
+    client.send(f"stats-tube {tube}").expect(NOT_FOUND)

@@ -52,7 +52,7 @@ def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) ->
         other.send(f"peek {job}").expect(FOUND(job, body))
 
 
-@requirement("peek.any-state")
+@requirement("peek.changes-nothing")
 def test_peek_changes_nothing(client: Connection) -> None:
     job = client.put(b"a")
     before = client.stats_job(job)
@@ -119,7 +119,7 @@ def test_a_malformed_peek(client: Connection, argument: str) -> None:
 
 
 @requirement("peek.bad-format")
-@pytest.mark.parametrize("line", ["peek-ready ", "peek-delayed 1", "peek-buried x"])
+@pytest.mark.parametrize("line", ["peek-ready 1", "peek-delayed 1", "peek-buried x"])
 def test_a_malformed_peek_of_a_queue(client: Connection, line: str) -> None:
     client.send(line).expect(BAD_FORMAT)
 
@@ -180,16 +180,75 @@ def test_kick_takes_a_bound_of_32_bits(client: Connection) -> None:
 
 
 @requirement("kick.bad-format")
-@pytest.mark.parametrize("line", ["kick x", "kick "])
+@pytest.mark.parametrize("line", ["kick x", "kick ,", "kick -"])
 def test_a_malformed_kick(client: Connection, line: str) -> None:
     client.send(line).expect(BAD_FORMAT)
 
 
+@requirement("kick.count")
+def test_kick_tells_how_many_jobs_it_has_kicked(client: Connection) -> None:
+    delayed = [client.put(b"a", delay=3600) for _ in range(5)]
+    for _ in range(2):
+        _put_and_bury(client)
+    client.send("kick 4").expect(KICKED_COUNT(2))
+    client.send("kick 4").expect(KICKED_COUNT(4))
+    client.send("kick 4").expect(KICKED_COUNT(1))
+    client.send("kick 4").expect(KICKED_COUNT(0))
+    assert [client.stats_job(job)["kicks"] for job in delayed] == ["1"] * 5
+
+
+@requirement("kick.buried-in-order")
+def test_kick_takes_the_jobs_that_were_buried_first(client: Connection) -> None:
+    jobs = [_put_and_reserve(client) for _ in range(30)]
+    order = jobs[::2] + jobs[1::2][::-1]
+    for n, job in enumerate(order):
+        client.send(f"bury {job} {n * 7 % 30}").expect(BURIED)
+    client.send("kick 20").expect(KICKED_COUNT(20))
+    left = {job for job in jobs if client.state_of(job) == "buried"}
+    assert left == set(order[20:])
+
+
+@requirement("kick.otherwise-delayed")
+def test_30_delayed_jobs_are_kicked_by_the_shortest_delay(client: Connection) -> None:
+    jobs = {n * 7 % 30: client.put(b"a", delay=1000 + n * 7 % 30 * 50) for n in range(30)}
+    for n in range(30):
+        client.send("peek-delayed").expect(FOUND(jobs[n], b"a"))
+        client.send("kick 1").expect(KICKED_COUNT(1))
+        assert client.state_of(jobs[n]) == "ready"
+
+
+@requirement("kick.keeps-place")
+def test_a_kicked_job_returns_to_its_old_place(client: Connection) -> None:
+    first = _put_and_bury(client)
+    delayed = client.put(b"a", delay=3600)
+    last = client.put(b"a")
+    for bound in (1, 1):
+        client.send(f"kick {bound}").expect(KICKED_COUNT(1))
+    for job in (first, delayed, last):
+        client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("kick-job.same-tube")
+def test_kick_job_leaves_a_job_in_its_tube(client: Connection, new_tube: NewTube) -> None:
+    job = _put_and_bury(client)
+    client.send(f"use {new_tube()}").reply("USING")
+    client.send(f"kick-job {job}").expect(KICKED)
+    assert client.stats_job(job)["tube"] == client.tube
+    client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("kick-job.any-tube")
+def test_kick_job_does_not_ask_for_the_used_tube(client: Connection, connect: Connect) -> None:
+    for job in (_put_and_bury(client), client.put(b"a", delay=3600)):
+        connect().send(f"kick-job {job}").expect(KICKED)
+        assert client.state_of(job) == "ready"
+
+
 @requirement("kick-job.kicked")
 @pytest.mark.parametrize("state", ["buried", "delayed"])
-def test_kick_job_makes_a_job_ready(client: Connection, connect: Connect, state: str) -> None:
+def test_kick_job_makes_a_job_ready(client: Connection, state: str) -> None:
     job = client.put(b"a", delay=3600) if state == "delayed" else _put_and_bury(client)
-    connect().send(f"kick-job {job}").expect(KICKED)
+    client.send(f"kick-job {job}").expect(KICKED)
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
 
@@ -225,6 +284,34 @@ def test_list_tubes_lists_all_tubes_once(client: Connection, new_tube: NewTube) 
         assert names.count(tube) == 1
 
 
+@requirement("list-tubes.yaml")
+def test_list_tubes_is_a_list_of_names(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    assert tube not in client.send("list-tubes").names()
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    assert {client.tube, tube} <= set(client.send("list-tubes").names())
+    client.send(f"ignore {tube}").expect(WATCHING(1))
+    assert tube not in client.send("list-tubes").names()
+
+
+@requirement("list-tube-used.own")
+def test_list_tube_used_names_ones_own(connect: Connect, new_tube: NewTube) -> None:
+    clients = {new_tube(): connect() for _ in range(5)}
+    for tube, client in clients.items():
+        client.send(f"use {tube}").expect(USING(tube))
+    for tube, client in clients.items():
+        client.send("list-tube-used").expect(USING(tube))
+
+
+@requirement("list-tubes-watched.own")
+def test_list_tubes_watched_lists_ones_own(connect: Connect, new_tube: NewTube) -> None:
+    clients = {new_tube(): connect() for _ in range(5)}
+    for tube, client in clients.items():
+        client.send(f"watch {tube}").expect(WATCHING(2))
+    for tube, client in clients.items():
+        assert sorted(client.send("list-tubes-watched").names()) == sorted(["default", tube])
+
+
 @requirement("list-tube-used.using")
 def test_list_tube_used_names_the_used_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
@@ -251,18 +338,32 @@ def test_list_tubes_watched_lists_the_watch_list(client: Connection, new_tube: N
         for verb in ("list-tubes", "list-tube-used", "list-tubes-watched")
     ],
 )
-@pytest.mark.parametrize("rest", [" ", " a"])
+@pytest.mark.parametrize("rest", [" a", " 1"])
 def test_a_list_command_takes_no_argument(client: Connection, verb: str, rest: str) -> None:
     client.send(verb + rest).expect(BAD_FORMAT)
 
 
 @requirement("quit.closes")
 def test_quit_closes_the_connection(client: Connection, other: Connection) -> None:
+    client.raw(b"quit\r\n", replies=0)
+    client.is_closed_by_target()
+    other.send("list-tube-used").expect(USING(other.tube))
+
+
+@requirement("quit.lets-jobs-go")
+def test_jobs_of_a_client_that_quits_are_ready_again(client: Connection, other: Connection) -> None:
     job = client.put(b"a")
     client.reserve().expect(RESERVED(job, b"a"))
     client.raw(b"quit\r\n", replies=0)
     client.is_closed_by_target()
     other.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("quit.nothing-behind-it")
+def test_what_comes_behind_quit_is_not_done(client: Connection, other: Connection) -> None:
+    client.raw(b"quit\r\nput 0 0 60 1\r\na\r\nlist-tube-used\r\n", replies=0)
+    client.is_closed_by_target()
+    other.reserve().expect(TIMED_OUT)
 
 
 @requirement("quit.closes")
@@ -338,6 +439,14 @@ def test_a_pause_of_32_bits(client: Connection, delay: int) -> None:
 @pytest.mark.parametrize("delay", ["-1", str(2**32), str(2**64), "x", "1x", ""])
 def test_a_pause_out_of_range(client: Connection, delay: str) -> None:
     client.send(f"pause-tube {client.tube} {delay}").expect(BAD_FORMAT)
+
+
+@requirement("pause-tube.name-limit")
+def test_pause_tube_takes_a_name_of_200_bytes(client: Connection) -> None:
+    name = client.tube.ljust(200, "n")
+    client.send(f"use {name}").expect(USING(name))
+    client.send(f"pause-tube {name} 1000").expect(PAUSED)
+    assert client.stats_tube(name)["pause"] == "1000"
 
 
 @requirement("pause-tube.bad-format")

@@ -12,12 +12,14 @@ from conformance.target import Target
 from conformance.verdict import NotTestable
 from reference_server.wire import (
     BAD_FORMAT,
+    DELETED,
     DRAINING,
     EXPECTED_CRLF,
     FOUND,
     JOB_TOO_BIG,
     NOT_FOUND,
     RESERVED,
+    TIMED_OUT,
     UNKNOWN_COMMAND,
     USING,
 )
@@ -39,6 +41,22 @@ def test_each_of_many_jobs_exists(client: Connection) -> None:
 def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) -> None:
     jobs = [connection.put(b"a") for connection in (client, other) * 10]
     assert len(set(jobs)) == len(jobs)
+
+
+@requirement("put.ids-increase")
+def test_ids_increase(client: Connection, other: Connection) -> None:
+    jobs = [connection.put(b"a") for connection in (client, other) * 20]
+    for job in jobs[::3]:
+        client.send(f"delete {job}").expect(DELETED)
+    jobs += client.put_many([b"a"] * 20)
+    assert jobs == sorted(set(jobs))
+
+
+@requirement("put.id-is-taken-with-the-line")
+def test_the_id_is_taken_when_the_line_comes(alone: None, client: Connection, tube: str) -> None:
+    first = client.put(b"a")
+    client.raw(b"put 0 0 60 1\r\naxx").expect(EXPECTED_CRLF)
+    assert client.put(b"b") == first + 2
 
 
 @requirement("put.into-used-tube")
@@ -152,7 +170,6 @@ def test_a_body_of_one_byte_more_is_refused(client: Connection) -> None:
 @requirement("put.body-limit")
 @configured(max_job_size=10)
 def test_the_limit_is_what_the_server_was_told(own_server: Target, client: Connection) -> None:
-    assert client.stats()["max-job-size"] == "10"
     client.raw(b"put 0 0 60 10\r\n0123456789\r\n").reply("INSERTED")
     client.raw(b"put 0 0 60 11\r\n01234567890\r\n").expect(JOB_TOO_BIG)
 
@@ -174,6 +191,16 @@ def test_in_drain_mode_put_is_refused(own_server: Target, client: Connection) ->
     client.send(f"release {job} 0 0").reply("RELEASED")
 
 
+@requirement("put.draining-reads-the-body")
+def test_in_drain_mode_a_body_is_not_read_as_commands(
+    own_server: Target, client: Connection
+) -> None:
+    own_server.signal(signal.SIGUSR1)
+    _await_drain_mode(client)
+    client.raw(b"put 0 0 60 5\r\nstats\r\nlist-tube-used\r\n", replies=2).expect(DRAINING)
+    client.receives(USING(client.tube))
+
+
 @requirement("put.draining-only-put")
 def test_in_drain_mode_new_clients_are_welcome(
     own_server: Target, client: Connection, new_client: Connect
@@ -192,6 +219,13 @@ def test_the_body_of_a_job_that_is_too_big_is_not_read_as_commands(client: Conne
     client.send("list-tube-used").expect(USING(client.tube))
 
 
+@requirement("put.too-big-body-needs-no-end")
+def test_a_body_that_is_too_big_need_not_end_with_cr_lf(client: Connection) -> None:
+    size = _max_job_size(client) + 1
+    client.raw(b"put 0 0 60 %d\r\n%bxx" % (size, b"m" * size)).expect(JOB_TOO_BIG)
+    client.send("list-tube-used").expect(USING(client.tube))
+
+
 @requirement("put.expected-crlf")
 @pytest.mark.parametrize("end", [b"xx", b"\n\r", b"\r\r", b"\n\n", b"\rx", b"x\n"])
 def test_a_body_that_is_not_followed_by_cr_lf(client: Connection, end: bytes) -> None:
@@ -199,14 +233,14 @@ def test_a_body_that_is_not_followed_by_cr_lf(client: Connection, end: bytes) ->
     client.send("peek-ready").expect(NOT_FOUND)
 
 
-@requirement("put.expected-crlf")
+@requirement("put.expected-crlf-skips-body-and-two-bytes")
 def test_after_a_bad_end_of_a_body_the_next_command_is_read(client: Connection) -> None:
     both = client.raw(b"put 0 0 60 5\r\nhelloxxlist-tube-used\r\n", replies=2)
     both.expect(EXPECTED_CRLF)
     both.nth(1).expect(USING(client.tube))
 
 
-@requirement("put.bad-format")
+@requirement("put.malformed-line-has-no-body")
 def test_after_a_malformed_put_its_body_is_not_a_job(client: Connection) -> None:
     client.send("put 0 0 60").expect(BAD_FORMAT)
     client.send("hello").expect(UNKNOWN_COMMAND)
@@ -214,9 +248,16 @@ def test_after_a_malformed_put_its_body_is_not_a_job(client: Connection) -> None
 
 
 @requirement("put.bad-format")
-@pytest.mark.parametrize("size", ["-1", str(2**32), str(2**64), "x", "5x", ""])
+@pytest.mark.parametrize("size", ["-1", "x", "5x", ""])
 def test_a_malformed_size(client: Connection, size: str) -> None:
     client.send(f"put 0 0 60 {size}").expect(BAD_FORMAT)
+
+
+@requirement("put.size-of-32-bits")
+@pytest.mark.parametrize("size", [2**32, 2**32 + 1, 2**64, 10**30])
+def test_a_size_of_more_than_32_bits(client: Connection, size: int) -> None:
+    client.send(f"put 0 0 60 {size}").expect(BAD_FORMAT)
+    client.send("list-tube-used").expect(USING(client.tube))
 
 
 @requirement("put.bad-format")
@@ -232,6 +273,38 @@ def test_use_names_the_tube_now_used(connect: Connect, tube: str) -> None:
     client = connect()
     client.send(f"use {tube}").expect(USING(tube))
     client.send("list-tube-used").expect(USING(tube))
+
+
+@requirement("use.subsequent-puts")
+def test_use_holds_for_all_puts_until_the_next_use(client: Connection, new_tube: NewTube) -> None:
+    for tube in (new_tube(), "default", new_tube()):
+        client.send(f"use {tube}").expect(USING(tube))
+        for _ in range(3):
+            job = client.put(b"a", delay=3600)
+            assert client.stats_job(job)["tube"] == tube
+
+
+@requirement("use.subsequent-puts")
+def test_use_does_not_move_jobs_that_are_there(client: Connection, new_tube: NewTube) -> None:
+    job = client.put(b"a")
+    client.send(f"use {new_tube()}").reply("USING")
+    assert client.stats_job(job)["tube"] == client.tube
+
+
+@requirement("use.subsequent-puts")
+def test_use_does_not_concern_other_clients(
+    client: Connection, other: Connection, new_tube: NewTube
+) -> None:
+    client.send(f"use {new_tube()}").reply("USING")
+    assert client.stats_job(other.put(b"a"))["tube"] == other.tube
+
+
+@requirement("use.does-not-watch")
+def test_use_does_not_watch(client: Connection, new_tube: NewTube) -> None:
+    client.send(f"use {new_tube()}").reply("USING")
+    assert client.send("list-tubes-watched").names() == [client.tube]
+    client.put(b"a")
+    client.reserve().expect(TIMED_OUT)
 
 
 @requirement("use.name-limit")

@@ -116,7 +116,7 @@ def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
     timed_out.expect(TIMED_OUT)
 
 
-@requirement("pause-tube.time-left")
+@requirement("stats-tube.pause-time-left")
 def test_stats_tube_tells_how_long_the_pause_lasts_still(
     client: Connection, clock: Timeline
 ) -> None:

@@ -102,6 +102,14 @@ def test_reserve_in_the_margin_while_there_is_a_ready_job(
     client.reserve().expect(RESERVED(ready, b"b"), DEADLINE_SOON)
 
 
+@requirement("reserve.ready-job-in-margin-is-given")
+def test_a_ready_job_is_given_in_the_margin_too(client: Connection, clock: Timeline) -> None:
+    held, ready = client.put(b"a", ttr=2), client.put(b"b", ttr=60)
+    client.reserve().expect(RESERVED(held, b"a"))
+    clock.advance(1)
+    client.reserve().expect(RESERVED(ready, b"b"))
+
+
 @requirement("reserve.deadline-soon-beats-timeout")
 def test_when_timeout_and_margin_come_together(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=3)

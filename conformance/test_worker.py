@@ -8,6 +8,7 @@ from conformance.scenario import Connect, NewTube
 from reference_server.wire import (
     BAD_FORMAT,
     DEADLINE_SOON,
+    DELETED,
     NOT_FOUND,
     NOT_IGNORED,
     RESERVED,
@@ -77,7 +78,7 @@ def test_a_waiting_client_gets_a_job_that_becomes_ready(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("reserve.waits-for-job")
+@requirement("reserve.waiting-client-that-leaves")
 @pytest.mark.parametrize("noticed", [False, True])
 def test_a_job_is_not_lost_when_a_client_that_waits_leaves(
     producer: Connection, new_worker: Connect, noticed: bool
@@ -153,17 +154,6 @@ def test_a_client_that_half_closes_while_it_waits(worker: Connection, command: s
     worker.is_closed_by_target()
 
 
-@requirement("reserve.half-closed")
-def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) -> None:
-    begin = client.raw(b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nlist-tube-used\r\n", replies=4)
-    client.half_close()
-    job = int(begin.reply("INSERTED").args[0])
-    begin.nth(1).expect(RESERVED(job, b"a"))
-    begin.nth(2).expect(TIMED_OUT)
-    begin.nth(3).expect(USING(client.tube))
-    client.is_closed_by_target()
-
-
 @requirement("reserve.deadline-soon-when-asked")
 @pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
 @pytest.mark.parametrize("ttr", [0, 1])
@@ -198,7 +188,7 @@ def test_a_job_of_a_tube_that_is_not_watched_is_not_given(
 
 
 @requirement("reserve.bad-format")
-@pytest.mark.parametrize("line", ["reserve 1", "reserve ", "reserve-with-timeout"])
+@pytest.mark.parametrize("line", ["reserve 1", "reserve x"])
 def test_a_malformed_reserve(client: Connection, line: str) -> None:
     client.send(line).expect(BAD_FORMAT)
 
@@ -221,6 +211,58 @@ def test_commands_behind_a_pending_reserve_wait_too(
     begin.nth(1).expect(USING("default"))
 
 
+@requirement("reserve.several-jobs-on-a-connection")
+def test_a_client_may_hold_several_jobs(client: Connection, other: Connection) -> None:
+    jobs = client.put_many([b"%d" % n for n in range(20)])
+    begin = client.raw(b"reserve\r\n" * 20, replies=20)
+    for n, job in enumerate(jobs):
+        begin.nth(n).expect(RESERVED(job, b"%d" % n))
+    for job in jobs[1::2] + jobs[::2]:
+        other.send(f"delete {job}").expect(NOT_FOUND)
+        client.send(f"delete {job}").expect(DELETED)
+
+
+@requirement("reserve.second-reserve-waits")
+def test_a_second_reserve_waits_for_a_second_job(client: Connection, producer: Connection) -> None:
+    job = producer.put(b"this is my cool tweet")
+    both = client.raw(b"reserve\r\nreserve\r\n", replies=2)
+    both.expect(RESERVED(job, b"this is my cool tweet"))
+    producer.linger()
+    both.nth(1).is_pending()
+    second = producer.put(b"another")
+    both.nth(1).expect(RESERVED(second, b"another"))
+
+
+@requirement("reserve.smallest-priority")
+def test_40_jobs_of_four_tubes_come_by_priority(client: Connection, new_tube: NewTube) -> None:
+    tubes = [client.tube, new_tube(), new_tube(), new_tube()]
+    order = []
+    for n in range(40):
+        tube, pri = tubes[n * 7 % 4], n * 37 % 41 * 100_000_000
+        client.send(f"use {tube}").expect(USING(tube))
+        order.append((pri, client.put(b"%d" % n, pri=pri), b"%d" % n))
+    for tube in tubes[1:]:
+        client.send(f"watch {tube}").reply("WATCHING")
+    for _, job, body in sorted(order):
+        client.reserve().expect(RESERVED(job, body))
+
+
+@requirement("reserve.received-first")
+def test_within_a_priority_jobs_of_all_tubes_come_as_they_were_received(
+    client: Connection, new_tube: NewTube
+) -> None:
+    tubes = [client.tube, new_tube(), new_tube()]
+    order = []
+    for n in range(36):
+        tube = tubes[n * 5 % 3]
+        client.send(f"use {tube}").expect(USING(tube))
+        order.append((n % 3, n, client.put(b"%d" % n, pri=n % 3)))
+    for tube in tubes[1:]:
+        client.send(f"watch {tube}").reply("WATCHING")
+    for _, n, job in sorted(order):
+        client.reserve().expect(RESERVED(job, b"%d" % n))
+
+
 @requirement("reserve-job.reserved")
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
 def test_reserve_job_takes_a_job_in_any_of_these_states(client: Connection, state: str) -> None:
@@ -233,7 +275,7 @@ def test_reserve_job_takes_a_job_in_any_of_these_states(client: Connection, stat
     client.send(f"delete {job}").reply("DELETED")
 
 
-@requirement("reserve-job.reserved")
+@requirement("reserve-job.any-tube")
 def test_reserve_job_does_not_ask_for_a_watched_tube(client: Connection, new_tube: NewTube) -> None:
     client.send(f"use {new_tube()}").reply("USING")
     job = client.put(b"a")
@@ -265,6 +307,48 @@ def test_watch_counts_the_watched_tubes(connect: Connect, new_tube: NewTube) -> 
     client = connect()
     for count in range(2, 12):
         client.send(f"watch {new_tube()}").expect(WATCHING(count))
+
+
+@requirement("watch.many-tubes")
+def test_a_client_may_watch_100_tubes(client: Connection, new_tube: NewTube) -> None:
+    tubes = [new_tube() for _ in range(100)]
+    watch = client.raw("".join(f"watch {tube}\r\n" for tube in tubes).encode(), replies=100)
+    for n in range(100):
+        watch.nth(n).expect(WATCHING(n + 2))
+    assert set(client.send("list-tubes-watched").names()) == {client.tube, *tubes}
+    for tube in (tubes[0], tubes[49], tubes[99]):
+        client.send(f"use {tube}").expect(USING(tube))
+        job = client.put(b"a")
+        client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("watch.many-tubes")
+def test_a_client_that_waits_for_100_tubes_is_served_from_any(
+    client: Connection, worker: Connection, new_tube: NewTube
+) -> None:
+    tubes = [new_tube() for _ in range(100)]
+    watch = worker.raw("".join(f"watch {tube}\r\n" for tube in tubes).encode(), replies=100)
+    for n in range(100):
+        watch.nth(n).expect(WATCHING(n + 2))
+    for tube in (tubes[99], tubes[0], tubes[50]):
+        waiting = worker.send("reserve")
+        client.send(f"use {tube}").expect(USING(tube))
+        client.linger()
+        waiting.is_pending()
+        job = client.put(b"a")
+        waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement("watch.own-connection-only")
+def test_watch_does_not_concern_other_clients(
+    client: Connection, other: Connection, new_tube: NewTube
+) -> None:
+    tube = new_tube()
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    other.send(f"use {tube}").expect(USING(tube))
+    other.put(b"a")
+    other.reserve().expect(TIMED_OUT)
+    assert other.send("list-tubes-watched").names() == [other.tube]
 
 
 @requirement("watch.twice")
@@ -302,6 +386,39 @@ def test_ignore_counts_the_tubes_that_are_left(client: Connection, new_tube: New
         client.send(f"watch {tube}").reply("WATCHING")
     client.send(f"ignore {tubes[0]}").expect(WATCHING(2))
     client.send(f"ignore {tubes[1]}").expect(WATCHING(1))
+
+
+@requirement("ignore.takes-effect")
+def test_jobs_of_an_ignored_tube_are_not_given(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.put(b"a")
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    client.send(f"ignore {client.tube}").expect(WATCHING(1))
+    client.reserve().expect(TIMED_OUT)
+    assert client.send("list-tubes-watched").names() == [tube]
+
+
+@requirement("ignore.default")
+def test_default_can_be_ignored(connect: Connect, tube: str) -> None:
+    client = connect()
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    client.send("ignore default").expect(WATCHING(1))
+    assert client.send("list-tubes-watched").names() == [tube]
+
+
+@requirement("ignore.name-limit")
+def test_ignore_takes_a_name_of_200_bytes(client: Connection) -> None:
+    name = client.tube.ljust(200, "n")
+    client.send(f"ignore {name}").expect(WATCHING(1))
+    client.send(f"watch {name}").expect(WATCHING(2))
+    client.send(f"ignore {name}").expect(WATCHING(1))
+
+
+@requirement("ignore.creates-no-tube")
+def test_ignore_creates_no_tube(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.send(f"ignore {tube}").expect(WATCHING(1))
+    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
 
 
 @requirement("ignore.not-ignored")

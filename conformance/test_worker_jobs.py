@@ -65,6 +65,31 @@ def test_delete_of_a_buried_job(client: Connection, other: Connection) -> None:
     client.send("kick 1").expect(KICKED_COUNT(0))
 
 
+@requirement("delete.entirely")
+@pytest.mark.parametrize("state", ["ready", "delayed", "buried", "reserved"])
+def test_a_deleted_job_is_gone(client: Connection, state: str) -> None:
+    job = client.put(b"a", delay=3600) if state == "delayed" else 0
+    job = job or (client.put(b"a") if state == "ready" else 0)
+    job = job or (_buried(client) if state == "buried" else _reserved(client))
+    client.send(f"delete {job}").expect(DELETED)
+    for verb in ("peek", "stats-job", "reserve-job", "kick-job", "touch", "delete"):
+        client.send(f"{verb} {job}").expect(NOT_FOUND)
+    client.reserve().expect(TIMED_OUT)
+    client.send("kick 9").expect(KICKED_COUNT(0))
+    stats = client.stats_tube()
+    assert stats[f"current-jobs-{state}"] == "0"
+
+
+@requirement("delete.ready")
+def test_deleting_jobs_out_of_the_middle_keeps_the_order(client: Connection) -> None:
+    jobs = [client.put(b"a", pri=n * 17 % 32) for n in range(32)]
+    order = sorted(range(32), key=lambda n: n * 17 % 32)
+    for n in order[3::5]:
+        client.send(f"delete {jobs[n]}").expect(DELETED)
+    for n in (n for n in order if n not in order[3::5]):
+        client.reserve().expect(RESERVED(jobs[n], b"a"))
+
+
 @requirement("delete.not-found")
 @pytest.mark.parametrize("job", MISSING)
 def test_delete_of_a_job_that_does_not_exist(client: Connection, job: int) -> None:
@@ -111,6 +136,34 @@ def test_release_assigns_a_new_priority(client: Connection) -> None:
     assert client.stats_job(first)["pri"] == "9"
     client.reserve().expect(RESERVED(second, b"b"))
     client.reserve().expect(RESERVED(first, b"a"))
+
+
+@requirement("release.priority-limit")
+@pytest.mark.parametrize("pri", [0, 1023, 1024, 2**31, 2**32 - 1])
+def test_release_takes_a_priority_of_32_bits(client: Connection, pri: int) -> None:
+    job = _reserved(client)
+    client.send(f"release {job} {pri} 0").expect(RELEASED)
+    assert client.stats_job(job)["pri"] == str(pri)
+
+
+@requirement("release.delay-limit")
+@pytest.mark.parametrize("delay", [1000, 2**31, 2**32 - 1])
+def test_release_takes_a_delay_of_32_bits(client: Connection, delay: int) -> None:
+    job = _reserved(client)
+    client.send(f"release {job} 0 {delay}").expect(RELEASED)
+    stats = client.stats_job(job)
+    assert (stats["state"], stats["delay"]) == ("delayed", str(delay))
+
+
+@requirement("release.keeps-place")
+def test_a_released_job_returns_to_its_old_place(client: Connection) -> None:
+    jobs = [client.put(b"a", pri=3) for _ in range(5)]
+    for job in jobs[:3]:
+        client.reserve().expect(RESERVED(job, b"a"))
+    for job in (jobs[1], jobs[0], jobs[2]):
+        client.send(f"release {job} 3 0").expect(RELEASED)
+    for job in jobs:
+        client.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement("release.delay")
@@ -187,6 +240,14 @@ def test_bury_assigns_a_new_priority(client: Connection) -> None:
     second = client.put(b"b", pri=5)
     client.send("kick 1").expect(KICKED_COUNT(1))
     client.reserve().expect(RESERVED(second, b"b"))
+
+
+@requirement("bury.priority-limit")
+@pytest.mark.parametrize("pri", [0, 1023, 1024, 2**31, 2**32 - 1])
+def test_bury_takes_a_priority_of_32_bits(client: Connection, pri: int) -> None:
+    job = _reserved(client)
+    client.send(f"bury {job} {pri}").expect(BURIED)
+    assert client.stats_job(job)["pri"] == str(pri)
 
 
 @requirement("bury.not-found")

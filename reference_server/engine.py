@@ -92,6 +92,11 @@ class Engine:
         """The client reads again."""
         self._serve([conn])
 
+    def close(self) -> None:
+        """Ends all connections."""
+        for conn in list(self._sessions):
+            self._hang_up(conn)
+
     def tick(self) -> None:
         """Time has passed."""
         self._run(0, Tick())

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sortedcontainers import SortedList
@@ -38,7 +39,8 @@ def first(options: Sequence[T]) -> T:
 class Model:
     """All state of a server. ``max_job_size`` is in bytes, the profile's default if None.
 
-    ``host`` gives the values of stats that only a running process has.
+    ``binlog``: jobs outlive the server, as with beanstalkd's ``-b``. ``host`` gives the values of
+    stats that only a running process has.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class Model:
         profile: Profile = NEWEST,
         *,
         max_job_size: int | None = None,
+        binlog: bool = False,
         now: int = 0,
         host: Callable[[], Mapping[str, object]] = dict,
         choose: Callable[[Sequence[Any]], Any] = first,
     ) -> None:
         self.profile = profile
         self.max_job_size = profile.max_job_size if max_job_size is None else max_job_size
+        self.binlog = binlog
         self.host = host
         self.choose = choose
         self.started = self.now = now
@@ -60,7 +64,7 @@ class Model:
         self.tubes: Bag[Tube] = Bag()
         self.connections: dict[int, Connection] = {}
         self.commands: Counter[str] = Counter()
-        self.total_jobs = self.total_connections = self.timeouts = 0
+        self.total_jobs = self.total_connections = self.timeouts = self.records = 0
         self._by_name: dict[str, Tube] = {}
         self._next_id = 1
         self._outputs: list[Output] = []
@@ -102,6 +106,20 @@ class Model:
     def is_waiting(self, conn: int) -> bool:
         """Whether a connection waits for a job; its next command must wait as well."""
         return self.connections[conn].waiting
+
+    def remember(self, old: Model) -> None:
+        """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""
+        self._next_id = old._next_id
+        for job in old.jobs.values():
+            job = self.jobs[job.id] = replace(job, tube=self._tube(job.tube.name), reserver=None)
+            job.tube.refs += 1
+            if job.state is State.DELAYED:
+                job.tube.delayed.add((job.deadline, job.id))
+                self._timers.add((job.deadline, Timer.DELAY, job.id))
+            elif job.state is State.BURIED:
+                job.tube.buried[job.id] = job
+            else:
+                self._make_ready(job)
 
     def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
         """Handles one event at ``now`` (nanoseconds) and gives the replies it causes, in order.
@@ -256,6 +274,7 @@ class Model:
             return wire.EXPECTED_CRLF if data is None else wire.DRAINING
         job.body = data
         self.jobs[job.id] = job
+        self.records += 1
         self.total_jobs += 1
         job.tube.total_jobs += 1
         self._enqueue(job)
@@ -341,6 +360,7 @@ class Model:
             return wire.NOT_FOUND
         self._dequeue(job)
         del self.jobs[id]
+        self.records += 1
         job.tube.deletes += 1
         self._deref(job.tube)
         return wire.DELETED
@@ -353,6 +373,7 @@ class Model:
         job.pri = pri
         job.delay = delay
         job.releases += 1
+        self.records += delay > 0
         self._enqueue(job)
         return wire.RELEASED
 
@@ -363,6 +384,7 @@ class Model:
         self._unreserve(job)
         job.pri = pri
         job.buries += 1
+        self.records += 1
         job.state = State.BURIED
         job.tube.buried[id] = job
         return wire.BURIED
@@ -477,6 +499,7 @@ class Model:
     def _kick_one(self, job: Job) -> None:
         self._dequeue(job)
         job.kicks += 1
+        self.records += 1
         self._make_ready(job)
 
     # ------------------------------------------------------------ peek and stats

@@ -32,8 +32,11 @@ class Profile:
 V1_12 = Profile("1.12", version="1.12", timeout_argument="lenient", yaml_quotes=False)
 V1_13 = replace(V1_12, name="1.13", version="1.13", timeout_argument="strict", yaml_quotes=True)
 
+STAGES = ("0.6", "1.4", "1.10", "1.12", "1.13")
+"""The stages of the protocol that the documents describe, oldest first."""
+
 PROFILES: dict[str, Profile] = {p.name: p for p in (V1_12, V1_13)}
-"""All profiles, oldest first."""
+"""The profiles that there are, oldest first."""
 
 NEWEST = V1_13
 

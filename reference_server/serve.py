@@ -52,10 +52,16 @@ class Server:
         max_job_size: int | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         fault: Fault = NO_FAULT,
+        binlog: bool = False,
     ) -> None:
         self.clock = clock
-        profile = fault.profile(profile)
-        model = fault.model(profile, max_job_size=max_job_size, now=clock(), host=host())
+        model = fault.model(
+            fault.profile(profile),
+            max_job_size=max_job_size,
+            binlog=binlog,
+            now=clock(),
+            host=host(),
+        )
         self.engine = Engine(model, clock, fault.reader)
         # One for all connections: what was read is consumed before the next read.
         self.buffer = bytearray(READ_SIZE)
@@ -78,9 +84,10 @@ class Server:
         return _Connection(self)
 
     def close(self) -> None:
-        """Stops listening."""
+        """Stops listening, and ends all connections."""
         if self._listener is not None:
             self._listener.close()
+        self.engine.close()
 
     def tick(self) -> None:
         """Lets the model see the time, and sets the alarm for the next time it must."""

@@ -12,7 +12,7 @@ from conformance.clock import clear_leftovers, faketime_library
 BEANSTALKD = shutil.which("beanstalkd")
 FAKETIME = faketime_library()
 
-BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}]"
+BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}] [-b {{binlog}}]"
 REFERENCE_COMMAND = (
     f"{sys.executable} -m reference_server --host {{host}} --port {{port}} [-z {{max_job_size}}]"
 )

@@ -1,0 +1,293 @@
+"""Section "Other Commands", continued: stats, key by key."""
+
+import re
+import signal
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.connection import Connection
+from conformance.running import configured
+from conformance.scenario import Connect, NewTube
+from conformance.target import Target
+from conformance.timeline import Timeline
+from reference_server.wire import BAD_FORMAT, BURIED, DELETED, RELEASED, RESERVED, USING
+
+COUNTED = (
+    *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve", "use", "watch"),
+    *("ignore", "delete", "release", "bury", "kick", "stats", "stats-job", "stats-tube"),
+    *("list-tubes", "list-tube-used", "list-tubes-watched", "pause-tube"),
+)
+"""The commands whose counters the text names; beanstalkd has two more."""
+UNNAMED = ("reserve-with-timeout", "touch")
+BINLOG = tuple(
+    f"binlog-{key}"
+    for key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated")
+)
+NUMBERS = {
+    *("current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved"),
+    *("current-jobs-delayed", "current-jobs-buried", *(f"cmd-{verb}" for verb in COUNTED)),
+    *("job-timeouts", "total-jobs", "max-job-size", "current-tubes", "current-connections"),
+    *("current-producers", "current-workers", "current-waiting", "total-connections", "pid"),
+    *("uptime", *BINLOG),
+}
+OTHERS = {
+    *("version", "rusage-utime", "rusage-stime", "draining", "id", "hostname", "os", "platform")
+}
+
+
+@requirement("stats.ok")
+def test_stats_has_all_its_keys(client: Connection) -> None:
+    stats = client.stats()
+    assert sorted((NUMBERS | OTHERS) - set(stats)) == []
+    assert [key for key in NUMBERS if stats.number(key) < 0] == []
+
+
+@requirement("stats.draining")
+def test_stats_tells_of_drain_mode(own_server: Target, client: Connection) -> None:
+    assert client.stats()["draining"] == "false"
+    own_server.signal(signal.SIGUSR1)
+    told = any(client.stats()["draining"] == "true" for _ in range(1000))
+    assert told, "draining never became true"
+
+
+def _jobs_in_all_states(client: Connection, new_tube: NewTube) -> None:
+    """In each of two tubes: 5 ready jobs, 3 of them urgent, 4 reserved, 2 delayed, 1 buried."""
+    tubes = (client.tube, new_tube())
+    for tube in tubes:
+        client.send(f"use {tube}").expect(USING(tube))
+        client.send(f"watch {tube}").reply("WATCHING")
+        jobs = client.put_many([b"a"] * 5)
+        for job in jobs:
+            client.reserve().expect(RESERVED(job, b"a"))
+        client.send(f"bury {jobs[0]} 0").expect(BURIED)
+        client.put(b"b", delay=3600)
+        client.put(b"b", delay=3600, pri=5000)
+    for tube in tubes:
+        client.send(f"use {tube}").expect(USING(tube))
+        for pri in (0, 1, 1023, 1024, 5000):
+            client.put(b"c", pri=pri)
+
+
+@pytest.mark.parametrize(
+    ("key", "count"),
+    [
+        pytest.param(key, count, marks=requirement(f"stats.{key}"))
+        for key, count in (
+            *(("current-jobs-urgent", 6), ("current-jobs-ready", 10)),
+            *(("current-jobs-reserved", 8), ("current-jobs-delayed", 4)),
+            *(("current-jobs-buried", 2), ("total-jobs", 24), ("current-tubes", 1)),
+        )
+    ],
+)
+def test_stats_counts_the_jobs_of_all_tubes(
+    alone: None, client: Connection, new_tube: NewTube, key: str, count: int
+) -> None:
+    before = client.stats()
+    _jobs_in_all_states(client, new_tube)
+    assert client.stats().number(key) - before.number(key) == count
+
+
+@requirement("stats.total-jobs")
+def test_total_jobs_does_not_go_down(alone: None, client: Connection) -> None:
+    before = client.stats().number("total-jobs")
+    jobs = client.put_many([b"a"] * 3)
+    client.reserve().expect(RESERVED(jobs[0], b"a"))
+    client.send(f"release {jobs[0]} 0 0").expect(RELEASED)
+    for job in jobs:
+        client.send(f"delete {job}").expect(DELETED)
+    assert client.stats().number("total-jobs") - before == 3
+
+
+def _command(verb: str, client: Connection) -> str:
+    """A command that succeeds, where one can, on a client that has reserved a job."""
+    job = client.put(b"a")
+    client.reserve().expect(RESERVED(job, b"a"))
+    return verb + {
+        **dict.fromkeys(("use", "watch", "ignore", "stats-tube"), f" {client.tube}"),
+        **dict.fromkeys(("peek", "delete", "stats-job", "touch"), f" {job}"),
+        "release": f" {job} 0 0",
+        "bury": f" {job} 0",
+        "kick": " 0",
+        "pause-tube": f" {client.tube} 0",
+        "put": " 0 3600 60 0\r\n",
+        "reserve-with-timeout": " 0",
+    }.get(verb, "")
+
+
+def _counts(client: Connection, *verbs: str) -> dict[str, int]:
+    stats = client.stats()
+    return {verb: stats.number(f"cmd-{verb}") for verb in verbs}
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}")) for verb in (*COUNTED, *UNNAMED)],
+)
+def test_stats_counts_each_command(alone: None, client: Connection, verb: str) -> None:
+    command = _command(verb, client)
+    if verb == "reserve":
+        client.put(b"b")
+    # A server may count reserve-with-timeout as reserve, too; our own stats are told apart.
+    seen = {*COUNTED, verb} - {"stats", "reserve" * (verb == "reserve-with-timeout")} | {verb}
+    before = _counts(client, *seen)
+    client.send(command).any_reply()
+    after = _counts(client, *seen)
+    grown = {key: after[key] - before[key] for key in seen if after[key] != before[key]}
+    assert grown == {verb: 2 if verb == "stats" else 1}
+
+
+@requirement("stats.failed-commands-count")
+@pytest.mark.parametrize(
+    "command",
+    ["peek 0", "delete 0", "release 0 0 0", "bury 0 0", "touch 0", "stats-job 0", "peek-ready"],
+)
+def test_stats_counts_commands_that_find_nothing(
+    alone: None, client: Connection, command: str
+) -> None:
+    verb = command.partition(" ")[0]
+    before = _counts(client, verb)[verb]
+    client.send(command).reply("NOT_FOUND")
+    assert _counts(client, verb)[verb] == before + 1
+
+
+@requirement("stats.malformed-commands-do-not-count")
+@pytest.mark.parametrize(
+    "command",
+    ["peek x", "delete x", "release 0 0 x", "bury 0 x", "touch x", "kick x", "use -a", "stats x"],
+)
+def test_stats_does_not_count_malformed_commands(
+    alone: None, client: Connection, command: str
+) -> None:
+    verb = command.partition(" ")[0]
+    before = _counts(client, verb)[verb]
+    client.send(command).expect(BAD_FORMAT)
+    assert _counts(client, verb)[verb] == before + (verb == "stats")
+
+
+@pytest.mark.parametrize(
+    ("key", "count"),
+    [
+        pytest.param(key, count, marks=requirement(f"stats.{key}"))
+        for key, count in (
+            *(("current-connections", 3), ("current-producers", 2), ("current-workers", 2)),
+            ("total-connections", 4),
+        )
+    ],
+)
+def test_stats_counts_connections_by_what_they_do(
+    alone: None, connect: Connect, key: str, count: int
+) -> None:
+    observer = connect()
+    before = observer.stats().number(key)
+    both, producer, worker, gone = (connect() for _ in range(4))
+    both.send(f"use {both.tube}").reply("USING")
+    producer.send(f"use {both.tube}").reply("USING")
+    both.put(b"a", delay=3600)
+    producer.put(b"a", delay=3600)
+    both.reserve().reply("TIMED_OUT")
+    worker.reserve().reply("TIMED_OUT")
+    gone.half_close()
+    gone.is_closed_by_target()
+    assert observer.stats().number(key) - before == count
+
+
+@requirement("stats.current-waiting")
+def test_stats_counts_those_who_wait(
+    alone: None, client: Connection, worker: Connection, new_tube: NewTube
+) -> None:
+    worker.send(f"watch {new_tube()}").reply("WATCHING")
+    before = client.stats().number("current-waiting")
+    waiting = worker.send("reserve")
+    waits = any(client.stats().number("current-waiting") == before + 1 for _ in range(1000))
+    assert waits, "current-waiting never grew by 1"
+    job = client.put(b"a")
+    waiting.expect(RESERVED(job, b"a"))
+    assert client.stats().number("current-waiting") == before
+
+
+@requirement("stats.max-job-size")
+@configured(max_job_size=10)
+def test_max_job_size_is_what_the_server_was_told(own_server: Target, client: Connection) -> None:
+    assert client.stats()["max-job-size"] == "10"
+
+
+@requirement("stats.max-job-size")
+def test_max_job_size_is_a_size_in_bytes(client: Connection) -> None:
+    assert client.stats().number("max-job-size") > 0
+
+
+@requirement("stats.pid")
+def test_pid_is_a_process_id_that_stays(client: Connection, other: Connection) -> None:
+    pid = client.stats().number("pid")
+    assert pid > 0
+    assert other.stats().number("pid") == pid
+
+
+@requirement("stats.version")
+def test_version_is_a_string(client: Connection, other: Connection) -> None:
+    version = client.stats()["version"]
+    assert version
+    assert other.stats()["version"] == version
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}"))
+        for key in ("rusage-utime", "rusage-stime")
+    ],
+)
+def test_processor_time_is_told_in_seconds_and_microseconds(client: Connection, key: str) -> None:
+    first, second = client.stats()[key], client.stats()[key]
+    for time in (first, second):
+        assert re.fullmatch(r"\d+\.\d{1,6}", time), f"{key} is {time!r}, not seconds.microseconds"
+    assert float(first) <= float(second)
+
+
+@requirement("stats.uptime")
+def test_uptime_is_told_in_seconds(client: Connection, clock: Timeline) -> None:
+    before = client.stats().number("uptime")
+    clock.advance(3)
+    assert 2 <= client.stats().number("uptime") - before <= 4
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}"))
+        for key in ("id", "hostname", "os", "platform")
+    ],
+)
+def test_what_identifies_a_server_is_told_and_stays(
+    client: Connection, other: Connection, key: str
+) -> None:
+    value = client.stats()[key]
+    assert value, f"{key} is empty"
+    assert other.stats()[key] == value
+
+
+@requirement("stats.id")
+def test_a_server_has_another_id_each_time_it_starts(
+    own_server: Target, client: Connection, connect: Connect
+) -> None:
+    first = client.stats()["id"]
+    own_server.restart()
+    assert connect().stats()["id"] != first
+
+
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=requirement(f"stats.{key}")) for key in BINLOG]
+)
+def test_numbers_of_the_binlog(client: Connection, key: str) -> None:
+    stats = client.stats()
+    assert stats.number(key) >= 0
+    if not stats.number("binlog-current-index") and key != "binlog-max-size":
+        client.put(b"a")
+        assert client.stats()[key] == "0"
+
+
+@requirement("stats.bad-format")
+@pytest.mark.parametrize("line", ["stats x", "stats 1", "stats 1 2"])
+def test_a_malformed_stats(client: Connection, line: str) -> None:
+    client.send(line).expect(BAD_FORMAT)
