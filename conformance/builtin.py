@@ -92,8 +92,12 @@ class BuiltIn(Target):
         done: Future[None] = Future()
 
         def run() -> None:
-            function()
-            done.set_result(None)
+            try:
+                function()
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
 
         self._loop.call_soon_threadsafe(run)
         done.result()
@@ -103,7 +107,8 @@ class BuiltIn(Target):
         return self._address
 
     def fresh(self, **configuration: Any) -> Target:
-        return BuiltIn(self._profile, fault=self._fault, **configuration)
+        real_time = not self.clock.movable
+        return BuiltIn(self._profile, real_time=real_time, fault=self._fault, **configuration)
 
     def in_real_time(self) -> Target:
         if self._in_real_time is None:

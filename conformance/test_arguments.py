@@ -164,11 +164,13 @@ def test_a_timeout_of_31_bits(worker: Connection, producer: Connection) -> None:
 
 @requirement("protocol.half-close-is-answered")
 def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) -> None:
-    begin = client.raw(b"put 0 0 60 1\r\na\r\nreserve\r\nlist-tube-used\r\n", replies=3)
+    lines = b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nlist-tube-used\r\n"
+    begin = client.raw(lines, replies=4)
     client.half_close()
     job = begin.reply("INSERTED").args[0]
     assert begin.nth(1).reply("RESERVED").args[0] == job
-    begin.nth(2).expect(USING(client.tube))
+    begin.nth(2).expect(TIMED_OUT)
+    begin.nth(3).expect(USING(client.tube))
     client.is_closed_by_target()
 
 

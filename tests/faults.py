@@ -24,7 +24,7 @@ from reference_server.faults import FAULTS, NO_FAULT, Fault
 SILENCE = 0.25
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A test with the values of its parameters, and what it tests."""
 
@@ -65,6 +65,23 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
         yield Case(name, test, arguments, frozenset(slugs | more))
 
 
+def seen(case: Case) -> str:
+    """The variant of a quirk that the server without a fault has; empty if it is no quirk."""
+    return _seen()[case] if any(slug.startswith("quirk.") for slug in case.slugs) else ""
+
+
+@cache
+def _seen() -> Mapping[Case, str]:
+    server = BuiltIn()
+    found = {
+        case: running.run(case.test, case.arguments, server, 0.25).seen
+        for case in cases()
+        if any(slug.startswith("quirk.") for slug in case.slugs)
+    }
+    server.close()
+    return found
+
+
 def failures(fault: Fault, chosen: Callable[[Case], bool], at_most: int) -> list[str]:
     """The requirements broken by the first tests that fail, ``at_most`` of them."""
     found: list[str] = []
@@ -79,7 +96,7 @@ def failures(fault: Fault, chosen: Callable[[Case], bool], at_most: int) -> list
             if not chosen(case):
                 continue
             outcome = running.run(case.test, case.arguments, server, 0.25)
-            if outcome.error is not None:
+            if outcome.error is not None or outcome.seen != seen(case):
                 found.append(", ".join(sorted(case.slugs)))
                 if len(found) >= at_most:
                     break

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from reference_server.events import Event, Hangup, Output
-from reference_server.faults import Fault
+from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection
 from reference_server.wire import BAD_FORMAT, Malformed, Put, Reply, RequestReader
@@ -57,16 +57,6 @@ class _Ids(Model):
         super()._put(conn, put)
 
 
-class _KeepsIds(Model):
-    """Put that fails does not use up an id."""
-
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
-        reply = super()._body(conn, data)
-        if reply.word in ("EXPECTED_CRLF", "DRAINING"):
-            self._next_id -= 1
-        return reply
-
-
 class _LateTimers(Model):
     """All timers fire a tenth of a second late."""
 
@@ -112,7 +102,7 @@ VARIANTS = {
             "", "lines of YAML end with CR LF", _edits(lambda yaml: yaml.replace(b"\n", b"\r\n"))
         ),
         Fault("", "ids high and with gaps", _Ids),
-        Fault("", "ids without gaps", _KeepsIds),
+        FAULTS["a-put-that-fails-does-not-use-up-an-id"],
         Fault("", "the last choice everywhere", _chooses(lambda options: options[-1])),
         Fault("", "timers late by a tenth of a second", _LateTimers),
         Fault("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),

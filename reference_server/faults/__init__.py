@@ -4,17 +4,34 @@ Each fault is a few lines over the model, the codec or the profile, and names th
 it breaks. ``python -m reference_server --fault NAME`` serves it.
 """
 
-from reference_server.faults import jobs, other, producer, protocol, statistics, worker
+from reference_server.faults import (
+    arguments,
+    jobs,
+    other,
+    persistence,
+    producer,
+    protocol,
+    quirks,
+    server_statistics,
+    statistics,
+    tubes,
+    worker,
+)
 from reference_server.faults.registry import FAULTS, NO_FAULT, Fault
 
 __all__ = [
     "FAULTS",
     "NO_FAULT",
     "Fault",
+    "arguments",
     "jobs",
     "other",
+    "persistence",
     "producer",
     "protocol",
+    "quirks",
+    "server_statistics",
     "statistics",
+    "tubes",
     "worker",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from reference_server import wire
 from reference_server.faults.registry import asked, fault, parsed
 from reference_server.model import Model
@@ -292,3 +295,100 @@ class TouchKeepsMargin(Model):
         reply = super()._reserve(conn, timeout)
         mine = self._touched == conn.id and bool(conn.reserved)
         return wire.DEADLINE_SOON if reply == wire.TIMED_OUT and mine else reply
+
+
+@fault("delete.entirely", "reserve-job gives an empty job for one that was deleted")
+class Haunted(Model):
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        reply = super()._reserve_job(conn, id)
+        deleted = 0 < id < self._next_id and id not in self.jobs
+        return wire.RESERVED(id, b"") if deleted else reply
+
+
+@fault("delete.ready", "of many ready jobs the last takes the place of one that is deleted")
+class Misplaces(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.state is State.READY and len(job.tube.ready) >= 30:
+            last = self.jobs[job.tube.ready[-1][1]]
+            self._dequeue(last)
+            last.pri = job.pri
+            self._make_ready(last)
+        return super()._delete(conn, id)
+
+
+asked(
+    "release.priority-limit",
+    "release cuts priorities to 31 bits",
+    "release",
+    lambda id, pri, delay: Command("release", (id, pri & 2**31 - 1, delay)),
+)
+asked(
+    "release.delay-limit",
+    "release cuts delays to 31 bits",
+    "release",
+    lambda id, pri, delay: Command("release", (id, pri, min(delay, 2**31 - 1))),
+)
+asked(
+    "bury.priority-limit",
+    "bury cuts priorities to 31 bits",
+    "bury",
+    lambda id, pri: Command("bury", (id, pri & 2**31 - 1)),
+)
+
+
+def _goes_to_the_end(requirement: str, summary: str, count: Callable[[Job], int]) -> None:
+    """Within a priority, jobs that count more come later."""
+
+    class ToTheEnd(Model):
+        def _next_ready(self, conn: Connection) -> Job | None:
+            job = super()._next_ready(conn)
+            if job is None:
+                return None
+            same = [self.jobs[id] for pri, id in job.tube.ready if pri == job.pri]
+            return min(same, key=lambda job: (count(job), job.id))
+
+    fault(requirement, summary)(ToTheEnd)
+
+
+_goes_to_the_end("release.keeps-place", "a released job goes to the end", lambda job: job.releases)
+_goes_to_the_end("kick.keeps-place", "a kicked job goes to the end", lambda job: job.kicks)
+_goes_to_the_end(
+    "lifecycle.close-keeps-place",
+    "a job of a client that has left goes to the end",
+    lambda job: job.reserves - job.releases - job.buries - job.timeouts,
+)
+
+
+@fault("reserve.several-jobs-on-a-connection", "of many reserved jobs only the first is found")
+class FindsFirst(Model):
+    def _delete(self, conn: Connection, id: int) -> Reply:
+        held = list(conn.reserved)
+        if len(held) > 15 and id in held[1:]:
+            return wire.NOT_FOUND
+        return super()._delete(conn, id)
+
+
+@fault("reserve.second-reserve-waits", "a second reserve does not wait")
+class WaitsOnce(Model):
+    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+        held = next(iter(conn.reserved.values()), None)
+        if timeout is None and held is not None and held.ttr == 60 and not self._next_ready(conn):
+            return wire.TIMED_OUT
+        return super()._reserve(conn, timeout)
+
+
+@fault("reserve.ready-job-in-margin-is-given", "in the margin no ready job is given")
+class WarnsFirst(Model):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.choose = lambda options: options["RESERVED" in options]
+
+
+@fault("reserve-job.any-tube", "reserve-job takes jobs of watched tubes only")
+class WatchedById(Model):
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        if job is not None and job.tube not in conn.watch:
+            return wire.NOT_FOUND
+        return super()._reserve_job(conn, id)

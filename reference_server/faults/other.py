@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from sortedcontainers import SortedList
@@ -17,7 +18,7 @@ from reference_server.faults.registry import (
 )
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State, Tube
-from reference_server.wire import Command, Malformed, Reply
+from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
 
 answered(
     "peek.found",
@@ -102,8 +103,8 @@ class LooksAround(Model):
 
 parsed(
     "peek.bad-format",
-    "peek-ready ignores a blank at its end",
-    lambda line, _: Command("peek-ready") if line == b"peek-ready " else None,
+    "peek-ready ignores a number behind it",
+    lambda line, _: Command("peek-ready") if line == b"peek-ready 1" else None,
 )
 answered(
     "kick.kicked",
@@ -223,16 +224,16 @@ answered(
 )
 
 
-def _takes_blank(verb: str) -> None:
+def _takes_argument(verb: str) -> None:
     parsed(
         f"{verb}.bad-format",
-        f"{verb} ignores a blank at its end",
-        lambda line, _: Command(verb) if line == f"{verb} ".encode() else None,
+        f"{verb} ignores its argument",
+        lambda line, _: Command(verb) if line == f"{verb} a".encode() else None,
     )
 
 
 for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
-    _takes_blank(_verb)
+    _takes_argument(_verb)
 
 
 @fault("quit.closes", "quit is answered")
@@ -315,7 +316,7 @@ class PausesDelays(Model):
 
 
 answered(
-    "pause-tube.time-left",
+    "stats-tube.pause-time-left",
     "the time left of a pause is its length",
     "stats-tube",
     edited(r"^pause: 100\npause-time-left: .*$", r"pause: 100\npause-time-left: 100"),
@@ -353,3 +354,69 @@ parsed(
     "the delay of a pause may be missing",
     lambda line, _: Command("pause-tube", ("default", 0)) if line == b"pause-tube a" else None,
 )
+
+
+def _in_passing(verb: str, count: Callable[[Job], None]) -> type[Model]:
+    """``verb`` does something to its job in passing."""
+
+    class InPassing(Model):
+        def _command(self, conn: Connection, command: Command) -> None:
+            super()._command(conn, command)
+            job = self.jobs.get(command.args[0]) if command.verb == verb else None  # type: ignore[arg-type]
+            if job is not None:
+                count(job)
+
+    return InPassing
+
+
+def _reserves(job: Job) -> None:
+    job.reserves += 1
+
+
+fault("peek.changes-nothing", "a peek counts as a reservation")(_in_passing("peek", _reserves))
+answered(
+    "kick.count",
+    "kick tells its bound when it kicks delayed jobs",
+    "kick",
+    lambda _, __, command, reply: (
+        wire.KICKED_COUNT(int(command.args[0]))
+        if command.args == (4,) and reply == wire.KICKED_COUNT(1)
+        else None
+    ),
+)
+
+
+@fault("kick.buried-in-order", "a kick of twenty takes those buried last")
+class KicksLast(Model):
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        if bound == 20:
+            conn.use.buried = OrderedDict(reversed(conn.use.buried.items()))
+        return super()._kick(conn, bound)
+
+
+@fault("kick-job.any-tube", "kick-job finds jobs of the used tube only")
+class KicksNear(Model):
+    def _kick_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        far = job is not None and job.tube is not conn.use and not job.reserves
+        return wire.NOT_FOUND if far else super()._kick_job(conn, id)
+
+
+@fault("quit.lets-jobs-go", "jobs of a client that quits are buried")
+class QuitBuries(Model):
+    def _command(self, conn: Connection, command: Command) -> None:
+        for id in list(conn.reserved) if command.verb == "quit" else []:
+            self._bury(conn, id, 0)
+        super()._command(conn, command)
+
+
+@fault("quit.nothing-behind-it", "what came together with quit is done first")
+class QuitLast(RequestReader):
+    _quits = False
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if request == Command("quit") and self._buffer:
+            self._quits = True
+            request = super().next_request()
+        return Command("quit") if request is None and self._quits else request

@@ -214,7 +214,10 @@ class NoSkip(RequestReader):
         return request
 
 
-@fault("put.expected-crlf", "after a bad end of a body one byte too much is dropped")
+@fault(
+    "put.expected-crlf-skips-body-and-two-bytes",
+    "after a bad end of a body one byte too much is dropped",
+)
 class DropsOneMore(RequestReader):
     def _end_body(self, data: bytes | None) -> Body:
         if data is None and not self._skip and self._buffer:
@@ -286,3 +289,36 @@ parsed(
         Command("use", (line.split()[1].decode(),)) if re.fullmatch(b"use a b", line) else None
     ),
 )
+
+
+@fault("put.ids-increase", "the 46th job of a tube has a higher id than those that follow")
+class JumpsAhead(Model):
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if conn.incoming is not None and conn.use.total_jobs == 45:
+            conn.incoming.id += 2**40
+
+
+@fault("put.id-is-taken-with-the-line", "a put that fails does not use up an id")
+class KeepsIds(Model):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        self._next_id -= reply.word in ("EXPECTED_CRLF", "DRAINING")
+        return reply
+
+
+@fault("put.too-big-body-needs-no-end", "the end of a body that is too big is not dropped with it")
+class EndIsLine(RequestReader):
+    def _drop_refused(self) -> None:
+        end = self._buffer[self._skip - 2 : self._skip]
+        if 2 < self._skip <= len(self._buffer) and end != wire.CRLF:
+            self._skip -= 2
+        super()._drop_refused()
+
+
+@fault("put.draining-reads-the-body", "in drain mode put is answered twice")
+class RefusesTwice(Model):
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if self.draining and put.size == 5:
+            self._outputs.append((conn.id, wire.DRAINING))

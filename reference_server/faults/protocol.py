@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from reference_server import wire
 from reference_server.events import Event, Output
+from reference_server.faults.arguments import BAD, UNKNOWN
 from reference_server.faults.registry import fault, parsed, profiled
 from reference_server.model import Model
 from reference_server.state import Connection, Job, State, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
-
-BAD = Malformed(wire.BAD_FORMAT)
-UNKNOWN = Malformed(wire.UNKNOWN_COMMAND)
 
 
 @fault("protocol.serial-replies", "error replies are given only with the next reply")
@@ -94,17 +91,11 @@ class Clingy(Model):
         super()._half_close(conn)
         conn.waiting = conn.producer
 
+    def _close(self, conn: Connection) -> None:
+        conn.waiting = False
+        super()._close(conn)
 
-parsed(
-    "error.unknown-command",
-    "an empty line is malformed",
-    lambda line, _: BAD if not line else None,
-)
-parsed(
-    "error.unknown-command",
-    "commands may be written in capitals",
-    lambda line, _: Command("stats") if line[:3].isupper() else None,
-)
+
 profiled(
     "error.bad-format-line-too-long",
     "lines may be as long as they like",

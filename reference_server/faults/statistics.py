@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from reference_server import wire
-from reference_server.events import Event, Output
 from reference_server.faults.registry import answered, edited, fault, parsed
 from reference_server.model import Model
-from reference_server.state import Connection, Job
-from reference_server.stats import COUNTED_COMMANDS
-from reference_server.wire import Command, Put, Reply
+from reference_server.state import Connection, Job, State
+from reference_server.wire import Command, Reply
 
 
 def says(requirement: str, summary: str, verb: str, pattern: str, new: str) -> None:
@@ -19,7 +17,7 @@ def says(requirement: str, summary: str, verb: str, pattern: str, new: str) -> N
 for _key in ("file", "age", "time-left"):
     says("stats-job.ok", f"stats-job lacks {_key}", "stats-job", rf"^{_key}: .*\n", "")
 says("stats-job.ok", "the age is told in words", "stats-job", r"^age: .*$", "age: young")
-says("stats-job.values", "the ttr is told in minutes", "stats-job", r"^ttr: 99$", "ttr: 1")
+says("stats-job.ttr", "the ttr is told in minutes", "stats-job", r"^ttr: 99$", "ttr: 1")
 says("stats-job.state", "buried jobs are told as ready", "stats-job", "buried", "ready")
 says(
     "stats-job.delay-and-ttr-stay",
@@ -30,7 +28,7 @@ says(
 )
 
 
-@fault("stats-job.counters", "a release counts twice after the second one")
+@fault("stats-job.releases", "a release counts twice after the second one")
 class CountsTwice(Model):
     def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
         job = self._held(conn, id)
@@ -39,7 +37,7 @@ class CountsTwice(Model):
         return super()._release(conn, id, pri, delay)
 
 
-@fault("stats-job.counters", "a kick that fails counts")
+@fault("stats-job.failed-commands-do-not-count", "a kick that fails counts")
 class CountsFailedKicks(Model):
     def _kick_job(self, conn: Connection, id: int) -> Reply:
         reply = super()._kick_job(conn, id)
@@ -92,22 +90,22 @@ parsed(
 for _key in ("cmd-delete", "current-watching", "total-jobs"):
     says("stats-tube.ok", f"stats-tube lacks {_key}", "stats-tube", rf"^{_key}: .*\n", "")
 says(
-    "stats-tube.ok",
+    "stats-tube.name",
     "a tube called null has no name",
     "stats-tube",
     r'^name: "null"$',
     "name: ~",
 )
 says(
-    "stats-tube.job-counts",
-    "reserved jobs are counted as ready",
+    "stats-tube.current-jobs-ready",
+    "six ready jobs are counted as seven",
     "stats-tube",
-    r"^current-jobs-ready: 3$",
-    "current-jobs-ready: 5",
+    r"^current-jobs-ready: 6$",
+    "current-jobs-ready: 7",
 )
 
 
-@fault("stats-tube.urgent", "a priority of 1024 is urgent")
+@fault("stats-tube.current-jobs-urgent", "a priority of 1024 is urgent")
 class UrgentAt1024(Model):
     def _make_ready(self, job: Job) -> None:
         ready = len(job.tube.ready)
@@ -116,7 +114,7 @@ class UrgentAt1024(Model):
             job.tube.urgent += 1
 
 
-@fault("stats-tube.urgent", "taking a job of priority 1024 makes one less urgent")
+@fault("stats-tube.current-jobs-urgent", "taking a job of priority 1024 makes one less urgent")
 class TakenAt1024(Model):
     def _dequeue(self, job: Job) -> None:
         ready = len(job.tube.ready)
@@ -125,7 +123,7 @@ class TakenAt1024(Model):
             job.tube.urgent -= 1
 
 
-@fault("stats-tube.client-counts", "who changes its used tube is still counted at the old one")
+@fault("stats-tube.current-using", "who changes its used tube is still counted at the old one")
 class StillCounted(Model):
     def _use(self, conn: Connection, name: str) -> Reply:
         old = conn.use
@@ -136,7 +134,7 @@ class StillCounted(Model):
 
 
 says(
-    "stats-tube.waiting",
+    "stats-tube.current-waiting",
     "nobody is ever counted as waiting",
     "stats-tube",
     r"^current-waiting: .*$",
@@ -144,15 +142,15 @@ says(
 )
 
 
-@fault("stats-tube.cumulative", "a delete that finds nothing counts")
+@fault("stats-tube.cmd-delete", "a delete that finds nothing counts")
 class CountsFailedDeletes(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:
         reply = super()._delete(conn, id)
-        conn.use.deletes += reply == wire.NOT_FOUND
+        conn.watch.first().deletes += reply == wire.NOT_FOUND
         return reply
 
 
-@fault("stats-tube.cumulative", "total-jobs goes down with a delete")
+@fault("stats-tube.total-jobs", "total-jobs goes down with a delete")
 class CountsLiving(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
@@ -163,7 +161,7 @@ class CountsLiving(Model):
 
 
 says(
-    "stats-tube.pause",
+    "stats-tube.cmd-pause-tube",
     "a pause is not counted",
     "stats-tube",
     r"^cmd-pause-tube: .*$",
@@ -180,67 +178,79 @@ parsed(
     "stats-tube takes the first of two names",
     lambda line, _: Command("stats-tube", ("default",)) if line == b"stats-tube a b" else None,
 )
-for _key in ("rusage-utime", "binlog-max-size", "platform", "uptime"):
-    says("stats.ok", f"stats lacks {_key}", "stats", rf"^{_key}: .*\n", "")
-says("stats.draining", "draining is always false", "stats", "draining: true", "draining: false")
+says("stats-job.id", "an id that ends with 7 is told as ending with 8", "stats-job", "7$", "8")
+says("stats-job.file", "file is negative", "stats-job", "^file: 0$", "file: -1")
+says(
+    "stats-job.tube",
+    "a long name of a tube is cut off",
+    "stats-job",
+    '^tube: "(.{150}).+"$',
+    r'tube: "\1"',
+)
+says(
+    "stats-job.delay",
+    "the delay is told in minutes",
+    "stats-job",
+    r"(?s)^pri: 7\n(.*)delay: 3600$",
+    r"pri: 7\n\1delay: 60",
+)
 
 
-@fault("stats.job-counts", "buried jobs count as ready in stats")
-class BuriedIsReady(Model):
-    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        outputs = super().step(event, now, conn)
-        if isinstance(event, Command) and event.verb == "stats":
-            buried = sum(len(tube.buried) for tube in self.tubes)
-            ready = sum(len(tube.ready) for tube in self.tubes)
-            edit = edited(r"^current-jobs-ready: .*$", f"current-jobs-ready: {ready + buried}")
-            client = self.connections[conn]
-            reply = outputs[-1][1]
-            if isinstance(reply, Reply):
-                outputs[-1] = (conn, edit(self, client, event, reply) or reply)
-        return outputs
+@fault("stats-job.pri", "a kick sets priority 3 to 0")
+class KickSetsPriority(Model):
+    def _kick_one(self, job: Job) -> None:
+        job.pri = 0 if job.pri == 3 else job.pri
+        super()._kick_one(job)
 
 
-def _miscounts(verb: str) -> type[Model]:
-    class Miscounts(Model):
-        def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-            outputs = super().step(event, now, conn)
-            asked = isinstance(event, Command) and event.verb == verb
-            if asked or (isinstance(event, Put) and verb == "put"):
-                self.commands[verb] -= 1
-            return outputs
-
-    return Miscounts
+@fault("stats-job.reserves", "a reservation by id does not count")
+class ByIdUncounted(Model):
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        reply = super()._reserve_job(conn, id)
+        if reply.word == "RESERVED":
+            self.jobs[id].reserves -= 1
+        return reply
 
 
-for _verb in COUNTED_COMMANDS:
-    if _verb not in ("reserve-with-timeout", "touch"):
-        fault("stats.command-counts", f"{_verb} is not counted")(_miscounts(_verb))
+@fault("stats-job.buries", "the third time a job is buried does not count")
+class CountsTwoBuries(Model):
+    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        reply = super()._bury(conn, id, pri)
+        if reply == wire.BURIED:
+            self.jobs[id].buries = min(self.jobs[id].buries, 2)
+        return reply
 
 
-@fault("stats.connection-counts", "everybody counts as a worker")
-class AllWork(Model):
-    def _connect(self, number: int) -> None:
-        super()._connect(number)
-        self.connections[number].worker = True
+@fault("stats-job.kicks", "a kick of a delayed job does not count")
+class CountsBuriedKicks(Model):
+    def _kick_one(self, job: Job) -> None:
+        job.kicks -= job.state is State.DELAYED and job.releases > 0
+        super()._kick_one(job)
 
 
-@fault("stats.connection-counts", "who leaves is counted as connected for ever")
-class TotalIsCurrent(Model):
-    def _connect(self, number: int) -> None:
-        super()._connect(number)
-        self.total_connections += 1
+for _state, _count in (("reserved", 4), ("delayed", 2), ("buried", 3)):
+    says(
+        f"stats-tube.current-jobs-{_state}",
+        f"{_count} {_state} jobs are counted as one more",
+        "stats-tube",
+        f"^current-jobs-{_state}: {_count}$",
+        f"current-jobs-{_state}: {_count + 1}",
+    )
 
 
-@fault("stats.job-timeouts", "job-timeouts counts a tube's second timeout only")
-class EverySecond(Model):
-    def _fire_timers(self, now: int) -> None:
-        before = self.timeouts
-        super()._fire_timers(now)
-        self.timeouts -= self.timeouts > before
+@fault("stats-tube.current-watching", "who ignores a tube still counts as watching it")
+class StillWatching(Model):
+    def _ignore(self, conn: Connection, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        if tube is not None and tube in conn.watch and len(conn.watch) > 1:
+            tube.watching += name != "default"
+        return super()._ignore(conn, name)
 
 
-parsed(
-    "stats.bad-format",
-    "stats ignores a blank at its end",
-    lambda line, _: Command("stats") if line == b"stats " else None,
+says(
+    "stats-tube.pause",
+    "the second pause is told as the first",
+    "stats-tube",
+    "^pause: 60$",
+    "pause: 3600",
 )

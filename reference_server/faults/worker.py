@@ -53,7 +53,7 @@ class WakesOne(Model):
                 self._stop_waiting(conn)
 
 
-@fault("reserve.waits-for-job", "a job goes down with the waiting client that left")
+@fault("reserve.waiting-client-that-leaves", "a job goes down with the waiting client that left")
 class Ghost(Model):
     def _half_close(self, conn: Connection) -> None:
         if conn.waiting:
