@@ -1,0 +1,136 @@
+"""The sentences of the documents, and which requirement each of them is tested by.
+
+The documents themselves are not part of the project: ``tests/documents/`` holds the beginning of
+each sentence, in order, with the requirements that cite it. What nobody can test is listed in
+``conformance/requirements/untestable.yaml``, with the reason.
+
+``python -m tests.sentences NAME=FILE…`` compares that with the documents: every sentence must be
+there, and every clause of a requirement must be in the document that it names as its source.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from conformance.catalogue import catalogue
+
+FOLDER = Path(__file__).parent / "documents"
+UNTESTABLE = Path(__file__).parent.parent / "conformance" / "requirements" / "untestable.yaml"
+QUOTED = 60
+"""Characters of a sentence that are kept."""
+_BULLET = re.compile(r"\s*(?:[-*•|#>]|\d+\.\s|```|={3,}|-{3,}|\"[a-z-]+\\r|\"[A-Z])")
+_END = re.compile(
+    r"(?<=[.!?;:])\s+(?=[A-Z\"<*`_(])|(?<=[。\uff1b])\s*|(?<=[.;])\s*(?=[一-鿿])"
+    r"|(?<=\\r\\n\")\s+(?=[A-Z])"
+)
+_UNFINISHED = re.compile(r"[一-鿿\uff0c]\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence: where it is, how it begins, which requirements cite it."""
+
+    document: str
+    number: int
+    quote: str
+    by: tuple[str, ...]
+
+
+def split(text: str) -> list[str]:
+    """The sentences of a document, and its headings, table rows and list items, in order."""
+    return [
+        sentence
+        for block in _blocks(text)
+        for sentence in map(_plain, _END.split(block))
+        if re.search(r"\w", sentence)
+    ]
+
+
+def _plain(text: str) -> str:
+    """Without blanks and marks that only lay it out."""
+    return " ".join(text.split()).strip("|*-#= `").removeprefix("text ")
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Paragraphs; list items, headings and rows of tables are paragraphs of their own."""
+    block: list[str] = []
+    for line in text.replace("\f", "\n").splitlines():
+        # A page of a Chinese document may break its lines, and its paragraphs, anywhere.
+        goes_on = bool(block) and bool(_UNFINISHED.search(block[-1]))
+        if _BULLET.match(line) or not (line.strip() or goes_on):
+            yield " ".join(block)
+            block = []
+        if line.strip():
+            block.append(line)
+    yield " ".join(block)
+
+
+@cache
+def documents() -> Mapping[str, Sequence[Sentence]]:
+    """The sentences of all documents."""
+    return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def _read(path: Path) -> Sequence[Sentence]:
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return [
+        Sentence(path.stem, number, quote, tuple(by or ()))
+        for number, entry in enumerate(entries, 1)
+        for quote, by in entry.items()
+    ]
+
+
+@cache
+def untestable() -> Mapping[tuple[str, int], str]:
+    """Why a sentence, by document and number, cannot be tested."""
+    found: dict[tuple[str, int], str] = {}
+    for entry in yaml.safe_load(UNTESTABLE.read_text(encoding="utf-8")):
+        for document, numbers in entry["sentences"].items():
+            for part in str(numbers).split(","):
+                first, _, last = part.strip().partition("-")
+                for number in range(int(first), int(last or first) + 1):
+                    found[document, number] = entry["reason"]
+    return found
+
+
+def differences(name: str, text: str) -> Iterator[str]:
+    """Where the document and what is kept of it differ."""
+    kept, there = documents()[name], split(text)
+    if len(kept) != len(there):
+        yield f"{name} has {len(there)} sentences, {len(kept)} are kept"
+    for sentence, whole in zip(kept, there, strict=False):
+        if sentence.quote != whole[:QUOTED]:
+            yield f"{name}, sentence {sentence.number}: {whole[:QUOTED]!r}, kept {sentence.quote!r}"
+            break
+    plain = _bare(text)
+    for slug, requirement in catalogue().items():
+        for part in requirement.clause.split("[…]") if requirement.source == name else ():
+            if _bare(part) not in plain:
+                yield f"{slug} quotes what is not in {name}: {part.strip()!r}"
+
+
+def _bare(text: str) -> str:
+    """Letters and digits only: line ends, markup and quotation marks differ between copies."""
+    return re.sub(r"[\W_]+", "", text)
+
+
+def main() -> int:
+    """``python -m tests.sentences seed-000=FILE …``: what has changed in these documents."""
+    found = 0
+    for argument in sys.argv[1:]:
+        name, _, path = argument.partition("=")
+        for difference in differences(name, Path(path).read_text(encoding="utf-8")):
+            print(difference)
+            found += 1
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

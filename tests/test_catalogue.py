@@ -1,0 +1,56 @@
+"""A broken catalogue is one clear error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.catalogue import CatalogueError, catalogue, read_catalogue
+
+TOP = "section: S\nsource: protocol-1.12\nrequirements:\n"
+GOOD = "  a.b:\n    clause: it is so\n"
+
+
+def _read(folder: Path, text: str) -> None:
+    (folder / "01-some.yaml").write_text(text, encoding="utf-8")
+    read_catalogue(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "is not YAML"),
+        ("- 1", "must have section, source and requirements"),
+        ("section: S\n", "must have section, source and requirements"),
+        (TOP + "  - 1\n", "requirements must be a dictionary"),
+        (TOP + "  a b:\n    clause: x\n", "'a b' is no slug"),
+        (TOP + "  a.b: 1\n", "a.b: must be a dictionary"),
+        (TOP + "  a.b:\n    level: must\n", "a.b: a clause is missing"),
+        (TOP + GOOD + "    level: should\n", "level must be one of must, de-facto, quirk"),
+        (TOP + GOOD + "    source: hearsay\n", "source must be one of"),
+        (TOP + GOOD + "    since: 1.10\n", "since and until must be one of"),
+        (TOP + GOOD + '    until: "2.0"\n', "since and until must be one of"),
+        (TOP + GOOD + "    colour: red\n", "unknown key 'colour'"),
+        (TOP + GOOD + GOOD, "'a.b' is there twice"),
+    ],
+)
+def test_a_broken_file_is_one_clear_error(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(CatalogueError) as caught:
+        _read(tmp_path, text)
+    assert str(caught.value).startswith("requirements/01-some.yaml")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_requirement_in_two_files(tmp_path: Path) -> None:
+    (tmp_path / "02-more.yaml").write_text(TOP + GOOD, encoding="utf-8")
+    with pytest.raises(CatalogueError, match=r"a\.b is in another file, too"):
+        _read(tmp_path, TOP + GOOD)
+
+
+def test_a_requirement_belongs_to_profiles() -> None:
+    assert catalogue()["kick-job.kicked"].missing_in("1.4") == "came with profile 1.10"
+    assert catalogue()["kick-job.kicked"].missing_in("1.13") is None
+    assert catalogue()["kick.all-jobs"].missing_in("1.4") == "ended with profile 0.6"
+    assert catalogue()["kick.all-jobs"].profiles == "until 0.6"
