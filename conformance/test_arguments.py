@@ -175,7 +175,10 @@ def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) 
 
 
 @requirement("protocol.incomplete-put-is-dropped")
-@pytest.mark.parametrize("sent", [b"put 0 0 60 5\r\n", b"put 0 0 60 5\r\nhello", b"put 0 0"])
+@pytest.mark.parametrize(
+    "sent",
+    [b"put 0 0", b"put 0 0 60 5\r\n", b"put 0 0 60 5\r\nhello", b"put 0 0 60 99999999\r\nhello"],
+)
 def test_a_put_that_is_never_complete_makes_no_job(
     client: Connection, new_producer: Connect, sent: bytes
 ) -> None:

@@ -52,7 +52,7 @@ class Reply(NamedTuple):
 
     def __str__(self) -> str:
         text = escape(self.encode())
-        return text if len(text) <= 200 else f"{text[:180]}… ({len(text)} characters)"
+        return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
 
 
 BAD_FORMAT = Reply("BAD_FORMAT")

@@ -392,3 +392,21 @@ class WatchedById(Model):
         if job is not None and job.tube not in conn.watch:
             return wire.NOT_FOUND
         return super()._reserve_job(conn, id)
+
+
+@fault("lifecycle.commands-by-state", "a buried job that is reserved by its id stays buried, too")
+class InTwoPlaces(Model):
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        job = self.jobs.get(id)
+        buried = job is not None and job.state is State.BURIED
+        reply = super()._reserve_job(conn, id)
+        self._haunting = job if buried else None
+        return reply
+
+    def _stats_job(self, conn: Connection, id: int) -> Reply:
+        reply = super()._stats_job(conn, id)
+        if self._haunting is not None and self._haunting.id == id and reply.body is not None:
+            return wire.OK(reply.body.replace(b"state: reserved", b"state: buried"))
+        return reply
+
+    _haunting: Job | None = None
