@@ -25,6 +25,8 @@ REPLY_LIMIT = 5.0
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 CHUNK = 65536
+STALE_STEP, STALE_TRIES = 0.25, 12
+"""How long, in seconds, and how often a target is granted time to renew its statistics."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
 
@@ -225,20 +227,22 @@ class Connection:
         return arrival
 
     def _missing(self, expected: str) -> Deviation:
-        observed = self._garbage
+        observed, waited = self._garbage, 0.0
         if observed is None and self.eof:
             observed = "the target closed the connection"
         elif observed is None:
-            observed = f"nothing within {REPLY_LIMIT:g} seconds"
+            observed, waited = f"nothing within {REPLY_LIMIT:g} seconds", REPLY_LIMIT
             if self._reader.pending:
                 observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
-        return self._gone(expected, observed, None)
+        return self._gone(expected, observed, None, waited)
 
-    def _gone(self, expected: str, observed: str, position: int | None) -> Deviation:
+    def _gone(
+        self, expected: str, observed: str, position: int | None, waited: float = REPLY_LIMIT
+    ) -> Deviation:
         fate = None if self._garbage else self._fate()
         if fate is not None:
             return TargetLost(expected, fate, position)
-        return Deviation(expected, observed, position)
+        return Deviation(expected, observed, position, waited=waited)
 
     # ------------------------------------------------------------ expectations
 
@@ -322,8 +326,26 @@ class Connection:
         return self.send(f"stats-tube {tube or self.tube}").dictionary()
 
     def stats(self) -> Values:
-        """The statistics of the server."""
-        return self.send("stats").dictionary()
+        """The statistics of the server, not older than this call.
+
+        Some servers keep them for a while; that each call counts shows whether they are new.
+        """
+        first = self.send("stats").dictionary()
+        for _ in range(STALE_TRIES):
+            stats = self.send("stats").dictionary()
+            if stats.get("cmd-stats") != first.get("cmd-stats"):
+                break
+            self._timeline.advance(STALE_STEP)
+        return stats
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    """Whether something becomes so within the time in which a reply must come."""
+    limit = time.monotonic() + REPLY_LIMIT
+    while not is_so():
+        if time.monotonic() > limit:
+            return False
+    return True
 
 
 def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:

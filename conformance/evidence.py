@@ -12,20 +12,16 @@ from conformance.verdict import Deviation
 
 
 def describe(
-    error: BaseException,
+    error: Deviation,
     requirements: Sequence[Requirement],
     outcome: Outcome,
     reproduce: Sequence[str],
 ) -> str:
     """The text of a failure."""
-    transcript, marked = outcome.transcript, None
-    if isinstance(error, Deviation):
-        marked = error.marked
-        if marked is None and transcript.entries:
-            marked = len(transcript.entries) - 1
-        found = [f"EXPECTED  {error.expected}", f"OBSERVED  {error.observed}"]
-    else:
-        found = ["FOUND", textwrap.indent(str(error) or type(error).__name__, "  ")]
+    transcript, marked = outcome.transcript, error.marked
+    if marked is None and transcript.entries:
+        marked = len(transcript.entries) - 1
+    found = [f"EXPECTED  {error.expected}", f"OBSERVED  {error.observed}"]
     lines = []
     for requirement in requirements:
         source = f"{requirement.source}, {requirement.section}"

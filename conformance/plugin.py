@@ -20,7 +20,7 @@ from conformance.scenario import PARTS
 from conformance.suite import Options, Suite, requirements, slugs
 from conformance.summary import Summary, properties
 from conformance.tally import Verdict
-from conformance.verdict import Inconclusive, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
 
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
@@ -238,7 +238,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
     levels = {requirement.level for requirement in requirements(item)}
-    if levels == {"quirk"} and (error is None or isinstance(error, AssertionError)):
+    if levels == {"quirk"} and (error is None or isinstance(error, Deviation)):
         return Verdict.SEEN, outcome.seen or str(error)
     match error:
         case None:
@@ -249,9 +249,9 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
             return Verdict.NOT_APPLICABLE, str(error)
         case Inconclusive():
             return Verdict.INCONCLUSIVE, str(error)
-        case AssertionError():
+        case Deviation():
             verdict = Verdict.FAIL if "must" in levels else Verdict.NON_STRICT
-            return verdict, (str(error).splitlines() or ["the test's assertion failed"])[0][:300]
+            return verdict, str(error).splitlines()[0][:300]
     return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
 
 
@@ -275,7 +275,7 @@ def pytest_runtest_makereport(
     if report.when != "call" or not report.failed or outcome is None or call.excinfo is None:
         return report
     said = properties(report)
-    if isinstance(outcome.error, AssertionError):
+    if isinstance(outcome.error, Deviation):
         evidence = describe(outcome.error, requirements(item), outcome, _reproduce(item))
         report.longrepr = evidence
         report.user_properties.append(("evidence", evidence))

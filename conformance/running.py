@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.address import ask, visit
+from conformance.explain import as_deviation
 from conformance.scenario import PARTS, Scenario
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import BELIEVABLE
@@ -88,9 +89,11 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         }
         seen = test(**parts)
         outcome.seen = seen if isinstance(seen, str) else ""
+    except AssertionError as error:
+        outcome.error = as_deviation(error)
     except Exception as error:
         outcome.error = error
-    if isinstance(outcome.error, AssertionError):
+    if isinstance(outcome.error, Deviation):
         if scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
@@ -109,12 +112,12 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     return outcome
 
 
-def _doubt(error: AssertionError, scenario: Scenario) -> str:
-    if isinstance(error, TargetLost) or (isinstance(error, Deviation) and error.conclusive):
+def _doubt(error: Deviation, scenario: Scenario) -> str:
+    if isinstance(error, TargetLost) or error.conclusive:
         return ""
-    if isinstance(error, Deviation) and error.late:
+    if error.late:
         return "late"
-    if scenario.clock.behind > BELIEVABLE:
+    if scenario.clock.behind - error.waited > BELIEVABLE:
         return "behind"
     return "raced" if scenario.clock.raced else ""
 

@@ -70,7 +70,6 @@ def test_use_and_watch_create_a_tube(client: Connection, new_tube: NewTube) -> N
 @requirement("lifecycle.tube-created-on-demand")
 def test_other_commands_create_no_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"ignore {tube}").expect(WATCHING(1))
     client.send(f"pause-tube {tube} 0").expect(NOT_FOUND)
     client.send(f"stats-tube {tube}").expect(NOT_FOUND)
     assert tube not in client.send("list-tubes").names()

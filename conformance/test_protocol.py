@@ -40,7 +40,7 @@ def test_a_long_pipeline_is_answered_completely_and_in_order(client: Connection)
 
 @requirement("protocol.serial-replies")
 def test_two_clients_do_not_get_each_others_replies(client: Connection, other: Connection) -> None:
-    first, second = client.send("list-tube-used"), other.send("ignore nothing")
+    first, second = client.send("list-tube-used"), other.send(f"watch {other.tube}")
     second.expect(WATCHING(1))
     first.expect(USING(client.tube))
 

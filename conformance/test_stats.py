@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.catalogue import requirement
-from conformance.connection import Connection
+from conformance.connection import Connection, eventually
 from conformance.scenario import Connect, NewTube
 from reference_server.wire import (
     BAD_FORMAT,
@@ -265,7 +265,7 @@ def test_stats_tube_counts_those_who_watch_it(
 def test_stats_tube_counts_those_who_wait(worker: Connection, producer: Connection) -> None:
     assert producer.stats_tube()["current-waiting"] == "0"
     waiting = worker.send("reserve")
-    waits = any(producer.stats_tube()["current-waiting"] == "1" for _ in range(1000))
+    waits = eventually(lambda: producer.stats_tube()["current-waiting"] == "1")
     assert waits, "current-waiting never became 1"
     job = producer.put(b"a")
     waiting.expect(RESERVED(job, b"a"))

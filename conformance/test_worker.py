@@ -409,7 +409,6 @@ def test_default_can_be_ignored(connect: Connect, tube: str) -> None:
 @requirement("ignore.name-limit")
 def test_ignore_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(200, "n")
-    client.send(f"ignore {name}").expect(WATCHING(1))
     client.send(f"watch {name}").expect(WATCHING(2))
     client.send(f"ignore {name}").expect(WATCHING(1))
 
@@ -417,7 +416,7 @@ def test_ignore_takes_a_name_of_200_bytes(client: Connection) -> None:
 @requirement("ignore.creates-no-tube")
 def test_ignore_creates_no_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"ignore {tube}").expect(WATCHING(1))
+    client.send(f"ignore {tube}").any_reply()
     client.send(f"stats-tube {tube}").expect(NOT_FOUND)
 
 

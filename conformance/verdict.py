@@ -8,7 +8,8 @@ class Deviation(AssertionError):
 
     ``expected`` and ``observed`` are one line each; ``marked`` is the position in the transcript
     of the message that shows it. ``late``: the only fault is that the reply came too late.
-    ``conclusive``: it is so however far the scenario has fallen behind its schedule.
+    ``conclusive``: it is so however far the scenario has fallen behind its schedule. ``waited``:
+    the seconds of real time that were spent on waiting for what did not come.
     """
 
     def __init__(
@@ -18,6 +19,7 @@ class Deviation(AssertionError):
         marked: int | None = None,
         late: bool = False,
         conclusive: bool = False,
+        waited: float = 0.0,
     ) -> None:
         super().__init__(f"expected {expected}, observed {observed}")
         self.expected = expected
@@ -25,6 +27,7 @@ class Deviation(AssertionError):
         self.marked = marked
         self.late = late
         self.conclusive = conclusive
+        self.waited = waited
 
 
 class TargetLost(Deviation):

@@ -110,6 +110,19 @@ parsed(
 )
 
 
+@fault("stats.at-once", "every second answer of stats is that of before")
+class Keeps(Model):
+    _kept: Reply | None = None
+
+    def _command(self, conn: Connection, command: Command) -> None:
+        super()._command(conn, command)
+        if command.verb == "stats":
+            _, reply = self._outputs[-1]
+            assert isinstance(reply, Reply)
+            self._outputs[-1] = conn.id, self._kept or reply
+            self._kept = None if self._kept else reply
+
+
 @fault("stats.total-jobs", "total-jobs of stats goes down with a delete")
 class TotalGoesDown(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:

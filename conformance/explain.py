@@ -1,0 +1,38 @@
+"""What a test's own ``assert`` expected, and what it saw, in a line each."""
+
+from __future__ import annotations
+
+import ast
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from conformance.verdict import Deviation
+
+
+def as_deviation(error: AssertionError) -> Deviation:
+    """The failure of an ``assert`` of a test, told as other failures are."""
+    if isinstance(error, Deviation):
+        return error
+    said = (str(error).splitlines() or ["it is not so"])[0].removeprefix("assert ")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        for line, statement in _asserts(frame.filename):
+            if line == frame.lineno:
+                return Deviation(statement, said)
+    return Deviation("the test's assertion", said)
+
+
+@cache
+def _asserts(filename: str) -> list[tuple[int, str]]:
+    return list(_read(filename)) if Path(filename).name.startswith("test_") else []
+
+
+def _read(filename: str) -> Iterator[tuple[int, str]]:
+    try:
+        tree = ast.parse(Path(filename).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            yield node.lineno, ast.unparse(node.test)
