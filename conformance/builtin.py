@@ -18,6 +18,9 @@ from reference_server.faults import NO_FAULT, Fault
 from reference_server.profiles import NEWEST, Profile
 from reference_server.serve import Server
 
+_PATIENCE = 30.0
+"""Seconds of real time that a server in this process may take for anything: it may have a fault."""
+
 
 class VirtualClock(ControlledClock):
     """The time of a server in this process: it moves when it is told to, and else hardly.
@@ -100,7 +103,7 @@ class BuiltIn(Target):
                 done.set_result(None)
 
         self._loop.call_soon_threadsafe(run)
-        done.result()
+        done.result(_PATIENCE)
 
     @property
     def address(self) -> Address:

@@ -27,6 +27,8 @@ UNHURRIED = 0.05
 CHUNK = 65536
 STALE_STEP, STALE_TRIES = 0.25, 12
 """How long, in seconds, and how often a target is granted time to renew its statistics."""
+DISTANT = 30
+"""Seconds after which a timer is too far away to matter to a test that does not wait for it."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
 
@@ -291,12 +293,14 @@ class Connection:
 
     def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
         """Puts a job and gives its id; times in seconds."""
+        self._timeline.timed |= ttr < DISTANT or 0 < delay < DISTANT
         head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
         reply = self.raw(head + body + CRLF).reply("INSERTED")
         return int(reply.args[0])
 
     def put_many(self, bodies: Sequence[bytes], ttr: int = 60) -> list[int]:
         """Puts several jobs in one go and gives their ids."""
+        self._timeline.timed |= ttr < DISTANT
         data = b"".join(b"put 0 0 %d %d\r\n%b\r\n" % (ttr, len(body), body) for body in bodies)
         exchange = self.raw(data, replies=len(bodies))
         return [int(exchange.nth(n).reply("INSERTED").args[0]) for n in range(len(bodies))]
@@ -311,6 +315,7 @@ class Connection:
 
     def reserve(self, timeout: int = 0) -> Exchange:
         """Asks for a job; waits for it at most ``timeout`` seconds."""
+        self._timeline.timed |= 0 < timeout < DISTANT
         return self.send(f"reserve-with-timeout {timeout}")
 
     def state_of(self, job: int) -> str:

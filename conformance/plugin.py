@@ -25,8 +25,8 @@ from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTesta
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
 _BASELINE = pytest.StashKey[Mapping[str, Known]]()
-LOSSES = 3
-"""Tests in a row that lose the target before the run is given up."""
+LOSSES = {True: 30, False: 3}
+"""Tests in a row that lose the target before the run is given up; True: we can restart it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -262,8 +262,8 @@ def _is_known(baseline: Mapping[str, Known], slug: str, verdict: Verdict) -> boo
 def _give_up_if_lost(session: pytest.Session, error: BaseException | None) -> None:
     suite = session.config.stash[_SUITE]
     suite.losses = suite.losses + 1 if isinstance(error, TargetLost) else 0
-    if suite.losses >= LOSSES:
-        session.shouldstop = f"the target was lost {LOSSES} times in a row: {error}"
+    if suite.losses >= LOSSES[suite.target.exclusive]:
+        session.shouldstop = f"the target was lost {suite.losses} times in a row: {error}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -51,8 +51,9 @@ Wait = Callable[[Sequence["Connection"], float], None]
 class Timeline:
     """Nominal and real time of one scenario; ``lateness`` in seconds is what timers may be late.
 
-    It is the ``clock`` of the tests, too. ``patience`` is the real time in seconds that a pending
-    command gets to reach the target before a clock is moved; ``raced`` tells whether that matters.
+    It is the ``clock`` of the tests, too. ``timed``: the scenario has timers that are near.
+    ``patience`` is the real time in seconds that a pending command gets to reach the target before
+    a clock is moved; ``raced`` tells whether that matters.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Timeline:
         self.nominal = 0.0
         self.longest_wait = 0.0
         self.raced = False
+        self.timed = False
         self._patience = patience
         self._clock = clock
         self._lateness = lateness
@@ -83,7 +85,7 @@ class Timeline:
     @property
     def behind(self) -> float:
         """Seconds that the scenario has fallen behind its nominal time."""
-        return 0.0 if self._clock.movable else self.now() - self.nominal
+        return self.now() - self.nominal if self.timed and not self._clock.movable else 0.0
 
     def timing(self, sent_at: float) -> Timing | None:
         """When a command sent at this nominal time may be answered; None if at once."""
@@ -133,6 +135,7 @@ class Timeline:
         self._settled = False
 
     def _live_through(self, seconds: float) -> None:
+        self.timed = True
         if seconds > MAX_REAL_WAIT:
             raise NotTestable(f"a wait of {seconds:g} s needs a clock that can be moved")
         self.before_sending()

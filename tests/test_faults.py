@@ -9,7 +9,7 @@ from tests.faults import cases, caught, failures
 
 
 def test_without_a_fault_nothing_fails_in_this_process() -> None:
-    assert failures(NO_FAULT, lambda _: True, at_most=1) == []
+    assert failures(NO_FAULT, lambda _: True, enough=1) == []
 
 
 def test_every_requirement_has_a_fault_and_every_fault_a_requirement() -> None:

@@ -32,16 +32,16 @@ class DropsTheSeventh(Model):
         return reply
 
 
-@fault("reserve.id-unique", "two clients that put in turn get the same id")
+@fault("reserve.id-unique", "two clients that put in turn are told the same id")
 class SameId(Model):
     _last = 0
 
-    def _put(self, conn: Connection, put: Put) -> None:
-        if self._last and self._last != conn.id and self._next_id > 8:
-            self._next_id -= 1
-            self.jobs.pop(self._next_id, None)
-        self._last = conn.id
-        super()._put(conn, put)
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        turns, self._last = 0 < self._last != conn.id, conn.id
+        if reply.word == "INSERTED" and turns and conn.use.total_jobs == 8:
+            return wire.INSERTED(int(reply.args[0]) - 1)
+        return reply
 
 
 @fault("put.into-used-tube", "put inserts into the tube that was watched last")
