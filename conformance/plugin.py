@@ -21,6 +21,7 @@ from conformance.suite import Options, Suite, requirements, slugs
 from conformance.summary import Summary, properties
 from conformance.tally import Verdict
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
+from reference_server.profiles import NEWEST
 
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
@@ -192,12 +193,15 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             tests.setdefault(slug, []).append(item.nodeid)
     writer = session.config.get_terminal_writer()
     writer.line()
-    for slug in (slug for slug in catalogue() if slug in tests):
-        requirement = catalogue()[slug]
-        plural = "" if len(tests[slug]) == 1 else "s"
-        writer.line(
-            f"{slug}  {requirement.level}  {requirement.profiles}  {len(tests[slug])} test{plural}"
-        )
+    chosen = session.config.option.keyword or session.config.option.markexpr
+    for slug, requirement in catalogue().items():
+        # Those of old profiles have no tests that could be selected.
+        if slug not in tests and (chosen or not requirement.missing_in(NEWEST.name)):
+            continue
+        count = len(tests.get(slug, ()))
+        plural = "" if count == 1 else "s"
+        told = f"{requirement.level}  {requirement.profiles}  {count} test{plural}"
+        writer.line(f"{slug}  {told}")
         writer.line(f"    “{requirement.clause}”")
     return True
 

@@ -265,3 +265,36 @@ def test_listing_requirements() -> None:
     loose = suite("--list-requirements", "-m", "de_facto")
     assert "  must  " not in loose.stdout
     assert "put.draining-only-put" in loose.stdout
+    everything = suite("--list-requirements").stdout.splitlines()
+    assert "kick.all-jobs  must  until 0.6  0 tests" in everything
+    assert "reserve-job.reserved  must  since 1.12  3 tests" in everything
+
+
+def test_quirks_are_told_and_never_judged() -> None:
+    done = suite("-k", "quirk.kick-with or quirk.negative", "--strict")
+    assert done.returncode == 0, done.stdout
+    assert "quirk.kick-with-a-sign: “kick +1” is answered KICKED 0\\r\\n" in done.stdout
+    assert "quirk.negative-timeout ended with profile 1.12" in done.stdout
+
+
+def test_what_needs_a_restart_is_not_testable_without_the_means_for_it() -> None:
+    with Launched(REFERENCE_COMMAND) as server:
+        remote = suite(f"--target={server.address[0]}:{server.address[1]}", "-k", "persistence.put")
+    assert "not testable: needs --launch: a server of its own" in remote.stdout
+    launched = suite(f"--launch={REFERENCE_COMMAND}", "-k", "persistence.put")
+    assert "not testable: needs --launch with {binlog} in its command" in launched.stdout
+
+
+def test_an_assert_is_told_as_expected_and_observed(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import sys\n"
+        "from reference_server import serve\n"
+        "from reference_server.state import State\n"
+        "State.BURIED._value_ = 'gone'\n"
+        "sys.exit(serve.main())\n"
+    )
+    launch = f"--launch={sys.executable} {script} --host {{host}} --port {{port}}"
+    done = suite(launch, "-k", "test_stats_job_tells_the_state")
+    assert "EXPECTED  client.state_of(job) == 'buried'" in done.stdout
+    assert "OBSERVED  'gone' == 'buried'" in done.stdout
