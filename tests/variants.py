@@ -11,7 +11,7 @@ from reference_server.events import Event, Hangup, Output
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection
-from reference_server.wire import BAD_FORMAT, Malformed, Put, Reply, RequestReader
+from reference_server.wire import BAD_FORMAT, Command, Malformed, Put, Reply, RequestReader
 
 
 def _edits(edit: Callable[[bytes], bytes]) -> type[Model]:
@@ -55,6 +55,21 @@ class _Ids(Model):
     def _put(self, conn: Connection, put: Put) -> None:
         self._next_id += 6
         super()._put(conn, put)
+
+
+class _KeepsStatistics(Model):
+    """Stats is made anew once in a second."""
+
+    _kept: tuple[int, Reply] | None = None
+
+    def _command(self, conn: Connection, command: Command) -> None:
+        super()._command(conn, command)
+        if command.verb == "stats":
+            _, reply = self._outputs[-1]
+            assert isinstance(reply, Reply)
+            if self._kept is None or self.now - self._kept[0] >= SECOND:
+                self._kept = self.now, reply
+            self._outputs[-1] = conn.id, self._kept[1]
 
 
 class _LateTimers(Model):
@@ -104,6 +119,7 @@ VARIANTS = {
         Fault("", "ids high and with gaps", _Ids),
         FAULTS["a-put-that-fails-does-not-use-up-an-id"],
         Fault("", "the last choice everywhere", _chooses(lambda options: options[-1])),
+        Fault("", "statistics kept for a second", _KeepsStatistics),
         Fault("", "timers late by a tenth of a second", _LateTimers),
         Fault("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
         Fault("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
