@@ -22,6 +22,7 @@ from sortedcontainers import SortedList
 from reference_server import stats, wire
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
 from reference_server.profiles import NEWEST, Profile
+from reference_server.queries import Queries
 from reference_server.state import SECOND, URGENT, Bag, Connection, Job, State, Timer, Tube
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
@@ -31,12 +32,20 @@ SAFETY_MARGIN = SECOND
 """The last second of a TTR, in which a client is not made to wait for another job."""
 
 
+_METHODS = {
+    **{verb: f"_{verb.replace('-', '_')}" for verb in wire.VERBS},
+    "reserve": "_reserve_without_timeout",
+    "reserve-with-timeout": "_reserve",
+}
+"""The methods of the model that handle commands; named, so that a model can be copied."""
+
+
 def first(options: Sequence[T]) -> T:
     """The choice that beanstalkd makes."""
     return options[0]
 
 
-class Model:
+class Model(Queries):
     """All state of a server. ``max_job_size`` is in bytes, the profile's default if None.
 
     ``binlog``: jobs outlive the server, as with beanstalkd's ``-b``. ``host`` gives the values of
@@ -71,32 +80,6 @@ class Model:
         self._timers: SortedList[tuple[int, Timer, int | str]] = SortedList()
         self._default = self._tube("default")
         self._default.refs += 1
-        self._handlers: dict[str, Callable[..., Reply | Hangup | None]] = {
-            "bury": self._bury,
-            "delete": self._delete,
-            "ignore": self._ignore,
-            "kick": self._kick,
-            "kick-job": self._kick_job,
-            "list-tube-used": lambda conn: wire.USING(conn.use.name),
-            "list-tubes": lambda _: wire.OK(stats.names(self.tubes)),
-            "list-tubes-watched": lambda conn: wire.OK(stats.names(conn.watch)),
-            "pause-tube": self._pause_tube,
-            "peek": lambda _, id: self._found(self.jobs.get(id)),
-            "peek-buried": lambda conn: self._found(next(iter(conn.use.buried.values()), None)),
-            "peek-delayed": lambda conn: self._found(self._head(conn.use.delayed)),
-            "peek-ready": lambda conn: self._found(self._head(conn.use.ready)),
-            "quit": lambda _: Hangup(),
-            "release": self._release,
-            "reserve": lambda conn: self._reserve(conn, None),
-            "reserve-job": self._reserve_job,
-            "reserve-with-timeout": self._reserve,
-            "stats": lambda _: wire.OK(stats.server(self)),
-            "stats-job": self._stats_job,
-            "stats-tube": self._stats_tube,
-            "touch": self._touch,
-            "use": self._use,
-            "watch": self._watch,
-        }
 
     @property
     def next_due(self) -> int | None:
@@ -155,7 +138,7 @@ class Model:
 
     def _command(self, conn: Connection, command: Command) -> None:
         self.commands[command.verb] += 1
-        reply = self._handlers[command.verb](conn, *command.args)
+        reply = getattr(self, _METHODS[command.verb])(conn, *command.args)
         if reply is not None:
             self._outputs.append((conn.id, reply))
 
@@ -167,6 +150,9 @@ class Model:
         self._default.using += 1
         self._default.refs += 1
         self._add_watch(conn, self._default)
+
+    def _quit(self, _: Connection) -> Hangup:
+        return Hangup()
 
     def _half_close(self, conn: Connection) -> None:
         conn.half_closed = True
@@ -399,6 +385,9 @@ class Model:
 
     # ------------------------------------------------------------ reserve
 
+    def _reserve_without_timeout(self, conn: Connection) -> Reply | None:
+        return self._reserve(conn, None)
+
     def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
         """Answers a reserve, or makes the client wait; ``timeout`` is in seconds, None for ever."""
         conn.worker = True
@@ -502,13 +491,10 @@ class Model:
         self.records += 1
         self._make_ready(job)
 
-    # ------------------------------------------------------------ peek and stats
+    # ------------------------------------------------------------ stats
 
-    def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
-        return self.jobs[queue[0][1]] if queue else None
-
-    def _found(self, job: Job | None) -> Reply:
-        return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body)
+    def _stats(self, _: Connection) -> Reply:
+        return wire.OK(stats.server(self))
 
     def _stats_job(self, _: Connection, id: int) -> Reply:
         job = self.jobs.get(id)

@@ -1,0 +1,56 @@
+"""A model can be copied at any time, and the copy goes its own way."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+from reference_server.events import Close, Connect
+from reference_server.model import Model
+from reference_server.wire import Body, Command, Put
+
+
+def _busy(model: Model, seed: int) -> None:
+    """Some random commands, so that there is something to copy."""
+    chance = random.Random(seed)
+    model.step(Connect(), 0, 1)
+    model.step(Connect(), 0, 2)
+    for _ in range(300):
+        conn = chance.choice((1, 2))
+        if model.is_waiting(conn):
+            continue
+        job = chance.randrange(1, 60)
+        if chance.random() < 0.3:
+            model.step(Put(chance.randrange(3), chance.choice((0, 0, 5)), 3, 1), model.now, conn)
+            model.step(Body(b"a"), model.now, conn)
+            continue
+        command = chance.choice(
+            (
+                Command("reserve-with-timeout", (chance.randrange(2),)),
+                Command("release", (job, 1, chance.randrange(2))),
+                Command("bury", (job, 2)),
+                Command("delete", (job,)),
+                Command("kick", (1,)),
+                Command("pause-tube", ("default", chance.randrange(2))),
+            )
+        )
+        model.step(command, model.now + chance.randrange(10**9), conn)
+
+
+def test_a_copy_answers_as_the_model_does_and_shares_nothing() -> None:
+    for seed in range(20):
+        model = Model()
+        _busy(model, seed)
+        twin, kept = copy.deepcopy(model), copy.deepcopy(model)
+        for number in (1, 2):
+            model.step(Close(), model.now, number)
+            twin.step(Close(), twin.now, number)
+        later = model.now + 10**10
+        model.step(Connect(), later, 3)
+        twin.step(Connect(), later, 3)
+        for verb in ("stats", "peek-ready", "peek-delayed", "peek-buried", "reserve"):
+            event = Command(verb)
+            assert model.step(event, later, 3) == twin.step(event, later, 3)
+        assert sorted(kept.connections) == [1, 2]
+        held = sum(len(conn.reserved) for conn in kept.connections.values())
+        assert held == sum(tube.reserved for tube in kept.tubes)
