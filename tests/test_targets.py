@@ -134,9 +134,13 @@ def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path:
     server = tmp_path / "server.py"
     server.write_text("import sys\nfrom reference_server import serve\nserve.main(sys.argv[2:])\n")
     command = f"{sys.executable} {server} {mark} --host {{host}} --port {{port}}"
-    test = [sys.executable, "-m", "pytest", "--pyargs", "conformance.test_time_ttr", "--clock=real"]
+    test = ["--pyargs", "conformance.test_time_ttr", "--clock=real"]
+    # Where the tests run in the background of a shell, SIGINT is ignored, by their children, too.
+    heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    heard += " runpy.run_module('pytest', run_name='__main__')"
     process = subprocess.Popen(
-        [*test, "-q", "-p", "no:cacheprovider", f"--launch={command}"], stdout=subprocess.DEVNULL
+        [sys.executable, "-c", heard, *test, "-q", "-p", "no:cacheprovider", f"--launch={command}"],
+        stdout=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 20
     while not _running(f"server.py {mark} --host 127"):
