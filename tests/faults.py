@@ -140,7 +140,8 @@ def _part(text: str) -> list[str]:
 def main() -> int:
     """``python -m tests.faults``: whether each fault is caught, and which others' tests fail.
 
-    Fails if one is not caught, or if more than one in ten breaks many other requirements.
+    Fails if one is not caught, or if more than one in ten (in a part: one in five) breaks many
+    other requirements.
     """
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
@@ -159,7 +160,9 @@ def main() -> int:
     print(
         f"{len(names)} faults, {missed} missed, {broad} break more than {FEW} others, {took:.0f} s"
     )
-    return bool(missed or broad > max(len(names) / 10, 2))
+    # A part may have more than its share of those that break many.
+    allowed = len(names) / (10 if len(names) == len(FAULTS) else 5)
+    return bool(missed or broad > allowed)
 
 
 if __name__ == "__main__":
