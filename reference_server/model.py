@@ -12,6 +12,7 @@ does not depend on how often the model is stepped.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,9 @@ T = TypeVar("T")
 SAFETY_MARGIN = SECOND
 """The last second of a TTR, in which a client is not made to wait for another job."""
 
+
+Alarm = tuple[int, Timer, int | str]
+"""A timer: when it falls due (nanoseconds), its kind, and the job, tube or connection it is for."""
 
 _METHODS = {
     **{verb: f"_{verb.replace('-', '_')}" for verb in wire.VERBS},
@@ -75,9 +79,9 @@ class Model(Queries):
         self.commands: Counter[str] = Counter()
         self.total_jobs = self.total_connections = self.timeouts = self.records = 0
         self._by_name: dict[str, Tube] = {}
-        self._next_id = 1
+        self.next_id = 1
         self._outputs: list[Output] = []
-        self._timers: SortedList[tuple[int, Timer, int | str]] = SortedList()
+        self._timers: SortedList[Alarm] = SortedList()
         self._default = self._tube("default")
         self._default.refs += 1
 
@@ -92,7 +96,7 @@ class Model(Queries):
 
     def remember(self, old: Model) -> None:
         """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""
-        self._next_id = old._next_id
+        self.next_id = old.next_id
         for job in old.jobs.values():
             job = self.jobs[job.id] = replace(job, tube=self._tube(job.tube.name), reserver=None)
             job.tube.refs += 1
@@ -111,11 +115,17 @@ class Model(Queries):
         :class:`Connect`, that number from then on. A waiting connection must not be given
         commands.
         """
-        outputs: list[Output] = []
-        self._outputs = outputs
+        fired = self._outputs = []
         if self._timers and self._timers[0][0] <= now:
             self._fire_timers(now)
-        self.now = max(self.now, now)
+        answered = self.handle(event, max(self.now, now), conn)
+        return fired + answered if fired else answered
+
+    def handle(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        """As :meth:`step`, but no timer fires, and ``now`` is taken as it is."""
+        outputs: list[Output] = []
+        self._outputs = outputs
+        self.now = now
         if isinstance(event, Command):
             self._command(self.connections[conn], event)
         elif isinstance(event, Put):
@@ -134,6 +144,18 @@ class Model(Queries):
             self._close(self.connections.pop(conn))
         elif isinstance(event, Drain):
             self.draining = True
+        return outputs
+
+    def due(self, now: int) -> list[Alarm]:
+        """The timers that have fallen due by ``now``, in order."""
+        return list(itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers))
+
+    def fire(self, alarm: Alarm, now: int) -> list[Output]:
+        """Lets one timer fire at ``now``, whatever others are due."""
+        outputs: list[Output] = []
+        self._outputs = outputs
+        self.now = max(self.now, now)
+        self._fire(alarm)
         return outputs
 
     def _command(self, conn: Connection, command: Command) -> None:
@@ -247,9 +269,9 @@ class Model(Queries):
             return
         conn.producer = True
         ttr = max(put.ttr, 1)
-        conn.incoming = Job(self._next_id, put.pri, put.delay, ttr, conn.use, self.now)
+        conn.incoming = Job(self.next_id, put.pri, put.delay, ttr, conn.use, self.now)
         conn.use.refs += 1
-        self._next_id += 1
+        self.next_id += 1
 
     def _body(self, conn: Connection, data: bytes | None) -> Reply:
         job, conn.incoming = conn.incoming, None
@@ -427,7 +449,7 @@ class Model(Queries):
             tube.waiting.remove(conn)
         if conn.wakes_at is not None:
             self._timers.remove((conn.wakes_at, Timer.WAIT, conn.id))
-            conn.wakes_at = None
+            conn.wakes_at = conn.timeout_at = None
 
     def _reserve_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
@@ -441,19 +463,22 @@ class Model(Queries):
 
     def _fire_timers(self, now: int) -> None:
         while self._timers and self._timers[0][0] <= now:
-            due, kind, subject = self._timers[0]
-            self.now = max(self.now, due)
-            if kind is Timer.WAIT:
-                self._wake_up(self.connections[subject])  # type: ignore[index]
-            elif kind is Timer.PAUSE:
-                self._unpause(self._by_name[subject])  # type: ignore[index]
-            else:
-                job = self.jobs[subject]  # type: ignore[index]
-                if kind is Timer.TTR:
-                    self.timeouts += 1
-                    job.timeouts += 1
-                self._dequeue(job)
-                self._make_ready(job)
+            self.now = max(self.now, self._timers[0][0])
+            self._fire(self._timers[0])
+
+    def _fire(self, alarm: Alarm) -> None:
+        _, kind, subject = alarm
+        if kind is Timer.WAIT:
+            self._wake_up(self.connections[subject])  # type: ignore[index]
+        elif kind is Timer.PAUSE:
+            self._unpause(self._by_name[subject])  # type: ignore[index]
+        else:
+            job = self.jobs[subject]  # type: ignore[index]
+            if kind is Timer.TTR:
+                self.timeouts += 1
+                job.timeouts += 1
+            self._dequeue(job)
+            self._make_ready(job)
 
     def _wake_up(self, conn: Connection) -> None:
         soon = conn.deadlines and conn.deadlines[0][0] - SAFETY_MARGIN <= self.now

@@ -33,7 +33,7 @@ class Writer:
 
     def __init__(self, random: Random, model: Model) -> None:
         self._random = random
-        self._model = model
+        self.model = model
         self._written = 0
         self._kinds: dict[Callable[[], bytes], int] = {
             self._put: 26,
@@ -60,13 +60,13 @@ class Writer:
         return self._random.choices(kinds, weights)[0]()
 
     def _job(self) -> int:
-        jobs = self._model.jobs
+        jobs = self.model.jobs
         if not jobs or self._random.random() < 0.05:
             return self._random.choice((0, 2**64 - 1, 2**63))
         return self._random.choice(tuple(jobs)[-40:] if len(jobs) < 400 else tuple(jobs)[:40])
 
     def _held(self) -> int:
-        held = [id for c in self._model.connections.values() for id in c.reserved]
+        held = [id for c in self.model.connections.values() for id in c.reserved]
         return self._random.choice(held) if held else self._job()
 
     def _put(self) -> bytes:

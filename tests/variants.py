@@ -50,10 +50,10 @@ class _Ids(Model):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._next_id = 2**40
+        self.next_id = 2**40
 
     def _put(self, conn: Connection, put: Put) -> None:
-        self._next_id += 6
+        self.next_id += 6
         super()._put(conn, put)
 
 

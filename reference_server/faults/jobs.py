@@ -62,7 +62,7 @@ class DeletesHugeIds(Model):
 class DeletesTwice(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:
         reply = super()._delete(conn, id)
-        return wire.DELETED if 0 < id < self._next_id and id not in self.jobs else reply
+        return wire.DELETED if 0 < id < self.next_id and id not in self.jobs else reply
 
 
 @fault("delete.reserved-by-other", "delete takes a job from another client")
@@ -301,7 +301,7 @@ class TouchKeepsMargin(Model):
 class Haunted(Model):
     def _reserve_job(self, conn: Connection, id: int) -> Reply:
         reply = super()._reserve_job(conn, id)
-        deleted = 0 < id < self._next_id and id not in self.jobs
+        deleted = 0 < id < self.next_id and id not in self.jobs
         return wire.RESERVED(id, b"") if deleted else reply
 
 

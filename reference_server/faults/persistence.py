@@ -112,7 +112,7 @@ _forgets(
 class BeginsAgain(Model):
     def remember(self, old: Model) -> None:
         super().remember(old)
-        self._next_id = 1
+        self.next_id = 1
 
 
 @fault("persistence.counters-begin-anew", "the counters of commands are remembered")

@@ -303,7 +303,7 @@ class JumpsAhead(Model):
 class KeepsIds(Model):
     def _body(self, conn: Connection, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
-        self._next_id -= reply.word in ("EXPECTED_CRLF", "DRAINING")
+        self.next_id -= reply.word in ("EXPECTED_CRLF", "DRAINING")
         return reply
 
 

@@ -1,0 +1,165 @@
+"""The oracle: what it allows, what it does not, and random conversations that it judges."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.oracle import Oracle, Violation
+from conformance.target import LaunchedTarget
+from reference_server.profiles import NEWEST, PROFILES
+from reference_server.state import SECOND
+from reference_server.wire import (
+    DELETED,
+    FOUND,
+    INSERTED,
+    NOT_FOUND,
+    PAUSED,
+    RESERVED,
+    TIMED_OUT,
+    Reply,
+)
+from tests.conversation import Conversation
+from tests.servers import BEANSTALKD_COMMAND, needs_beanstalkd, needs_faketime
+
+PUT = b"put 0 0 60 1\r\na\r\n"
+
+
+def _oracle(clients: int = 1) -> Oracle:
+    oracle = Oracle()
+    for number in range(1, clients + 1):
+        oracle.connect(number, 0)
+    return oracle
+
+
+def _ask(oracle: Oracle, conn: int, data: bytes, reply: Reply, now: float = 0.0) -> None:
+    """A command and its reply at the same point of time, in seconds."""
+    oracle.sent(conn, data, round(now * SECOND))
+    oracle.received(conn, reply, round(now * SECOND))
+
+
+def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:
+    oracle = _oracle()
+    _ask(oracle, 1, PUT, INSERTED(7))
+    _ask(oracle, 1, PUT, INSERTED(1000))
+    _ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"a"))
+    _ask(oracle, 1, b"delete 1000\r\n", DELETED)
+    _ask(oracle, 1, b"delete 1000\r\n", NOT_FOUND)
+    assert oracle.most_worlds == 1
+
+
+def test_a_violation_says_what_was_expected() -> None:
+    oracle = _oracle()
+    _ask(oracle, 1, PUT, INSERTED(7))
+    with pytest.raises(Violation) as caught:
+        _ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"b"))
+    assert caught.value.expected == (r"RESERVED 7 1\r\na\r\n",)
+    assert caught.value.observed == r"RESERVED 7 1\r\nb\r\n"
+
+
+def test_a_reply_that_nobody_asked_for() -> None:
+    with pytest.raises(Violation, match="no reply without a request"):
+        _oracle().received(1, DELETED, 0)
+
+
+def test_a_reply_that_does_not_come() -> None:
+    oracle = _oracle()
+    oracle.sent(1, b"peek-ready\r\n", 0)
+    with pytest.raises(Violation, match=r"expected NOT_FOUND.*, observed nothing"):
+        oracle.quiet(SECOND)
+    oracle = _oracle()
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.quiet(SECOND)
+
+
+@pytest.mark.parametrize("served", [(1, 2), (2, 1)])
+def test_of_two_who_wait_either_may_be_served(served: tuple[int, int]) -> None:
+    oracle = _oracle(3)
+    for conn in (1, 2):
+        oracle.sent(conn, b"reserve\r\n", 0)
+    oracle.quiet(0)
+    oracle.sent(3, PUT, 0)
+    oracle.received(served[0], RESERVED(5, b"a"), 0)
+    oracle.received(3, INSERTED(5), 0)
+    with pytest.raises(Violation, match="no reply without a request"):
+        oracle.received(served[1], RESERVED(5, b"a"), 0)
+
+
+@pytest.mark.parametrize("reply", [FOUND(5, b"a"), NOT_FOUND])
+def test_commands_in_flight_together_may_be_handled_in_any_order(reply: Reply) -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, PUT, 0)
+    oracle.sent(2, b"peek 5\r\n", 0)
+    oracle.received(1, INSERTED(5), 0)
+    oracle.received(2, reply, 0)
+    _ask(oracle, 2, b"peek 5\r\n", FOUND(5, b"a"))
+
+
+@pytest.mark.parametrize(
+    ("at", "allowed"), [(0.9, "N"), (1.1, "FN"), (1.2, "FN"), (1.3, "F"), (9.0, "F")]
+)
+def test_a_timer_fires_within_its_lateness(at: float, allowed: str) -> None:
+    for word, reply in (("F", FOUND(5, b"a")), ("N", NOT_FOUND)):
+        oracle = _oracle()
+        _ask(oracle, 1, b"put 0 1 60 1\r\na\r\n", INSERTED(5))
+        if word in allowed:
+            _ask(oracle, 1, b"peek-ready\r\n", reply, at)
+        else:
+            with pytest.raises(Violation):
+                _ask(oracle, 1, b"peek-ready\r\n", reply, at)
+
+
+def test_a_pause_of_no_time_may_be_over_at_once() -> None:
+    for reply in (RESERVED(5, b"a"), TIMED_OUT):
+        oracle = _oracle()
+        _ask(oracle, 1, PUT, INSERTED(5))
+        _ask(oracle, 1, b"pause-tube default 0\r\n", PAUSED)
+        _ask(oracle, 1, b"reserve-with-timeout 0\r\n", reply)
+
+
+def test_the_end_of_a_connection_needs_a_reason() -> None:
+    with pytest.raises(Violation, match="the end of the connection"):
+        _oracle().ended(1, 0)
+    oracle = _oracle()
+    oracle.sent(1, b"quit\r\n", 0)
+    oracle.ended(1, 0)
+    oracle = _oracle()
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.half_close(1, 0)
+    oracle.received(1, TIMED_OUT, 0)
+    oracle.ended(1, 0)
+
+
+def test_statistics_are_compared_by_what_they_say() -> None:
+    oracle = _oracle()
+    _ask(oracle, 1, PUT, INSERTED(5))
+    keys = (
+        b"id: 5\ntube: 'default'\nstate: ready\npri: 0\nage: 1\ndelay: 0\nttr: 60\ntime-left: 9\n"
+    )
+    counts = b"file: 0\nreserves: 0\ntimeouts: 0\nreleases: 0\nburies: 0\nkicks: %d\n"
+    _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 0))
+    with pytest.raises(Violation):
+        _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_conversations_with_the_reference_server(seed: int) -> None:
+    target = BuiltIn()
+    conversation = Conversation(target, NEWEST, seed)
+    for _ in range(200):
+        conversation.step()
+    conversation.close()
+    target.close()
+
+
+@needs_beanstalkd
+@needs_faketime
+@pytest.mark.parametrize("seed", range(4))
+def test_random_conversations_with_beanstalkd(seed: int) -> None:
+    target = LaunchedTarget(BEANSTALKD_COMMAND, "fake")
+    target.probe()
+    conversation = Conversation(target, PROFILES["1.12"], seed)
+    for _ in range(200):
+        conversation.step()
+    conversation.close()
+    target.close()
