@@ -218,6 +218,10 @@ class Oracle:
         worlds = [
             after for world in self._worlds for after in self._explain(world, conn, reply, now)
         ]
+        if not worlds and not self._expected:
+            sent = len(self._clients[conn].items)
+            owes = any(w.done[conn] < sent or w.model.is_waiting(conn) for w in self._worlds)
+            self._expected.append("no reply yet" if owes else "no reply without a request")
         self._keep(worlds, "the end of the connection" if reply is None else str(reply))
 
     def quiet(self, now: int) -> None:
@@ -265,8 +269,7 @@ class Oracle:
 
     def _keep(self, worlds: list[_World], observed: str) -> None:
         if not worlds:
-            expected = list(dict.fromkeys(self._expected)) or ["no reply without a request"]
-            raise Violation(expected, observed)
+            raise Violation(list(dict.fromkeys(self._expected)), observed)
         if len(worlds) > 1:
             worlds = list({world.key(): world for world in worlds}.values())
         if len(worlds) > MAX_WORLDS:

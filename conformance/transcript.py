@@ -11,6 +11,7 @@ The format is text, one line a message, bytes escaped so that nothing is lost::
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import dataclass, field
 from typing import Literal
@@ -24,6 +25,16 @@ FOLD = 200
 """Bytes of a message that a reader is shown."""
 HEAD, TAIL = 12, 25
 """Messages that a reader is shown of a long transcript."""
+
+
+_DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
+_LINE = re.compile(r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s)")
+_ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
+_MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
+
+
+class NotATranscript(ValueError):
+    """A text is not in the format; it says which line, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +93,33 @@ class Transcript:
                 continue
             lines.append(("> " if number == marked else "  ") + entry.line(fold))
         return "\n".join(lines)
+
+
+def parse(text: str) -> Transcript:
+    """Reads the format; empty lines and comments (``#``) are skipped.
+
+    Raises :class:`NotATranscript`.
+    """
+    transcript, now = Transcript(), 0.0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.rstrip())
+        if match is None:
+            raise NotATranscript(f"line {number} is not of a transcript: {line.strip()[:60]!r}")
+        connection, direction, data, seconds = match.groups()
+        if seconds is not None:
+            now += float(seconds)
+            transcript.add("", "+", f"{seconds}s".encode(), now)
+        else:
+            transcript.add(connection, _DIRECTIONS[direction], _unescape(data, number), now)
+    return transcript
+
+
+def _unescape(text: str, line: int) -> bytes:
+    def meant(match: re.Match[str]) -> str:
+        if match[3] is not None:
+            raise NotATranscript(f"line {line} has {match[3]!r}, which must be escaped")
+        return _MEANS[match[1]] if match[1] else chr(int(match[2], 16))
+
+    return _ESCAPE.sub(meant, text).encode("latin-1")

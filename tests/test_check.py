@@ -1,0 +1,91 @@
+"""Transcripts: written, read again, and judged from a file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.transcript import NotATranscript, Transcript, parse
+
+SEED_001 = r"""
+# How beanstalk handles multiple workers: the complete exchange.
+A > watch tweets\r\nignore default\r\n
+A < WATCHING 2\r\n
+A < WATCHING 1\r\n
+B > use tweets\r\nput 0 0 30 21\r\nthis is my cool tweet\r\n
+B < USING tweets\r\n
+B < INSERTED 1\r\n
+A > reserve\r\nreserve\r\n
+A < RESERVED 1 21\r\nthis is my cool tweet\r\n
+A > delete 1\r\n
++ 29s
+A < DEADLINE_SOON\r\n
+A < DELETED\r\n
+A > quit\r\n
+A ! closed by the target
+B ! half-closes
+B ! closed by the target
+"""
+
+
+def _check(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "some.transcript"
+    file.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "conformance", "check", str(file), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_every_byte_is_written_and_read_again() -> None:
+    transcript = Transcript()
+    transcript.add("A", ">", bytes(range(256)), 0.0)
+    transcript.add("AB", "!", b"half-closes", 0.0)
+    assert parse(transcript.render(0, fold=False)).entries == transcript.entries
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("A = x", "line 2 is not of a transcript"),
+        ("a > x", "line 2 is not of a transcript"),
+        (r"A > \q", "line 2 has"),
+        ("A > ü", "line 2 has"),
+        ("A > put …(760 more bytes)…", "line 2 has"),
+        ("+ soon", "line 2 is not of a transcript"),
+    ],
+)
+def test_what_is_no_transcript(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(NotATranscript, match=said):
+        parse("# nothing\n" + line)
+    done = _check(tmp_path, "# nothing\n" + line)
+    assert done.returncode == 4
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_exchange_of_seed_001_is_allowed(tmp_path: Path) -> None:
+    done = _check(tmp_path, SEED_001)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == "allowed by profile 1.13: 16 messages\n"
+
+
+def test_a_transcript_that_is_not_allowed(tmp_path: Path) -> None:
+    done = _check(tmp_path, SEED_001.replace("29s", "20s"), "--profile", "1.12")
+    assert done.returncode == 1
+    assert r"> A < DEADLINE_SOON\r\n" in done.stdout
+    assert "EXPECTED  no reply yet\nOBSERVED  DEADLINE_SOON\\r\\n\n" in done.stdout
+
+
+def test_bytes_that_are_no_reply(tmp_path: Path) -> None:
+    done = _check(tmp_path, r"A < HTTP/1.1 400\r\n")
+    assert done.returncode == 1
+    assert "OBSERVED  no reply of the protocol" in done.stdout
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "conformance", "check", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 4
+    assert done.stderr.endswith("none: No such file or directory\n")
