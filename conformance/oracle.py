@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,6 +98,24 @@ class _World:
         )
         owed = tuple((conn, tuple(replies)) for conn, replies in self.owed.items() if replies)
         return jobs, tubes, conns, owed, tuple(self.done.items())
+
+
+class _Frontier:
+    """Worlds that are still to be looked at, each of them once; more may be added meanwhile."""
+
+    def __init__(self, worlds: Iterable[_World]) -> None:
+        self.worlds = list(worlds)
+
+    def __iter__(self) -> Iterator[_World]:
+        seen: set[object] = set()
+        while self.worlds:
+            world = self.worlds.pop()
+            if self.worlds or seen:
+                key = world.key()
+                if key in seen:
+                    continue
+                seen.add(key)
+            yield world
 
 
 def _about(time: int | None) -> int | None:
@@ -231,14 +249,8 @@ class Oracle:
         """
         self._expected = []
         self._moves = 0
-        found, open_worlds, seen = [], list(self._worlds), set[object]()
-        while open_worlds:
-            world = open_worlds.pop()
-            if len(open_worlds) > 1 or seen:
-                key = world.key()
-                if key in seen:
-                    continue
-                seen.add(key)
+        found, frontier = [], _Frontier(self._worlds)
+        for world in frontier:
             owed = [replies[0] for replies in world.owed.values() if replies]
             if owed:
                 self._expected += map(str, owed)
@@ -253,9 +265,9 @@ class Oracle:
             if not alarms and not conns:
                 found.append(world)
             for alarm in alarms[:1]:
-                open_worlds += self._fired(world, alarm, not conns)
+                frontier.worlds += self._fired(world, alarm, not conns)
             for conn in conns:
-                open_worlds += self._handled(world, conn, 0, None, now, len(conns) == 1)
+                frontier.worlds += self._handled(world, conn, 0, None, now, len(conns) == 1)
             self._count(len(conns) + 1)
         self._keep(found, "nothing")
 
@@ -281,15 +293,8 @@ class Oracle:
 
     def _explain(self, world: _World, conn: int, reply: Reply | None, now: int) -> list[_World]:
         """The worlds after this one in which the reply (None: the end) has been given."""
-        found: list[_World] = []
-        open_worlds, seen = [world], set[object]()
-        while open_worlds:
-            world = open_worlds.pop()
-            if len(open_worlds) > 1 or seen:
-                key = world.key()
-                if key in seen:
-                    continue
-                seen.add(key)
+        found, frontier = [], _Frontier([world])
+        for world in frontier:
             given = self._given(world, conn, reply)
             if given is not None:
                 if given:
@@ -298,9 +303,9 @@ class Oracle:
             alarms, conns = self._possible(world, conn, now)
             only = len(alarms) + len(conns) == 1
             for alarm in alarms:
-                open_worlds += self._fired(world, alarm, only)
+                frontier.worlds += self._fired(world, alarm, only)
             for other in conns:
-                open_worlds += self._handled(world, other, conn, reply, now, only)
+                frontier.worlds += self._handled(world, other, conn, reply, now, only)
             self._count(len(alarms) + len(conns))
         return found
 
