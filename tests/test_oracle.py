@@ -177,6 +177,9 @@ def test_random_conversations_with_beanstalkd(seed: int) -> None:
     ],
 )
 def test_random_conversations_find_faults(fault: str) -> None:
-    with pytest.raises(Violation):
+    def converse() -> None:
         for seed in range(40):
             _converse(BuiltIn(fault=FAULTS[fault]), NEWEST, seed)
+
+    with pytest.raises(Violation):
+        converse()
