@@ -162,8 +162,9 @@ class NothingInMargin(Model):
 @fault("reserve.deadline-soon-beats-timeout", "a timeout beats the margin")
 class TimeoutBeats(Model):
     def _wake_up(self, conn: Connection) -> None:
+        timeout_at = conn.timeout_at
         super()._wake_up(conn)
-        if conn.timeout_at is not None and self.now + SECOND // 100 >= conn.timeout_at:
+        if timeout_at is not None and self.now + SECOND // 100 >= timeout_at:
             self._outputs[-1] = (conn.id, wire.TIMED_OUT)
 
 
