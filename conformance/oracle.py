@@ -19,9 +19,9 @@ from typing import Any
 from conformance.agreement import agrees
 from conformance.verdict import Inconclusive
 from reference_server.events import Close, Connect, Event, HalfClose, Hangup
-from reference_server.model import SAFETY_MARGIN, Alarm, Model, first
+from reference_server.model import SAFETY_MARGIN, Model, first
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Job, State, Timer
+from reference_server.state import SECOND, Alarm, Job, State, Timer
 from reference_server.wire import Body, Command, Reply, RequestReader
 
 EARLY = SECOND // 100

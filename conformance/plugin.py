@@ -243,7 +243,7 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
     levels = {requirement.level for requirement in requirements(item)}
     if levels == {"quirk"} and (error is None or isinstance(error, Deviation)):
-        return Verdict.SEEN, outcome.seen or str(error)
+        return Verdict.SEEN, (outcome.seen or str(error))[:300]
     match error:
         case None:
             return Verdict.PASS, ""

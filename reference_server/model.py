@@ -24,7 +24,18 @@ from reference_server import stats, wire
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
 from reference_server.profiles import NEWEST, Profile
 from reference_server.queries import Queries
-from reference_server.state import SECOND, URGENT, Bag, Connection, Job, State, Timer, Tube
+from reference_server.state import (
+    SECOND,
+    URGENT,
+    Alarm,
+    Bag,
+    Connection,
+    Job,
+    State,
+    Timer,
+    Tube,
+)
+from reference_server.tubes import Tubes
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
@@ -32,9 +43,6 @@ T = TypeVar("T")
 SAFETY_MARGIN = SECOND
 """The last second of a TTR, in which a client is not made to wait for another job."""
 
-
-Alarm = tuple[int, Timer, int | str]
-"""A timer: when it falls due (nanoseconds), its kind, and the job, tube or connection it is for."""
 
 _METHODS = {
     **{verb: f"_{verb.replace('-', '_')}" for verb in wire.VERBS},
@@ -49,7 +57,7 @@ def first(options: Sequence[T]) -> T:
     return options[0]
 
 
-class Model(Queries):
+class Model(Queries, Tubes):
     """All state of a server. ``max_job_size`` is in bytes, the profile's default if None.
 
     ``binlog``: jobs outlive the server, as with beanstalkd's ``-b``. ``host`` gives the values of
@@ -194,72 +202,6 @@ class Model(Queries):
             self._remove_watch(conn, conn.watch.first())
         conn.use.using -= 1
         self._deref(conn.use)
-
-    # ------------------------------------------------------------ tubes
-
-    def _tube(self, name: str) -> Tube:
-        tube = self._by_name.get(name)
-        if tube is None:
-            tube = self._by_name[name] = Tube(name)
-            self.tubes.add(tube)
-        return tube
-
-    def _deref(self, tube: Tube) -> None:
-        tube.refs -= 1
-        if not tube.refs:
-            self._end_pause(tube)
-            self.tubes.remove(tube)
-            del self._by_name[tube.name]
-
-    def _add_watch(self, conn: Connection, tube: Tube) -> None:
-        conn.watch.add(tube)
-        tube.watching += 1
-        tube.refs += 1
-
-    def _remove_watch(self, conn: Connection, tube: Tube) -> None:
-        conn.watch.remove(tube)
-        tube.watching -= 1
-        self._deref(tube)
-
-    def _use(self, conn: Connection, name: str) -> Reply:
-        tube = self._tube(name)
-        tube.refs += 1
-        conn.use.using -= 1
-        self._deref(conn.use)
-        conn.use = tube
-        tube.using += 1
-        return wire.USING(name)
-
-    def _watch(self, conn: Connection, name: str) -> Reply:
-        tube = self._tube(name)
-        if tube not in conn.watch:
-            self._add_watch(conn, tube)
-        return wire.WATCHING(len(conn.watch))
-
-    def _ignore(self, conn: Connection, name: str) -> Reply:
-        tube = self._by_name.get(name)
-        if tube is not None and tube in conn.watch:
-            if len(conn.watch) == 1:
-                return wire.NOT_IGNORED
-            self._remove_watch(conn, tube)
-        return wire.WATCHING(len(conn.watch))
-
-    def _pause_tube(self, _: Connection, name: str, delay: int) -> Reply:
-        tube = self._by_name.get(name)
-        if tube is None:
-            return wire.NOT_FOUND
-        self._end_pause(tube)
-        # A pause of 0 ends at the next instant, so that clients who wait are served.
-        tube.pause = delay * SECOND or 1
-        tube.unpause_at = self.now + tube.pause
-        tube.pauses += 1
-        self._timers.add((tube.unpause_at, Timer.PAUSE, name))
-        return wire.PAUSED
-
-    def _end_pause(self, tube: Tube) -> None:
-        if tube.pause:
-            self._timers.remove((tube.unpause_at, Timer.PAUSE, tube.name))
-            tube.pause = 0
 
     # ------------------------------------------------------------ the life of a job
 

@@ -82,6 +82,10 @@ class Timer(IntEnum):
     TTR = 3
 
 
+Alarm = tuple[int, Timer, int | str]
+"""A timer: when it falls due (nanoseconds), its kind, and the job, tube or connection it is for."""
+
+
 @dataclass(eq=False, slots=True)
 class Job:
     """A job; ``delay`` and ``ttr`` are in seconds, ``created`` and ``deadline`` points in time."""
