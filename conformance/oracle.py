@@ -169,8 +169,6 @@ class Oracle:
         self._profile = profile
         self._max_job_size = model.max_job_size
         self._lateness = lateness
-        # What a target does between sending and receiving may begin as late as the reply shows.
-        self._slack = 0
         self._worlds = [_World(model)]
         self._clients: dict[int, _Client] = {}
         self._expected: list[str] = []
@@ -255,7 +253,7 @@ class Oracle:
             if owed:
                 self._expected += map(str, owed)
                 continue
-            alarms, conns = self._possible(world, 0, now)
+            alarms, conns = self._possible(world, now)
             if any(self._ends_put(world, conn) for conn in conns):
                 # Only the reply tells the id.
                 self._expected.append("a reply to put")
@@ -300,7 +298,7 @@ class Oracle:
                 if given:
                     found.append(world)
                 continue
-            alarms, conns = self._possible(world, conn, now)
+            alarms, conns = self._possible(world, now)
             only = len(alarms) + len(conns) == 1
             for alarm in alarms:
                 frontier.worlds += self._fired(world, alarm, only)
@@ -328,7 +326,7 @@ class Oracle:
         done = world.done[conn]
         return self._clients[conn].items[done - 1].event if done else None
 
-    def _possible(self, world: _World, conn: int, now: int) -> tuple[list[Alarm], list[int]]:
+    def _possible(self, world: _World, now: int) -> tuple[list[Alarm], list[int]]:
         """The moves that may come next: timers that may fire, clients that may be handled."""
         model = world.model
         alarms = model.due(now + EARLY)
@@ -349,8 +347,6 @@ class Oracle:
                 continue
             if not self._must_fire(ordered, item.at):
                 conns.append(number)
-        if conns == [conn] and not alarms:
-            return [], conns
         return firing, conns
 
     def _may_be_lost(self, world: _World, alarm: Alarm) -> bool:
@@ -362,11 +358,11 @@ class Oracle:
         assert holder is not None
         done = world.done[holder.id]
         last = self._clients[holder.id].items[done - 1].at if done else 0
-        return last <= self._fires_at(alarm) + self._lateness + self._slack
+        return last <= self._fires_at(alarm) + self._lateness
 
     def _must_fire(self, ordered: Sequence[Alarm], at: int) -> bool:
         """Whether a timer must have fired before something that was sent at ``at`` is handled."""
-        return bool(ordered) and self._fires_at(ordered[0]) + self._lateness + self._slack < at
+        return bool(ordered) and self._fires_at(ordered[0]) + self._lateness < at
 
     def _fired(self, world: _World, alarm: Alarm, only: bool) -> Iterator[_World]:
         yield from self._branches(
@@ -383,7 +379,7 @@ class Oracle:
         if reserver.deadlines and isinstance(item.event, Command) and item.event.verb in _RESERVES:
             # The safety margin may have begun between sending and receiving, or hardly.
             edge = reserver.deadlines[0][0] - SAFETY_MARGIN
-            if item.at - self._slack - self._lateness <= edge <= now + EARLY:
+            if item.at - self._lateness <= edge <= now + EARLY:
                 times = [min(item.at, edge - 1), max(item.at, edge)]
         for time in times:
             at = max(time, world.model.now + 1) if len(times) == 1 else time
