@@ -89,3 +89,29 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 4
     assert done.stderr.endswith("none: No such file or directory\n")
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "conformance", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_run_and_list_take_the_options_of_the_suite() -> None:
+    done = _command("run", "-q", "-k", "use.using", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout
+    assert "reference server 1.13 (profile 1.13): conforms" in done.stdout
+    listed = _command("list", "-k", "use.using")
+    assert "use.using  must  since 1.4  1 test" in listed.stdout
+    assert _command("run", "-q", "--target=nonsense").returncode == 4
+
+
+def test_serve_takes_the_options_of_the_reference_server() -> None:
+    assert "--fault NAME" in _command("serve", "--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["bogus"], ["check"], ["check", "a", "b"]])
+def test_bad_usage_is_one_sentence(arguments: list[str]) -> None:
+    done = _command(*arguments)
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("beanstalk-conformance")
