@@ -6,7 +6,7 @@ import re
 
 from reference_server import wire
 from reference_server.events import Hangup
-from reference_server.faults.registry import asked, fault, parsed
+from reference_server.faults.registry import asked, fault, parsed, takes
 from reference_server.model import Model
 from reference_server.state import Connection
 from reference_server.wire import Body, Command, Malformed, Put, Request, RequestReader
@@ -33,55 +33,48 @@ class LineFeed(RequestReader):
         return super()._next_line()
 
 
-parsed(
-    "protocol.integers-are-decimal",
-    "ids may be hexadecimal",
-    lambda line, _: Command("peek", (1,)) if line == b"peek 0x1" else None,
-)
-parsed(
+takes("protocol.integers-are-decimal", "ids may be hexadecimal", b"peek 0x1", Command("peek", (1,)))
+takes(
     "protocol.integers-are-decimal",
     "a delay may have a fraction",
-    lambda line, _: (
-        Command("pause-tube", ("default", 1)) if line == b"pause-tube default 1.0" else None
-    ),
+    b"pause-tube default 1.0",
+    Command("pause-tube", ("default", 1)),
 )
-parsed(
+takes(
     "protocol.integers-are-nonnegative",
     "an id may have a plus sign",
-    lambda line, _: Command("touch", (1,)) if line == b"touch +1" else None,
+    b"touch +1",
+    Command("touch", (1,)),
 )
-parsed(
+takes(
     "protocol.integers-are-nonnegative",
     "a negative priority of bury is 0",
-    lambda line, _: Command("bury", (1, 0)) if line == b"bury 1 -1" else None,
+    b"bury 1 -1",
+    Command("bury", (1, 0)),
 )
 parsed(
     "protocol.leading-zeros",
     "no number may have leading zeros",
-    lambda line, _: BAD if re.search(b" 0[0-9]", line) else None,
+    lambda line: BAD if re.search(b" 0[0-9]", line) else None,
 )
 parsed(
     "protocol.several-blanks",
     "there is one blank before a number",
-    lambda line, _: BAD if b"  " in line else None,
+    lambda line: BAD if b"  " in line else None,
 )
-parsed(
-    "protocol.tab-is-no-blank",
-    "a tab is a blank",
-    lambda line, _: Command("delete", (0,)) if line == b"delete \t0" else None,
-)
-parsed(
+takes("protocol.tab-is-no-blank", "a tab is a blank", b"delete \t0", Command("delete", (0,)))
+takes(
     "protocol.blank-at-the-end",
     "a name ends at the first blank and what follows does not matter",
-    lambda line, _: Command("use", ("default",)) if line == b"use default " else None,
+    b"use default ",
+    Command("use", ("default",)),
 )
 for _verb in ("peek-ready", "stats"):
-    parsed(
+    takes(
         "protocol.blank-at-the-end",
         f"{_verb} ignores a blank at its end",
-        lambda line, _, verb=_verb: (  # type: ignore[misc]
-            Command(verb) if line == f"{verb} ".encode() else None
-        ),
+        f"{_verb} ".encode(),
+        Command(_verb),
     )
 asked(
     "protocol.name-ends-at-white-space",
@@ -108,19 +101,11 @@ class KeepsHalves(Model):
 parsed(
     "error.commands-are-lower-case",
     "commands may be written in capitals",
-    lambda line, _: Command("stats") if line[:3].isupper() else None,
+    lambda line: Command("stats") if line[:3].isupper() else None,
 )
-parsed(
-    "error.unknown-command",
-    "an unknown command with an argument is malformed",
-    lambda line, _: BAD if line == b"get a" else None,
-)
-parsed("error.empty-line", "an empty line is malformed", lambda line, _: BAD if not line else None)
-parsed(
-    "error.word-without-argument",
-    "delete without an id is malformed",
-    lambda line, _: BAD if line == b"delete" else None,
-)
+takes("error.unknown-command", "an unknown command with an argument is malformed", b"get a", BAD)
+takes("error.empty-line", "an empty line is malformed", b"", BAD)
+takes("error.word-without-argument", "delete without an id is malformed", b"delete", BAD)
 
 
 @fault("error.pipeline-goes-on", "what came together with a malformed line is dropped with it")
@@ -141,11 +126,7 @@ class DropsBehindBody(RequestReader):
         return request
 
 
-parsed(
-    "put.size-of-32-bits",
-    "a size of 33 bits is cut",
-    lambda line, _: Put(0, 0, 60, 1) if line == b"put 0 0 60 4294967297" else None,
-)
+takes("put.size-of-32-bits", "a size of 33 bits is cut", b"put 0 0 60 4294967297", Put(0, 0, 60, 1))
 
 
 @fault("put.malformed-line-has-no-body", "the line behind a malformed put is dropped")
@@ -166,18 +147,19 @@ class DropsBody(RequestReader):
         return request
 
 
-parsed(
+takes(
     "reserve.longest-timeout",
     "timeouts have 30 bits",
-    lambda line, _: BAD if line == b"reserve-with-timeout %d" % (2**31 - 1) else None,
+    b"reserve-with-timeout %d" % (2**31 - 1),
+    BAD,
 )
 parsed(
     "ignore.name-limit",
     "ignore takes names of 199 bytes",
-    lambda line, _: BAD if line.startswith(b"ignore ") and len(line) == 207 else None,
+    lambda line: BAD if line.startswith(b"ignore ") and len(line) == 207 else None,
 )
 parsed(
     "pause-tube.name-limit",
     "pause-tube takes names of 199 bytes",
-    lambda line, _: BAD if re.match(b"pause-tube [^ ]{200} ", line) else None,
+    lambda line: BAD if re.match(b"pause-tube [^ ]{200} ", line) else None,
 )

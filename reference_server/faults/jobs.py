@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reference_server import wire
-from reference_server.faults.registry import asked, fault, parsed
+from reference_server.faults.registry import asked, fault, takes
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
 from reference_server.wire import Command, Reply
@@ -189,25 +189,29 @@ for _verb in ("release", "bury", "touch"):
         ),
     )
 
-parsed(
+takes(
     "delete.bad-format",
     "delete takes an id with a plus sign",
-    lambda line, _: Command("delete", (1,)) if line == b"delete +1" else None,
+    b"delete +1",
+    Command("delete", (1,)),
 )
-parsed(
+takes(
     "release.bad-format",
     "release takes a delay of 33 bits",
-    lambda line, _: Command("release", (1, 0, 0)) if line == b"release 1 0 4294967296" else None,
+    b"release 1 0 4294967296",
+    Command("release", (1, 0, 0)),
 )
-parsed(
+takes(
     "bury.bad-format",
     "bury takes a priority of 33 bits",
-    lambda line, _: Command("bury", (1, 0)) if line == b"bury 1 4294967296" else None,
+    b"bury 1 4294967296",
+    Command("bury", (1, 0)),
 )
-parsed(
+takes(
     "touch.bad-format",
     "touch takes an id of 65 bits",
-    lambda line, _: Command("touch", (0,)) if line == b"touch 18446744073709551616" else None,
+    b"touch 18446744073709551616",
+    Command("touch", (0,)),
 )
 
 

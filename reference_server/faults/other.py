@@ -9,13 +9,7 @@ from sortedcontainers import SortedList
 
 from reference_server import wire
 from reference_server.events import Hangup
-from reference_server.faults.registry import (
-    answered,
-    asked,
-    edited,
-    fault,
-    parsed,
-)
+from reference_server.faults.registry import answered, asked, edited, fault, takes
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
@@ -101,10 +95,11 @@ class LooksAround(Model):
             super()._command(conn, command)
 
 
-parsed(
+takes(
     "peek.bad-format",
     "peek-ready ignores a number behind it",
-    lambda line, _: Command("peek-ready") if line == b"peek-ready 1" else None,
+    b"peek-ready 1",
+    Command("peek-ready"),
 )
 answered(
     "kick.kicked",
@@ -162,11 +157,7 @@ asked(
     "kick",
     lambda bound: Command("kick", (bound if bound < 2**31 else 0,)),
 )
-parsed(
-    "kick.bad-format",
-    "kick takes a letter for the number 0",
-    lambda line, _: Command("kick", (0,)) if line == b"kick x" else None,
-)
+takes("kick.bad-format", "kick takes a letter for the number 0", b"kick x", Command("kick", (0,)))
 
 
 @fault("kick-job.kicked", "kick-job leaves delayed jobs alone")
@@ -196,10 +187,11 @@ class KicksReady(Model):
         return super()._kick_job(conn, id)
 
 
-parsed(
+takes(
     "kick-job.bad-format",
     "kick-job takes an id with garbage",
-    lambda line, _: Command("kick-job", (1,)) if line == b"kick-job 1x" else None,
+    b"kick-job 1x",
+    Command("kick-job", (1,)),
 )
 
 
@@ -224,16 +216,13 @@ answered(
 )
 
 
-def _takes_argument(verb: str) -> None:
-    parsed(
-        f"{verb}.bad-format",
-        f"{verb} ignores its argument",
-        lambda line, _: Command(verb) if line == f"{verb} a".encode() else None,
-    )
-
-
 for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
-    _takes_argument(_verb)
+    takes(
+        f"{_verb}.bad-format",
+        f"{_verb} ignores its argument",
+        f"{_verb} a".encode(),
+        Command(_verb),
+    )
 
 
 @fault("quit.closes", "quit is answered")
@@ -349,10 +338,11 @@ asked(
     "pause-tube",
     lambda name, delay: Command("pause-tube", (name, min(delay, 2**31 - 1))),
 )
-parsed(
+takes(
     "pause-tube.bad-format",
     "the delay of a pause may be missing",
-    lambda line, _: Command("pause-tube", ("default", 0)) if line == b"pause-tube a" else None,
+    b"pause-tube a",
+    Command("pause-tube", ("default", 0)),
 )
 
 

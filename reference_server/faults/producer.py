@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
 from reference_server.events import Event, Output
-from reference_server.faults.registry import answered, asked, fault, parsed, profiled
+from reference_server.faults.registry import answered, asked, fault, parsed, profiled, takes
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
 from reference_server.wire import U32, Body, Command, Malformed, Put, Reply, Request, RequestReader
@@ -67,10 +66,8 @@ asked(
     "put",
     lambda pri, *rest: Put(min(pri, U32 - 1), *rest),
 )
-parsed(
-    "put.priority-limit",
-    "a priority of 33 bits is cut",
-    lambda line, _: Put(0, 0, 1, 1) if line == b"put 4294967296 0 1 1" else None,
+takes(
+    "put.priority-limit", "a priority of 33 bits is cut", b"put 4294967296 0 1 1", Put(0, 0, 1, 1)
 )
 asked(
     "put.delay",
@@ -84,11 +81,7 @@ asked(
     "put",
     lambda pri, delay, *rest: Put(pri, min(delay, 2**31 - 1), *rest),
 )
-parsed(
-    "put.delay-limit",
-    "a delay of 33 bits is taken",
-    lambda line, _: Put(0, 1, 1, 1) if line == b"put 0 4294967296 1 1" else None,
-)
+takes("put.delay-limit", "a delay of 33 bits is taken", b"put 0 4294967296 1 1", Put(0, 1, 1, 1))
 
 
 def _deadline_moved(change: int) -> type[Model]:
@@ -141,11 +134,7 @@ asked(
     "put",
     lambda pri, delay, ttr, size: Put(pri, delay, min(ttr, 2**31 - 1), size),
 )
-parsed(
-    "put.ttr-limit",
-    "a ttr of 33 bits is taken",
-    lambda line, _: Put(0, 0, 1, 1) if line == b"put 0 0 4294967296 1" else None,
-)
+takes("put.ttr-limit", "a ttr of 33 bits is taken", b"put 0 0 4294967296 1", Put(0, 0, 1, 1))
 
 
 @fault("put.ttr-from-reservation", "the ttr is counted from the put")
@@ -249,15 +238,11 @@ class DrainsReserve(Model):
         return None if self.draining and not conn.producer else super()._next_ready(conn)
 
 
-parsed(
-    "put.bad-format",
-    "a size may have garbage behind it",
-    lambda line, _: Put(0, 0, 60, 5) if line == b"put 0 0 60 5x" else None,
-)
+takes("put.bad-format", "a size may have garbage behind it", b"put 0 0 60 5x", Put(0, 0, 60, 5))
 parsed(
     "put.bad-format",
     "a priority may have a plus sign",
-    lambda line, _: Put(1, 0, 60, 1) if line.startswith(b"put +1 ") else None,
+    lambda line: Put(1, 0, 60, 1) if line.startswith(b"put +1 ") else None,
 )
 answered(
     "use.using",
@@ -282,13 +267,7 @@ class LazyTubes(Model):
         return wire.NOT_FOUND if unborn else super()._stats_tube(conn, name)
 
 
-parsed(
-    "use.bad-format",
-    "use takes the first of two names",
-    lambda line, _: (
-        Command("use", (line.split()[1].decode(),)) if re.fullmatch(b"use a b", line) else None
-    ),
-)
+takes("use.bad-format", "use takes the first of two names", b"use a b", Command("use", ("a",)))
 
 
 @fault("put.ids-increase", "the 46th job of a tube has a higher id than those that follow")

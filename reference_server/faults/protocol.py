@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reference_server.events import Event, Output
 from reference_server.faults.arguments import BAD, UNKNOWN
-from reference_server.faults.registry import fault, parsed, profiled
+from reference_server.faults.registry import fault, parsed, profiled, takes
 from reference_server.model import Model
 from reference_server.state import Connection, Job, State, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
@@ -44,32 +44,33 @@ class OnePiece(RequestReader):
 parsed(
     "protocol.name-characters",
     "a parenthesis is no letter of a name",
-    lambda line, _: BAD if b"(" in line else None,
+    lambda line: BAD if b"(" in line else None,
 )
 parsed(
     "protocol.name-characters",
     "an underscore is no letter of a name",
-    lambda line, _: BAD if b"_" in line else None,
+    lambda line: BAD if b"_" in line else None,
 )
 parsed(
     "protocol.name-characters",
     "a tilde is a letter of a name",
-    lambda line, _: Command("use", ("tilde",)) if re.fullmatch(b"use .*~.*", line) else None,
+    lambda line: Command("use", ("tilde",)) if re.fullmatch(b"use .*~.*", line) else None,
 )
 parsed(
     "protocol.name-characters",
     "8 bit bytes are letters of a name",
-    lambda line, _: Command("use", ("high",)) if re.match(b"use .*[\x80-\xff]", line) else None,
+    lambda line: Command("use", ("high",)) if re.match(b"use .*[\x80-\xff]", line) else None,
 )
 parsed(
     "protocol.name-no-leading-hyphen",
     "ignore takes a name that begins with a hyphen",
-    lambda line, _: Command("ignore", ("-",)) if line.startswith(b"ignore -") else None,
+    lambda line: Command("ignore", ("-",)) if line.startswith(b"ignore -") else None,
 )
-parsed(
+takes(
     "protocol.name-at-least-one-character",
     "stats-tube without a name is that of default",
-    lambda line, _: Command("stats-tube", ("default",)) if line == b"stats-tube " else None,
+    b"stats-tube ",
+    Command("stats-tube", ("default",)),
 )
 
 
@@ -123,35 +124,41 @@ profiled(
     "names may have 201 bytes",
     lambda profile: replace(profile, max_name=201),
 )
-parsed(
+takes(
     "error.bad-format-non-numeric",
     "kick-job takes a letter for the number 0",
-    lambda line, _: Command("kick-job", (0,)) if line == b"kick-job x" else None,
+    b"kick-job x",
+    Command("kick-job", (0,)),
 )
-parsed(
+takes(
     "error.bad-format-non-numeric",
     "release takes a letter for its delay",
-    lambda line, _: Command("release", (1, 0, 0)) if line == b"release 1 0 x" else None,
+    b"release 1 0 x",
+    Command("release", (1, 0, 0)),
 )
-parsed(
+takes(
     "error.bad-format-argument-count",
     "touch ignores what is behind its id",
-    lambda line, _: Command("touch", (1,)) if line == b"touch 1 1" else None,
+    b"touch 1 1",
+    Command("touch", (1,)),
 )
-parsed(
+takes(
     "error.bad-format-argument-count",
     "a delay may be missing in release",
-    lambda line, _: Command("release", (1, 0, 0)) if line == b"release 1 0" else None,
+    b"release 1 0",
+    Command("release", (1, 0, 0)),
 )
-parsed(
+takes(
     "error.bad-format-or-unknown-without-argument",
     "kick without a bound kicks one",
-    lambda line, _: Command("kick", (1,)) if line == b"kick" else None,
+    b"kick",
+    Command("kick", (1,)),
 )
-parsed(
+takes(
     "error.bad-format-or-unknown-without-argument",
     "delete without an id finds nothing",
-    lambda line, _: Command("delete", (0,)) if line == b"delete" else None,
+    b"delete",
+    Command("delete", (0,)),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from reference_server import stats, wire
 from reference_server.faults.arguments import BAD, UNKNOWN
-from reference_server.faults.registry import answered, edited, fault, parsed, profiled
+from reference_server.faults.registry import answered, edited, fault, parsed, profiled, takes
 from reference_server.model import Model
 from reference_server.state import Connection
 from reference_server.wire import Command, Reply
@@ -16,24 +16,16 @@ from reference_server.wire import Command, Reply
 parsed(
     "quirk.pause-tube-without-a-blank",
     "pause-tube needs a blank behind it",
-    lambda line, _: UNKNOWN if line.startswith(b"pause-tubec") else None,
+    lambda line: UNKNOWN if line.startswith(b"pause-tubec") else None,
 )
-parsed(
-    "quirk.quit-with-letters-behind",
-    "quit is the whole line",
-    lambda line, _: UNKNOWN if line == b"quitx" else None,
-)
+takes("quirk.quit-with-letters-behind", "quit is the whole line", b"quitx", UNKNOWN)
 for _name, _line in (
     ("kick-with-a-sign", b"kick +1"),
     ("kick-with-letters-behind", b"kick 1x"),
     ("kick-beyond-32-bits", b"kick %d" % (2**32 + 1)),
     ("timeout-with-letters-behind", b"reserve-with-timeout 0x"),
 ):
-    parsed(
-        f"quirk.{_name}",
-        f"{_line.decode()} is malformed",
-        lambda line, _, odd=_line: BAD if line == odd else None,  # type: ignore[misc]
-    )
+    takes(f"quirk.{_name}", f"{_line.decode()} is malformed", _line, BAD)
 profiled(
     "quirk.negative-timeout",
     "a negative timeout is none",
@@ -44,15 +36,11 @@ profiled(
     "lines may have 225 bytes",
     lambda profile: replace(profile, max_line=225),
 )
-parsed(
-    "quirk.nul-in-a-line",
-    "a line with a NUL is unknown",
-    lambda line, _: UNKNOWN if line == b"list-tube-used\0" else None,
-)
+takes("quirk.nul-in-a-line", "a line with a NUL is unknown", b"list-tube-used\0", UNKNOWN)
 parsed(
     "quirk.carriage-return-in-a-line",
     "a line with a CR is malformed",
-    lambda line, _: BAD if b"\r" in line else None,
+    lambda line: BAD if b"\r" in line else None,
 )
 
 

@@ -104,17 +104,19 @@ def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
     _add(Fault(requirement, summary, model=Answered))
 
 
-def parsed(
-    requirement: str, summary: str, change: Callable[[bytes, Request], Request | None]
-) -> None:
-    """Registers a fault that reads a line differently; None leaves the meaning as it is."""
+def parsed(requirement: str, summary: str, change: Callable[[bytes], Request | None]) -> None:
+    """Registers a fault that reads lines differently; None leaves a line's meaning as it is."""
 
     class Parsed(RequestReader):
         def parse(self, line: bytes) -> Request:
-            request = super().parse(line)
-            return change(line, request) or request
+            return change(line) or super().parse(line)
 
     _add(Fault(requirement, summary, reader=Parsed))
+
+
+def takes(requirement: str, summary: str, line: bytes, request: Request) -> None:
+    """Registers a fault that takes one line (without CR LF) for something else."""
+    parsed(requirement, summary, lambda other: request if other == line else None)
 
 
 def edited(pattern: str, new: str) -> Answer:

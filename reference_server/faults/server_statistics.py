@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reference_server import wire
 from reference_server.events import Event, Output
-from reference_server.faults.registry import answered, edited, fault, parsed
+from reference_server.faults.registry import answered, edited, fault, takes
 from reference_server.model import Model
 from reference_server.state import Connection
 from reference_server.stats import COUNTED_COMMANDS
@@ -103,11 +103,7 @@ class EverySecond(Model):
         self.timeouts -= self.timeouts > before
 
 
-parsed(
-    "stats.bad-format",
-    "stats ignores its argument",
-    lambda line, _: Command("stats") if line == b"stats x" else None,
-)
+takes("stats.bad-format", "stats ignores its argument", b"stats x", Command("stats"))
 
 
 @fault("stats.at-once", "every second answer of stats is that of before")
@@ -139,8 +135,9 @@ class CountsFound(Model):
             self.commands["peek"] -= 1
 
 
-parsed(
+takes(
     "stats.malformed-commands-do-not-count",
     "a malformed delete counts",
-    lambda line, _: Malformed(wire.BAD_FORMAT, "delete") if line == b"delete x" else None,
+    b"delete x",
+    Malformed(wire.BAD_FORMAT, "delete"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reference_server import wire
-from reference_server.faults.registry import answered, edited, fault, parsed
+from reference_server.faults.registry import answered, edited, fault, takes
 from reference_server.model import Model
 from reference_server.state import Connection, Job, State
 from reference_server.wire import Command, Reply
@@ -82,10 +82,11 @@ answered(
     "stats-job",
     lambda _, __, ___, reply: wire.OK(b"---\n") if reply == wire.NOT_FOUND else None,
 )
-parsed(
+takes(
     "stats-job.bad-format",
     "stats-job takes an id with garbage",
-    lambda line, _: Command("stats-job", (0,)) if line == b"stats-job 1x" else None,
+    b"stats-job 1x",
+    Command("stats-job", (0,)),
 )
 for _key in ("cmd-delete", "current-watching", "total-jobs"):
     says("stats-tube.ok", f"stats-tube lacks {_key}", "stats-tube", rf"^{_key}: .*\n", "")
@@ -173,10 +174,11 @@ answered(
     "stats-tube",
     lambda _, __, ___, reply: wire.OK(b"---\n") if reply == wire.NOT_FOUND else None,
 )
-parsed(
+takes(
     "stats-tube.bad-format",
     "stats-tube takes the first of two names",
-    lambda line, _: Command("stats-tube", ("default",)) if line == b"stats-tube a b" else None,
+    b"stats-tube a b",
+    Command("stats-tube", ("default",)),
 )
 says("stats-job.id", "an id that ends with 7 is told as ending with 8", "stats-job", "7$", "8")
 says("stats-job.file", "file is negative", "stats-job", "^file: 0$", "file: -1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reference_server import wire
-from reference_server.faults.registry import answered, asked, fault, parsed, profiled
+from reference_server.faults.registry import answered, asked, fault, profiled, takes
 from reference_server.model import SAFETY_MARGIN, Model
 from reference_server.state import SECOND, Connection, Job, State, Timer, Tube
 from reference_server.wire import Command, Reply, Request, RequestReader
@@ -231,17 +231,17 @@ class IgnoredServed(Model):
         return super()._next_ready(conn)
 
 
-parsed(
+takes(
     "reserve.bad-format",
     "reserve may have an argument",
-    lambda line, _: Command("reserve-with-timeout", (0,)) if line == b"reserve 1" else None,
+    b"reserve 1",
+    Command("reserve-with-timeout", (0,)),
 )
-parsed(
+takes(
     "reserve.timeout-argument-strict",
     "a negative timeout is zero",
-    lambda line, _: (
-        Command("reserve-with-timeout", (0,)) if line == b"reserve-with-timeout -1" else None
-    ),
+    b"reserve-with-timeout -1",
+    Command("reserve-with-timeout", (0,)),
 )
 profiled(
     "reserve.timeout-argument-strict",
@@ -330,10 +330,11 @@ class Steals(Model):
         return super()._reserve_job(conn, id)
 
 
-parsed(
+takes(
     "reserve-job.bad-format",
     "reserve-job takes an id with garbage",
-    lambda line, _: Command("reserve-job", (0,)) if line == b"reserve-job 1x" else None,
+    b"reserve-job 1x",
+    Command("reserve-job", (0,)),
 )
 answered(
     "watch.watching",
@@ -368,10 +369,8 @@ class WatchUncounted(Model):
         return reply
 
 
-parsed(
-    "watch.bad-format",
-    "watch takes the first of two names",
-    lambda line, _: Command("watch", ("a",)) if line == b"watch a b" else None,
+takes(
+    "watch.bad-format", "watch takes the first of two names", b"watch a b", Command("watch", ("a",))
 )
 answered(
     "ignore.watching",
@@ -400,8 +399,9 @@ answered(
         wire.NOT_FOUND if command.args[0] not in model._by_name else None
     ),
 )
-parsed(
+takes(
     "ignore.bad-format",
     "ignore takes a name of 201 bytes",
-    lambda line, _: Command("ignore", ("n",)) if line == b"ignore " + b"n" * 201 else None,
+    b"ignore " + b"n" * 201,
+    Command("ignore", ("n",)),
 )
