@@ -11,7 +11,7 @@ from reference_server.events import Event, Hangup, Output
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection
-from reference_server.wire import BAD_FORMAT, Command, Malformed, Put, Reply, RequestReader
+from reference_server.wire import BAD_FORMAT, Malformed, Put, Reply, RequestReader
 
 
 def _edits(edit: Callable[[bytes], bytes]) -> type[Model]:
@@ -62,14 +62,10 @@ class _KeepsStatistics(Model):
 
     _kept: tuple[int, Reply] | None = None
 
-    def _command(self, conn: Connection, command: Command) -> None:
-        super()._command(conn, command)
-        if command.verb == "stats":
-            _, reply = self._outputs[-1]
-            assert isinstance(reply, Reply)
-            if self._kept is None or self.now - self._kept[0] >= SECOND:
-                self._kept = self.now, reply
-            self._outputs[-1] = conn.id, self._kept[1]
+    def _stats(self, conn: Connection) -> Reply:
+        if self._kept is None or self.now - self._kept[0] >= SECOND:
+            self._kept = self.now, super()._stats(conn)
+        return self._kept[1]
 
 
 class _LateTimers(Model):

@@ -9,7 +9,7 @@ from sortedcontainers import SortedList
 
 from reference_server import wire
 from reference_server.events import Hangup
-from reference_server.faults.registry import answered, asked, edited, fault, takes
+from reference_server.faults.registry import answered, asked, fault, says, takes
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
@@ -28,12 +28,10 @@ answered(
 
 def _hides(state: State) -> type[Model]:
     class Hides(Model):
-        def _command(self, conn: Connection, command: Command) -> None:
-            job = self.jobs.get(command.args[0]) if command.verb == "peek" else None  # type: ignore[arg-type]
-            if job is not None and job.state is state:
-                self._outputs.append((conn.id, wire.NOT_FOUND))
-            else:
-                super()._command(conn, command)
+        def _peek(self, conn: Connection, id: int) -> Reply:
+            job = self.jobs.get(id)
+            hidden = job is not None and job.state is state
+            return wire.NOT_FOUND if hidden else super()._peek(conn, id)
 
     return Hides
 
@@ -87,12 +85,9 @@ answered(
 
 @fault("peek.used-tube-only", "peek-delayed looks into all tubes")
 class LooksAround(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
-        if command.verb == "peek-delayed" and not conn.use.delayed:
-            tube = next((tube for tube in conn.watch if tube.delayed), conn.use)
-            self._outputs.append((conn.id, self._found(self._head(tube.delayed))))
-        else:
-            super()._command(conn, command)
+    def _peek_delayed(self, conn: Connection) -> Reply:
+        tubes = (conn.use, *conn.watch)
+        return self._found(self._head(next((t.delayed for t in tubes if t.delayed), SortedList())))
 
 
 takes(
@@ -195,24 +190,26 @@ takes(
 )
 
 
-answered(
+says(
     "list-tubes.all",
     "the fifth tube is listed twice",
     "list-tubes",
-    edited(r"(---\n(?:- .*\n){4})(- .*\n)", r"\1\2\2"),
+    r"(---\n(?:- .*\n){4})(- .*\n)",
+    r"\1\2\2",
 )
-answered("list-tubes.all", "the last tube is not listed", "list-tubes", edited(r"(- .*\n)\Z", ""))
+says("list-tubes.all", "the last tube is not listed", "list-tubes", r"(- .*\n)\Z", "")
 answered(
     "list-tube-used.using",
     "list-tube-used names a tube that is watched",
     "list-tube-used",
     lambda _, conn, __, ___: wire.USING(conn.watch.first().name),
 )
-answered(
+says(
     "list-tubes-watched.list",
     "of the watched tubes only two are listed",
     "list-tubes-watched",
-    edited(r"(---\n- .*\n- .*\n)(- .*\n)+", r"\1"),
+    r"(---\n- .*\n- .*\n)(- .*\n)+",
+    r"\1",
 )
 
 
@@ -227,12 +224,9 @@ for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
 
 @fault("quit.closes", "quit is answered")
 class SaysBye(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
-        if command.verb == "quit":
-            self._outputs.append((conn.id, wire.DELETED))
-            self._outputs.append((conn.id, Hangup()))
-        else:
-            super()._command(conn, command)
+    def _quit(self, conn: Connection) -> Hangup:
+        self._outputs.append((conn.id, wire.DELETED))
+        return super()._quit(conn)
 
 
 @fault("quit.closes", "quit does not close")
@@ -304,11 +298,12 @@ class PausesDelays(Model):
         return reply
 
 
-answered(
+says(
     "stats-tube.pause-time-left",
     "the time left of a pause is its length",
     "stats-tube",
-    edited(r"^pause: 100\npause-time-left: .*$", r"pause: 100\npause-time-left: 100"),
+    r"^pause: 100\npause-time-left: .*$",
+    r"pause: 100\npause-time-left: 100",
 )
 
 
@@ -346,24 +341,14 @@ takes(
 )
 
 
-def _in_passing(verb: str, count: Callable[[Job], None]) -> type[Model]:
-    """``verb`` does something to its job in passing."""
-
-    class InPassing(Model):
-        def _command(self, conn: Connection, command: Command) -> None:
-            super()._command(conn, command)
-            job = self.jobs.get(command.args[0]) if command.verb == verb else None  # type: ignore[arg-type]
-            if job is not None:
-                count(job)
-
-    return InPassing
+@fault("peek.changes-nothing", "a peek counts as a reservation")
+class PeekReserves(Model):
+    def _peek(self, conn: Connection, id: int) -> Reply:
+        if id in self.jobs:
+            self.jobs[id].reserves += 1
+        return super()._peek(conn, id)
 
 
-def _reserves(job: Job) -> None:
-    job.reserves += 1
-
-
-fault("peek.changes-nothing", "a peek counts as a reservation")(_in_passing("peek", _reserves))
 answered(
     "kick.count",
     "kick tells its bound when it kicks delayed jobs",
@@ -394,10 +379,10 @@ class KicksNear(Model):
 
 @fault("quit.lets-jobs-go", "jobs of a client that quits are buried")
 class QuitBuries(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
-        for id in list(conn.reserved) if command.verb == "quit" else []:
+    def _quit(self, conn: Connection) -> Hangup:
+        for id in list(conn.reserved):
             self._bury(conn, id, 0)
-        super()._command(conn, command)
+        return super()._quit(conn)
 
 
 @fault("quit.nothing-behind-it", "what came together with quit is done first")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from reference_server.events import Event, Output
 from reference_server.faults.arguments import BAD, UNKNOWN
@@ -15,8 +16,8 @@ from reference_server.wire import Command, Malformed, Reply, Request, RequestRea
 
 @fault("protocol.serial-replies", "error replies are given only with the next reply")
 class LateErrors(Model):
-    def __init__(self, *args: object, **options: object) -> None:
-        super().__init__(*args, **options)  # type: ignore[arg-type]
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._kept: list[Output] = []
 
     def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:

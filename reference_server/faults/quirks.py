@@ -8,10 +8,10 @@ from typing import Any
 
 from reference_server import stats, wire
 from reference_server.faults.arguments import BAD, UNKNOWN
-from reference_server.faults.registry import answered, edited, fault, parsed, profiled, takes
+from reference_server.faults.registry import fault, parsed, profiled, says, takes
 from reference_server.model import Model
 from reference_server.state import Connection
-from reference_server.wire import Command, Reply
+from reference_server.wire import Reply
 
 parsed(
     "quirk.pause-tube-without-a-blank",
@@ -66,24 +66,21 @@ class LastFirst(Model):
 
 @fault("quirk.order-of-list-tubes", "tubes are listed by name")
 class ByName(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
-        if command.verb == "list-tubes":
-            tubes = sorted(self.tubes, key=lambda tube: tube.name)
-            self.commands["list-tubes"] += 1
-            self._outputs.append((conn.id, wire.OK(stats.names(tubes))))
-        else:
-            super()._command(conn, command)
+    def _list_tubes(self, conn: Connection) -> Reply:
+        return wire.OK(stats.names(sorted(self.tubes, key=lambda tube: tube.name)))
 
 
-answered(
+says(
     "quirk.time-left-of-ready-jobs",
     "the time left of a ready job is its ttr",
     "stats-job",
-    edited(r"(?s)^state: ready(.*)\ntime-left: 0$", r"state: ready\1\ntime-left: 60"),
+    r"(?s)^state: ready(.*)\ntime-left: 0$",
+    r"state: ready\1\ntime-left: 60",
 )
-answered(
+says(
     "quirk.pause-of-zero-is-told",
     "a pause of no time is told as a second",
     "stats-tube",
-    edited(r"(?s)^cmd-pause-tube: 1\npause: 0$", r"cmd-pause-tube: 1\npause: 1"),
+    r"(?s)^cmd-pause-tube: 1\npause: 0$",
+    r"cmd-pause-tube: 1\npause: 1",
 )

@@ -129,3 +129,13 @@ def edited(pattern: str, new: str) -> Answer:
         return reply._replace(body=body)
 
     return change
+
+
+def says(requirement: str, summary: str, verb: str, pattern: str, new: str) -> None:
+    """Registers a fault of the text that a command answers with; see :func:`edited`."""
+    answered(requirement, summary, verb, edited(pattern, new))
+
+
+def told(requirement: str, summary: str, verb: str, key: str, value: str) -> None:
+    """Registers a fault that tells one value of a key, whatever it is."""
+    says(requirement, summary, verb, f"^{key}: .*$", f"{key}: {value}")

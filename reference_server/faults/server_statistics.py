@@ -4,65 +4,46 @@ from __future__ import annotations
 
 from reference_server import wire
 from reference_server.events import Event, Output
-from reference_server.faults.registry import answered, edited, fault, takes
+from reference_server.faults.registry import edited, fault, says, takes, told
 from reference_server.model import Model
 from reference_server.state import Connection
 from reference_server.stats import COUNTED_COMMANDS
 from reference_server.wire import Command, Malformed, Put, Reply
 
-
-def _says(requirement: str, summary: str, pattern: str, new: str) -> None:
-    """Registers a fault of the text that stats answers with."""
-    answered(requirement, summary, "stats", edited(pattern, new))
-
-
 for _key in ("rusage-utime", "binlog-max-size", "platform", "uptime"):
-    _says("stats.ok", f"stats lacks {_key}", rf"^{_key}: .*\n", "")
-for _key in ("current-jobs-urgent", "current-jobs-reserved", "current-jobs-delayed"):
-    _says(f"stats.{_key}", f"{_key} is told as 0", rf"^{_key}: .*$", f"{_key}: 0")
-for _key in ("current-jobs-buried", "current-producers", "current-waiting", "pid", "uptime"):
-    _says(f"stats.{_key}", f"{_key} is told as 0", rf"^{_key}: .*$", f"{_key}: 0")
+    says("stats.ok", f"stats lacks {_key}", "stats", rf"^{_key}: .*\n", "")
+for _key in (
+    *("current-jobs-urgent", "current-jobs-reserved", "current-jobs-delayed", "pid", "uptime"),
+    *("current-jobs-buried", "current-producers", "current-waiting"),
+):
+    told(f"stats.{_key}", f"{_key} is told as 0", "stats", _key, "0")
 for _key in ("current-tubes", "current-connections"):
-    _says(f"stats.{_key}", f"{_key} is told as 1", rf"^{_key}: .*$", f"{_key}: 1")
+    told(f"stats.{_key}", f"{_key} is told as 1", "stats", _key, "1")
 for _key in ("version", "hostname", "os", "platform"):
-    _says(f"stats.{_key}", f"the {_key} is empty", rf"^{_key}: .*$", f'{_key}: ""')
+    told(f"stats.{_key}", f"the {_key} is empty", "stats", _key, '""')
 for _key in ("utime", "stime"):
-    _says(
-        f"stats.rusage-{_key}",
-        f"{_key} has no fraction",
-        rf"^rusage-{_key}: .*$",
-        f"rusage-{_key}: 1",
-    )
+    told(f"stats.rusage-{_key}", f"{_key} has no fraction", "stats", f"rusage-{_key}", "1")
 for _key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated"):
-    _says(
-        f"stats.binlog-{_key}",
-        f"the {_key} of the binlog is told as negative",
-        rf"^binlog-{_key}: .*$",
-        f"binlog-{_key}: -1",
-    )
-_says("stats.id", "all servers have one id", "^id: .*$", "id: 1")
-_says(
+    summary = f"the {_key} of the binlog is told as negative"
+    told(f"stats.binlog-{_key}", summary, "stats", f"binlog-{_key}", "-1")
+told("stats.id", "all servers have one id", "stats", "id", "1")
+told(
     "stats.max-job-size",
     "max-job-size is told as 65535 whatever it is",
-    "^max-job-size: .*$",
-    "max-job-size: 65535",
+    "stats",
+    "max-job-size",
+    "65535",
 )
-_says("stats.draining", "draining is always false", "draining: true", "draining: false")
+told("stats.draining", "draining is always false", "stats", "draining", "false")
 
 
 @fault("stats.current-jobs-ready", "buried jobs count as ready in stats")
 class BuriedIsReady(Model):
-    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        outputs = super().step(event, now, conn)
-        if isinstance(event, Command) and event.verb == "stats":
-            buried = sum(len(tube.buried) for tube in self.tubes)
-            ready = sum(len(tube.ready) for tube in self.tubes)
-            edit = edited(r"^current-jobs-ready: .*$", f"current-jobs-ready: {ready + buried}")
-            client = self.connections[conn]
-            reply = outputs[-1][1]
-            if isinstance(reply, Reply):
-                outputs[-1] = (conn, edit(self, client, event, reply) or reply)
-        return outputs
+    def _stats(self, conn: Connection) -> Reply:
+        counted = sum(len(tube.ready) + len(tube.buried) for tube in self.tubes)
+        edit = edited("^current-jobs-ready: .*$", f"current-jobs-ready: {counted}")
+        reply = super()._stats(conn)
+        return edit(self, conn, Command("stats"), reply) or reply
 
 
 def _miscounts(verb: str) -> type[Model]:
@@ -110,13 +91,11 @@ takes("stats.bad-format", "stats ignores its argument", b"stats x", Command("sta
 class Keeps(Model):
     _kept: Reply | None = None
 
-    def _command(self, conn: Connection, command: Command) -> None:
-        super()._command(conn, command)
-        if command.verb == "stats":
-            _, reply = self._outputs[-1]
-            assert isinstance(reply, Reply)
-            self._outputs[-1] = conn.id, self._kept or reply
-            self._kept = None if self._kept else reply
+    def _stats(self, conn: Connection) -> Reply:
+        reply, self._kept = self._kept, None
+        if reply is None:
+            reply = self._kept = super()._stats(conn)
+        return reply
 
 
 @fault("stats.total-jobs", "total-jobs of stats goes down with a delete")
@@ -129,10 +108,9 @@ class TotalGoesDown(Model):
 
 @fault("stats.failed-commands-count", "a peek that finds nothing does not count")
 class CountsFound(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
-        super()._command(conn, command)
-        if command.verb == "peek" and self._outputs[-1][1] == wire.NOT_FOUND:
-            self.commands["peek"] -= 1
+    def _peek(self, conn: Connection, id: int) -> Reply:
+        self.commands["peek"] -= id not in self.jobs
+        return super()._peek(conn, id)
 
 
 takes(

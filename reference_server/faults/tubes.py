@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from reference_server import wire
-from reference_server.faults.registry import answered, fault
+from typing import Any
+
+from reference_server import stats, wire
+from reference_server.faults.registry import fault
 from reference_server.model import Model
 from reference_server.state import Connection, Job, State, Tube
-from reference_server.wire import Command, Put, Reply
+from reference_server.wire import Put, Reply
 
 
-def _is_idle(tube: Tube | None) -> bool:
-    return tube is not None and not (tube.ready or tube.delayed or tube.buried or tube.reserved)
+@fault("lifecycle.tube-kept-by-clients", "a tube that is only watched is gone with its last job")
+class WatchersKeepNothing(Model):
+    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        if tube is None or tube.using or not tube.total_jobs:
+            return super()._stats_tube(conn, name)
+        kept = tube.ready or tube.delayed or tube.buried or tube.reserved
+        return super()._stats_tube(conn, name) if kept else wire.NOT_FOUND
 
 
-answered(
-    "lifecycle.tube-kept-by-clients",
-    "a tube that is only watched is gone with its last job",
-    "stats-tube",
-    lambda model, conn, command, reply: (
-        wire.NOT_FOUND
-        if _is_idle(tube := model._by_name.get(command.args[0]))  # type: ignore[arg-type]
-        and tube is not None
-        and tube.total_jobs
-        and not tube.using
-        else None
-    ),
-)
-answered(
-    "lifecycle.tube-kept-by-reserved-job",
-    "a tube is gone when its only job is reserved",
-    "stats-tube",
-    lambda model, conn, command, reply: (
-        wire.NOT_FOUND
-        if (tube := model._by_name.get(command.args[0])) is not None  # type: ignore[arg-type]
-        and tube.refs == tube.reserved
-        else None
-    ),
-)
+@fault("lifecycle.tube-kept-by-reserved-job", "a tube is gone when its only job is reserved")
+class ReservedKeepNothing(Model):
+    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        gone = tube is not None and tube.refs == tube.reserved
+        return wire.NOT_FOUND if gone else super()._stats_tube(conn, name)
 
 
 @fault("lifecycle.default-stays", "default goes as other tubes do")
@@ -49,9 +39,9 @@ class DefaultGoes(Model):
 
 @fault("lifecycle.tube-begins-anew", "the count of pauses outlives a tube")
 class CountsOn(Model):
-    def __init__(self, *args: object, **options: object) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         self._pauses: dict[str, int] = {}
-        super().__init__(*args, **options)  # type: ignore[arg-type]
+        super().__init__(*args, **options)
 
     def _tube(self, name: str) -> Tube:
         new = name not in self._by_name
@@ -121,14 +111,9 @@ class StaysWatched(Model):
 
 @fault("ignore.default", "ignore leaves default in the list of watched tubes")
 class ListsDefault(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
-        lists = command.verb == "list-tubes-watched"
-        if lists and conn.use.name == "default" and self._default not in conn.watch:
-            conn.watch.add(self._default)
-            super()._command(conn, command)
-            conn.watch.remove(self._default)
-        else:
-            super()._command(conn, command)
+    def _list_tubes_watched(self, conn: Connection) -> Reply:
+        more = conn.use is self._default and self._default not in conn.watch
+        return wire.OK(stats.names([*conn.watch, *[self._default] * more]))
 
 
 @fault("ignore.creates-no-tube", "ignore creates the tube")
@@ -148,42 +133,27 @@ class ListsGhost(Model):
         if not tube.refs:
             self._ghost = tube.name
 
-    def _command(self, conn: Connection, command: Command) -> None:
-        super()._command(conn, command)
-        if command.verb == "list-tubes" and self._ghost:
-            _, reply = self._outputs[-1]
-            assert isinstance(reply, Reply)
-            body = (reply.body or b"") + f"- {self._ghost}\n".encode()
-            self._outputs[-1] = (conn.id, reply._replace(body=body))
+    def _list_tubes(self, conn: Connection) -> Reply:
+        ghosts = [Tube(self._ghost)] if self._ghost else []
+        return wire.OK(stats.names([*self.tubes, *ghosts]))
 
 
-def _crowded(model: Model) -> bool:
-    return len(model.connections) >= 6
+def _last(model: Model, conn: Connection) -> Connection:
+    """Of many clients the one that came last, else the one that asks."""
+    crowded = len(model.connections) >= 6
+    return list(model.connections.values())[-1] if crowded else conn
 
 
-answered(
-    "list-tube-used.own",
-    "of many clients the last one's used tube is named",
-    "list-tube-used",
-    lambda model, conn, command, reply: (
-        wire.USING(list(model.connections.values())[-1].use.name) if _crowded(model) else None
-    ),
-)
-answered(
-    "list-tubes-watched.own",
-    "of many clients the last one's watched tubes are listed",
-    "list-tubes-watched",
-    lambda model, conn, command, reply: (
-        wire.OK(
-            b"---\n"
-            + b"".join(
-                f"- {tube.name}\n".encode() for tube in list(model.connections.values())[-1].watch
-            )
-        )
-        if _crowded(model)
-        else None
-    ),
-)
+@fault("list-tube-used.own", "of many clients the last one's used tube is named")
+class NamesLast(Model):
+    def _list_tube_used(self, conn: Connection) -> Reply:
+        return super()._list_tube_used(_last(self, conn))
+
+
+@fault("list-tubes-watched.own", "of many clients the last one's watched tubes are listed")
+class ListsLast(Model):
+    def _list_tubes_watched(self, conn: Connection) -> Reply:
+        return super()._list_tubes_watched(_last(self, conn))
 
 
 @fault("kick-job.same-tube", "kick-job moves a buried job into the used tube")
