@@ -109,8 +109,7 @@ class Model(Queries, Tubes):
             job = self.jobs[job.id] = replace(job, tube=self._tube(job.tube.name), reserver=None)
             job.tube.refs += 1
             if job.state is State.DELAYED:
-                job.tube.delayed.add((job.deadline, job.id))
-                self._timers.add((job.deadline, Timer.DELAY, job.id))
+                self._make_delayed(job, job.deadline)
             elif job.state is State.BURIED:
                 job.tube.buried[job.id] = job
             else:
@@ -123,27 +122,31 @@ class Model(Queries, Tubes):
         :class:`Connect`, that number from then on. A waiting connection must not be given
         commands.
         """
-        fired = self._outputs = []
+        outputs = self._outputs = []
         if self._timers and self._timers[0][0] <= now:
             self._fire_timers(now)
-        answered = self.handle(event, max(self.now, now), conn)
-        return fired + answered if fired else answered
+        self.now = max(self.now, now)
+        self._handle(event, conn)
+        return outputs
 
     def handle(self, event: Event, now: int, conn: int = 0) -> list[Output]:
         """As :meth:`step`, but no timer fires, and ``now`` is taken as it is."""
-        outputs: list[Output] = []
-        self._outputs = outputs
+        outputs = self._outputs = []
         self.now = now
+        self._handle(event, conn)
+        return outputs
+
+    def _handle(self, event: Event, conn: int) -> None:
         if isinstance(event, Command):
             self._command(self.connections[conn], event)
         elif isinstance(event, Put):
             self._put(self.connections[conn], event)
         elif isinstance(event, Body):
-            outputs.append((conn, self._body(self.connections[conn], event.data)))
+            self._outputs.append((conn, self._body(self.connections[conn], event.data)))
         elif isinstance(event, Malformed):
             if event.counts:
                 self.commands[event.counts] += 1
-            outputs.append((conn, event.reply))
+            self._outputs.append((conn, event.reply))
         elif isinstance(event, Connect):
             self._connect(conn)
         elif isinstance(event, HalfClose):
@@ -152,7 +155,6 @@ class Model(Queries, Tubes):
             self._close(self.connections.pop(conn))
         elif isinstance(event, Drain):
             self.draining = True
-        return outputs
 
     def due(self, now: int) -> list[Alarm]:
         """The timers that have fallen due by ``now``, in order."""
@@ -160,8 +162,7 @@ class Model(Queries, Tubes):
 
     def fire(self, alarm: Alarm, now: int) -> list[Output]:
         """Lets one timer fire at ``now``, whatever others are due."""
-        outputs: list[Output] = []
-        self._outputs = outputs
+        outputs = self._outputs = []
         self.now = max(self.now, now)
         self._fire(alarm)
         return outputs
@@ -233,12 +234,15 @@ class Model(Queries, Tubes):
     def _enqueue(self, job: Job) -> None:
         """Makes a job delayed or ready, as its delay says."""
         if job.delay:
-            job.state = State.DELAYED
-            job.deadline = self.now + job.delay * SECOND
-            job.tube.delayed.add((job.deadline, job.id))
-            self._timers.add((job.deadline, Timer.DELAY, job.id))
+            self._make_delayed(job, self.now + job.delay * SECOND)
         else:
             self._make_ready(job)
+
+    def _make_delayed(self, job: Job, deadline: int) -> None:
+        job.state = State.DELAYED
+        job.deadline = deadline
+        job.tube.delayed.add((deadline, job.id))
+        self._timers.add((deadline, Timer.DELAY, job.id))
 
     def _make_ready(self, job: Job) -> None:
         """Gives a job to a client that waits for it, or puts it into the ready queue."""

@@ -355,6 +355,11 @@ def _goes_to_the_end(requirement: str, summary: str, count: Callable[[Job], int]
     fault(requirement, summary)(ToTheEnd)
 
 
+_goes_to_the_end(
+    "reserve.expiry-keeps-place",
+    "an expired job goes to the end of its priority",
+    lambda job: job.timeouts,
+)
 _goes_to_the_end("release.keeps-place", "a released job goes to the end", lambda job: job.releases)
 _goes_to_the_end("kick.keeps-place", "a kicked job goes to the end", lambda job: job.kicks)
 _goes_to_the_end(

@@ -10,7 +10,7 @@ from reference_server.events import Event, Output
 from reference_server.faults.arguments import BAD, UNKNOWN
 from reference_server.faults.registry import fault, parsed, profiled, takes
 from reference_server.model import Model
-from reference_server.state import Connection, Job, State, Tube
+from reference_server.state import Connection, Job, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
 
 
@@ -174,10 +174,7 @@ class Touchy(RequestReader):
 class NeverReady(Model):
     def _enqueue(self, job: Job) -> None:
         if not job.delay and not job.releases and job.pri == 0 and job.body == b"a":
-            job.state = State.DELAYED
-            job.deadline = 2**62
-            job.tube.delayed.add((job.deadline, job.id))
-            self._timers.add((job.deadline, 0, job.id))  # type: ignore[arg-type]
+            self._make_delayed(job, 2**62)
         else:
             super()._enqueue(job)
 

@@ -270,16 +270,6 @@ class OldHolderOnly(Model):
         super()._make_ready(job)
 
 
-@fault("reserve.expiry-keeps-place", "an expired job goes to the end of its priority")
-class ToTheEnd(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
-        job = super()._next_ready(conn)
-        if job is not None and job.timeouts == 1 and job.reserves == 1:
-            same = [id for pri, id in job.tube.ready if pri == job.pri and id != job.id]
-            return self.jobs[same[0]] if same else job
-        return job
-
-
 @fault("reserve.expiry-while-holder-is-idle", "timers of idle clients get lost")
 class LosesTimers(Model):
     def _fire_timers(self, now: int) -> None:
