@@ -18,7 +18,16 @@ from conformance import yamlish
 from conformance.timeline import Timeline, Timing
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, TargetLost
-from reference_server.wire import CRLF, OK, ProtocolError, Reply, ReplyReader, escape
+from reference_server.wire import (
+    BURIED,
+    CRLF,
+    OK,
+    RESERVED,
+    ProtocolError,
+    Reply,
+    ReplyReader,
+    escape,
+)
 
 REPLY_LIMIT = 5.0
 """Seconds of real time after which a reply that is due is taken to be missing."""
@@ -144,9 +153,7 @@ class Connection:
             return
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
-        while not self.stopped and time.monotonic() < limit:
-            wait_for([self], limit - time.monotonic())
-            self.poll()
+        self._wait_until(lambda: self.stopped, limit)
         self.socket.close()
 
     def unasked(self) -> Deviation | None:
@@ -181,6 +188,12 @@ class Connection:
                 return
             self._reader.receive(data)
             self._take_replies()
+
+    def _wait_until(self, is_over: Callable[[], bool], limit: float) -> None:
+        """Takes in what arrives until it is over, or until the real time ``limit``."""
+        while not is_over() and time.monotonic() < limit:
+            wait_for([self], limit - time.monotonic())
+            self.poll()
 
     def _take_replies(self) -> None:
         now = self._timeline.now()
@@ -265,10 +278,7 @@ class Connection:
 
     def rest(self) -> list[Reply]:
         """All replies until the target closes the connection."""
-        limit = time.monotonic() + REPLY_LIMIT
-        while not self.stopped and time.monotonic() < limit:
-            wait_for([self], limit - time.monotonic())
-            self.poll()
+        self._wait_until(lambda: self.stopped, time.monotonic() + REPLY_LIMIT)
         if not self.eof:
             raise self._missing("the end of the connection")
         replies = [arrival.reply for arrival in self._arrivals]
@@ -279,9 +289,7 @@ class Connection:
         """Expects the end of the connection, and no reply before it."""
         limit = time.monotonic() + REPLY_LIMIT
         self.poll()
-        while not self.stopped and not self._arrivals and time.monotonic() < limit:
-            wait_for([self], limit - time.monotonic())
-            self.poll()
+        self._wait_until(lambda: self.stopped or bool(self._arrivals), limit)
         expected = "the end of the connection"
         if self._arrivals:
             arrival = self._arrivals[0]
@@ -304,6 +312,27 @@ class Connection:
         data = b"".join(b"put 0 0 %d %d\r\n%b\r\n" % (ttr, len(body), body) for body in bodies)
         exchange = self.raw(data, replies=len(bodies))
         return [int(exchange.nth(n).reply("INSERTED").args[0]) for n in range(len(bodies))]
+
+    def put_and_reserve(self, body: bytes = b"a", pri: int = 0) -> int:
+        """Puts a job and reserves it, where no ready job comes before it; gives its id."""
+        job = self.put(body, pri=pri)
+        self.reserve().expect(RESERVED(job, body))
+        return job
+
+    def put_and_bury(self, body: bytes = b"a") -> int:
+        """Puts a job, reserves it and buries it; gives its id."""
+        job = self.put_and_reserve(body)
+        self.send(f"bury {job} 0").expect(BURIED)
+        return job
+
+    def job_in(self, state: str) -> int:
+        """Makes a job in this state, where no ready job comes before it; gives its id."""
+        match state:
+            case "reserved":
+                return self.put_and_reserve()
+            case "buried":
+                return self.put_and_bury()
+        return self.put(b"a", delay=3600 if state == "delayed" else 0)
 
     def linger(self) -> None:
         """Goes back and forth a few times, so that the target comes to what others have sent.

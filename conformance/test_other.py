@@ -25,19 +25,6 @@ from reference_server.wire import (
 NO_ID = ["x", "-1", "+1", "1x", str(2**64), ""]
 
 
-def _put_and_reserve(client: Connection, body: bytes = b"a") -> int:
-    """Of a tube that has no ready job."""
-    job = client.put(body)
-    client.reserve().expect(RESERVED(job, body))
-    return job
-
-
-def _put_and_bury(client: Connection, body: bytes = b"a") -> int:
-    job = _put_and_reserve(client, body)
-    client.send(f"bury {job} 0").expect(BURIED)
-    return job
-
-
 @requirement("peek.found")
 def test_peek_shows_a_job_of_any_tube(client: Connection, connect: Connect) -> None:
     job = client.put(b"hello")
@@ -46,7 +33,7 @@ def test_peek_shows_a_job_of_any_tube(client: Connection, connect: Connect) -> N
 
 @requirement("peek.any-state")
 def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) -> None:
-    reserved, buried = _put_and_reserve(client, b"c"), _put_and_bury(client, b"d")
+    reserved, buried = client.put_and_reserve(b"c"), client.put_and_bury(b"d")
     ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
     for job, body in ((ready, b"a"), (delayed, b"b"), (reserved, b"c"), (buried, b"d")):
         other.send(f"peek {job}").expect(FOUND(job, body))
@@ -94,7 +81,7 @@ def test_peek_delayed_shows_the_job_with_the_shortest_delay(client: Connection) 
 
 @requirement("peek.buried")
 def test_peek_buried_shows_the_job_that_was_buried_first(client: Connection) -> None:
-    jobs = [_put_and_reserve(client) for _ in range(3)]
+    jobs = [client.put_and_reserve() for _ in range(3)]
     for job in (jobs[1], jobs[2], jobs[0]):
         client.send(f"bury {job} 0").expect(BURIED)
     client.send("peek-buried").expect(FOUND(jobs[1], b"a"))
@@ -105,7 +92,7 @@ def test_peek_buried_shows_the_job_that_was_buried_first(client: Connection) -> 
 def test_peek_looks_into_the_used_tube_only(
     client: Connection, new_tube: NewTube, command: str
 ) -> None:
-    _put_and_bury(client)
+    client.put_and_bury()
     client.put(b"a")
     client.put(b"b", delay=3600)
     client.send(f"use {new_tube()}").reply("USING")
@@ -126,7 +113,7 @@ def test_a_malformed_peek_of_a_queue(client: Connection, line: str) -> None:
 
 @requirement("kick.kicked")
 def test_kick_makes_buried_jobs_ready(client: Connection) -> None:
-    jobs = [_put_and_bury(client) for _ in range(3)]
+    jobs = [client.put_and_bury() for _ in range(3)]
     client.send("kick 10").expect(KICKED_COUNT(3))
     for job in jobs:
         assert client.state_of(job) == "ready"
@@ -142,7 +129,7 @@ def test_kick_of_nothing(client: Connection) -> None:
 
 @requirement("kick.used-tube-only")
 def test_kick_applies_to_the_used_tube_only(client: Connection, new_tube: NewTube) -> None:
-    job = _put_and_bury(client)
+    job = client.put_and_bury()
     client.send(f"use {new_tube()}").reply("USING")
     client.send("kick 1").expect(KICKED_COUNT(0))
     assert client.state_of(job) == "buried"
@@ -150,7 +137,7 @@ def test_kick_applies_to_the_used_tube_only(client: Connection, new_tube: NewTub
 
 @requirement("kick.buried-only-if-any")
 def test_kick_leaves_delayed_jobs_while_there_are_buried_ones(client: Connection) -> None:
-    delayed, buried = client.put(b"a", delay=3600), _put_and_bury(client)
+    delayed, buried = client.put(b"a", delay=3600), client.put_and_bury()
     client.send("kick 10").expect(KICKED_COUNT(1))
     assert (client.state_of(delayed), client.state_of(buried)) == ("delayed", "ready")
 
@@ -168,14 +155,14 @@ def test_kick_takes_delayed_jobs_by_the_shortest_delay(client: Connection) -> No
 @pytest.mark.parametrize(("bound", "kicked"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3)])
 def test_kick_moves_no_more_than_its_bound(client: Connection, bound: int, kicked: int) -> None:
     for _ in range(3):
-        _put_and_bury(client)
+        client.put_and_bury()
     client.send(f"kick {bound}").expect(KICKED_COUNT(kicked))
     assert client.stats_tube()["current-jobs-buried"] == str(3 - kicked)
 
 
 @requirement("kick.bound")
 def test_kick_takes_a_bound_of_32_bits(client: Connection) -> None:
-    _put_and_bury(client)
+    client.put_and_bury()
     client.send(f"kick {2**32 - 1}").expect(KICKED_COUNT(1))
 
 
@@ -189,7 +176,7 @@ def test_a_malformed_kick(client: Connection, line: str) -> None:
 def test_kick_tells_how_many_jobs_it_has_kicked(client: Connection) -> None:
     delayed = [client.put(b"a", delay=3600) for _ in range(5)]
     for _ in range(2):
-        _put_and_bury(client)
+        client.put_and_bury()
     client.send("kick 4").expect(KICKED_COUNT(2))
     client.send("kick 4").expect(KICKED_COUNT(4))
     client.send("kick 4").expect(KICKED_COUNT(1))
@@ -199,7 +186,7 @@ def test_kick_tells_how_many_jobs_it_has_kicked(client: Connection) -> None:
 
 @requirement("kick.buried-in-order")
 def test_kick_takes_the_jobs_that_were_buried_first(client: Connection) -> None:
-    jobs = [_put_and_reserve(client) for _ in range(30)]
+    jobs = [client.put_and_reserve() for _ in range(30)]
     order = jobs[::2] + jobs[1::2][::-1]
     for n, job in enumerate(order):
         client.send(f"bury {job} {n * 7 % 30}").expect(BURIED)
@@ -219,7 +206,7 @@ def test_30_delayed_jobs_are_kicked_by_the_shortest_delay(client: Connection) ->
 
 @requirement("kick.keeps-place")
 def test_a_kicked_job_returns_to_its_old_place(client: Connection) -> None:
-    first = _put_and_bury(client)
+    first = client.put_and_bury()
     delayed = client.put(b"a", delay=3600)
     last = client.put(b"a")
     for bound in (1, 1):
@@ -230,7 +217,7 @@ def test_a_kicked_job_returns_to_its_old_place(client: Connection) -> None:
 
 @requirement("kick-job.same-tube")
 def test_kick_job_leaves_a_job_in_its_tube(client: Connection, new_tube: NewTube) -> None:
-    job = _put_and_bury(client)
+    job = client.put_and_bury()
     client.send(f"use {new_tube()}").reply("USING")
     client.send(f"kick-job {job}").expect(KICKED)
     assert client.stats_job(job)["tube"] == client.tube
@@ -239,7 +226,7 @@ def test_kick_job_leaves_a_job_in_its_tube(client: Connection, new_tube: NewTube
 
 @requirement("kick-job.any-tube")
 def test_kick_job_does_not_ask_for_the_used_tube(client: Connection, connect: Connect) -> None:
-    for job in (_put_and_bury(client), client.put(b"a", delay=3600)):
+    for job in (client.put_and_bury(), client.put(b"a", delay=3600)):
         connect().send(f"kick-job {job}").expect(KICKED)
         assert client.state_of(job) == "ready"
 
@@ -247,7 +234,7 @@ def test_kick_job_does_not_ask_for_the_used_tube(client: Connection, connect: Co
 @requirement("kick-job.kicked")
 @pytest.mark.parametrize("state", ["buried", "delayed"])
 def test_kick_job_makes_a_job_ready(client: Connection, state: str) -> None:
-    job = client.put(b"a", delay=3600) if state == "delayed" else _put_and_bury(client)
+    job = client.job_in(state)
     client.send(f"kick-job {job}").expect(KICKED)
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
@@ -262,7 +249,7 @@ def test_kick_job_takes_one_job_only(client: Connection) -> None:
 
 @requirement("kick-job.not-found")
 def test_kick_job_of_a_job_that_cannot_be_kicked(client: Connection, other: Connection) -> None:
-    reserved = _put_and_reserve(other)
+    reserved = other.put_and_reserve()
     ready = client.put(b"a")
     for job in (ready, reserved, 0, 2**64 - 1):
         client.send(f"kick-job {job}").expect(NOT_FOUND)

@@ -117,11 +117,7 @@ def test_a_deleted_job_stays_deleted(
     own_server: Target, client: Connection, new_client: Connect, state: str
 ) -> None:
     kept = client.put(b"b", delay=3600)
-    job = client.put(b"a", delay=3600 if state == "delayed" else 0)
-    if state in ("reserved", "buried"):
-        client.reserve().expect(RESERVED(job, b"a"))
-    if state == "buried":
-        client.send(f"bury {job} 0").expect(BURIED)
+    job = client.job_in(state)
     client.send(f"delete {job}").expect(DELETED)
     own_server.restart()
     client = new_client()

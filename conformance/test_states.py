@@ -23,13 +23,10 @@ BECOMES = {"RELEASED": "ready", "BURIED": "buried", "KICKED": "ready", "RESERVED
 
 
 def _job(client: Connection, other: Connection, state: str) -> int:
-    job = client.put(b"a", delay=3600 if state == "delayed" else 0)
-    if state in ("buried", "reserved"):
-        client.reserve().expect(RESERVED(job, b"a"))
-    if state == "buried":
-        client.send(f"bury {job} 0").reply("BURIED")
-    if state == "reserved by another":
-        other.reserve().expect(RESERVED(job, b"a"))
+    if state != "reserved by another":
+        return client.job_in(state)
+    job = client.put(b"a")
+    other.reserve().expect(RESERVED(job, b"a"))
     return job
 
 

@@ -266,10 +266,7 @@ def test_within_a_priority_jobs_of_all_tubes_come_as_they_were_received(
 @requirement("reserve-job.reserved")
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
 def test_reserve_job_takes_a_job_in_any_of_these_states(client: Connection, state: str) -> None:
-    job = client.put(b"a", delay=3600 if state == "delayed" else 0)
-    if state == "buried":
-        client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"bury {job} 0").reply("BURIED")
+    job = client.job_in(state)
     client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
     assert client.state_of(job) == "reserved"
     client.send(f"delete {job}").reply("DELETED")

@@ -22,19 +22,6 @@ NO_ID = ["x", "-1", "+1", "1x", "1.0", str(2**64), "9" * 30, ""]
 MISSING = [0, 2**32, 2**63, 2**64 - 1]
 
 
-def _reserved(client: Connection, pri: int = 0) -> int:
-    """Of a tube that has no ready job of a smaller priority."""
-    job = client.put(b"a", pri=pri)
-    client.reserve().expect(RESERVED(job, b"a"))
-    return job
-
-
-def _buried(client: Connection) -> int:
-    job = _reserved(client)
-    client.send(f"bury {job} 0").expect(BURIED)
-    return job
-
-
 @requirement("delete.reserved-by-client")
 def test_delete_of_a_job_that_the_client_has_reserved(client: Connection) -> None:
     job = client.put(b"a")
@@ -59,7 +46,7 @@ def test_delete_of_a_delayed_job(client: Connection, other: Connection) -> None:
 
 @requirement("delete.buried")
 def test_delete_of_a_buried_job(client: Connection, other: Connection) -> None:
-    job = _buried(client)
+    job = client.put_and_bury()
     other.send(f"delete {job}").expect(DELETED)
     client.send("peek-buried").expect(NOT_FOUND)
     client.send("kick 1").expect(KICKED_COUNT(0))
@@ -68,9 +55,7 @@ def test_delete_of_a_buried_job(client: Connection, other: Connection) -> None:
 @requirement("delete.entirely")
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried", "reserved"])
 def test_a_deleted_job_is_gone(client: Connection, state: str) -> None:
-    job = client.put(b"a", delay=3600) if state == "delayed" else 0
-    job = job or (client.put(b"a") if state == "ready" else 0)
-    job = job or (_buried(client) if state == "buried" else _reserved(client))
+    job = client.job_in(state)
     client.send(f"delete {job}").expect(DELETED)
     for verb in ("peek", "stats-job", "reserve-job", "kick-job", "touch", "delete"):
         client.send(f"{verb} {job}").expect(NOT_FOUND)
@@ -141,7 +126,7 @@ def test_release_assigns_a_new_priority(client: Connection) -> None:
 @requirement("release.priority-limit")
 @pytest.mark.parametrize("pri", [0, 1023, 1024, 2**31, 2**32 - 1])
 def test_release_takes_a_priority_of_32_bits(client: Connection, pri: int) -> None:
-    job = _reserved(client)
+    job = client.put_and_reserve()
     client.send(f"release {job} {pri} 0").expect(RELEASED)
     assert client.stats_job(job)["pri"] == str(pri)
 
@@ -149,7 +134,7 @@ def test_release_takes_a_priority_of_32_bits(client: Connection, pri: int) -> No
 @requirement("release.delay-limit")
 @pytest.mark.parametrize("delay", [1000, 2**31, 2**32 - 1])
 def test_release_takes_a_delay_of_32_bits(client: Connection, delay: int) -> None:
-    job = _reserved(client)
+    job = client.put_and_reserve()
     client.send(f"release {job} 0 {delay}").expect(RELEASED)
     stats = client.stats_job(job)
     assert (stats["state"], stats["delay"]) == ("delayed", str(delay))
@@ -168,7 +153,7 @@ def test_a_released_job_returns_to_its_old_place(client: Connection) -> None:
 
 @requirement("release.delay")
 def test_release_with_a_delay_makes_a_job_delayed(client: Connection) -> None:
-    job = _reserved(client)
+    job = client.put_and_reserve()
     client.send(f"release {job} 0 3600").expect(RELEASED)
     stats = client.stats_job(job)
     assert (stats["state"], stats["delay"]) == ("delayed", "3600")
@@ -187,7 +172,7 @@ def test_release_of_a_job_that_is_not_reserved_by_the_client(
     client: Connection, other: Connection
 ) -> None:
     ready, delayed = client.put(b"a", pri=9), client.put(b"b", delay=3600)
-    for job in (ready, delayed, _buried(client), _reserved(other)):
+    for job in (ready, delayed, client.put_and_bury(), other.put_and_reserve()):
         client.send(f"release {job} 0 0").expect(NOT_FOUND)
 
 
@@ -214,7 +199,7 @@ def test_bury_makes_a_job_buried(client: Connection) -> None:
 
 @requirement("bury.untouched-until-kick")
 def test_a_buried_job_is_given_to_nobody_until_it_is_kicked(client: Connection) -> None:
-    job = _buried(client)
+    job = client.put_and_bury()
     client.reserve().expect(TIMED_OUT)
     client.send("peek-ready").expect(NOT_FOUND)
     client.send("kick 1").expect(KICKED_COUNT(1))
@@ -223,7 +208,7 @@ def test_a_buried_job_is_given_to_nobody_until_it_is_kicked(client: Connection) 
 
 @requirement("bury.fifo")
 def test_buried_jobs_leave_in_the_order_in_which_they_were_buried(client: Connection) -> None:
-    jobs = [_reserved(client) for _ in range(30)]
+    jobs = [client.put_and_reserve() for _ in range(30)]
     order = jobs[::2] + jobs[1::2][::-1]
     for job in order:
         client.send(f"bury {job} {1000 - job % 7}").expect(BURIED)
@@ -234,7 +219,7 @@ def test_buried_jobs_leave_in_the_order_in_which_they_were_buried(client: Connec
 
 @requirement("bury.new-priority")
 def test_bury_assigns_a_new_priority(client: Connection) -> None:
-    job = _reserved(client, pri=1)
+    job = client.put_and_reserve(pri=1)
     client.send(f"bury {job} 9").expect(BURIED)
     assert client.stats_job(job)["pri"] == "9"
     second = client.put(b"b", pri=5)
@@ -245,7 +230,7 @@ def test_bury_assigns_a_new_priority(client: Connection) -> None:
 @requirement("bury.priority-limit")
 @pytest.mark.parametrize("pri", [0, 1023, 1024, 2**31, 2**32 - 1])
 def test_bury_takes_a_priority_of_32_bits(client: Connection, pri: int) -> None:
-    job = _reserved(client)
+    job = client.put_and_reserve()
     client.send(f"bury {job} {pri}").expect(BURIED)
     assert client.stats_job(job)["pri"] == str(pri)
 
@@ -261,7 +246,7 @@ def test_bury_of_a_job_that_is_not_reserved_by_the_client(
     client: Connection, other: Connection
 ) -> None:
     ready, delayed = client.put(b"a", pri=9), client.put(b"b", delay=3600)
-    for job in (ready, delayed, _buried(client), _reserved(other)):
+    for job in (ready, delayed, client.put_and_bury(), other.put_and_reserve()):
         client.send(f"bury {job} 0").expect(NOT_FOUND)
 
 
@@ -275,7 +260,7 @@ def test_a_malformed_bury(client: Connection, arguments: str) -> None:
 
 @requirement("touch.touched")
 def test_touch_of_a_job_that_the_client_has_reserved(client: Connection) -> None:
-    job = _reserved(client)
+    job = client.put_and_reserve()
     client.send(f"touch {job}").expect(TOUCHED)
     assert client.state_of(job) == "reserved"
     client.send(f"delete {job}").expect(DELETED)
@@ -292,7 +277,7 @@ def test_touch_of_a_job_that_is_not_reserved_by_the_client(
     client: Connection, other: Connection
 ) -> None:
     ready, delayed = client.put(b"a", pri=9), client.put(b"b", delay=3600)
-    for job in (ready, delayed, _buried(client), _reserved(other)):
+    for job in (ready, delayed, client.put_and_bury(), other.put_and_reserve()):
         client.send(f"touch {job}").expect(NOT_FOUND)
 
 
@@ -306,7 +291,7 @@ def test_a_malformed_touch(client: Connection, argument: str) -> None:
 def test_a_job_is_not_the_clients_any_more_once_it_let_it_go(
     client: Connection, new_client: Connect
 ) -> None:
-    job = _reserved(client)
+    job = client.put_and_reserve()
     client.send(f"release {job} 0 0").expect(RELEASED)
     for command in (f"release {job} 0 0", f"bury {job} 0", f"touch {job}"):
         client.send(command).expect(NOT_FOUND)
