@@ -61,9 +61,9 @@ _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
 _SOURCES = ("protocol-1.12", *(f"seed-00{number}" for number in range(5)))
 
 
-def _requirement(file: str, section: str, source: str, slug: str, entry: Any) -> Requirement:
+def _requirement(name: str, section: str, source: str, slug: str, entry: Any) -> Requirement:
     def complain(what: str) -> CatalogueError:
-        return CatalogueError(f"requirements/{file}: {slug}: {what}")
+        return CatalogueError(f"{name}: {slug}: {what}")
 
     if not isinstance(entry, Mapping):
         raise complain("must be a dictionary")
@@ -130,7 +130,7 @@ def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
         if not (isinstance(slug, str) and _SLUG.fullmatch(slug)):
             raise CatalogueError(f"{name}: {slug!r} is no slug")
         section, source = str(document["section"]), document["source"]
-        yield slug, _requirement(path.name, section, source, slug, entry)
+        yield slug, _requirement(name, section, source, slug, entry)
 
 
 def requirement(*slugs: str) -> pytest.MarkDecorator:

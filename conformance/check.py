@@ -25,7 +25,9 @@ def check(transcript: Transcript, profile: Profile) -> Finding | None:
     clients: dict[str, int] = {}
     readers: dict[str, ReplyReader] = {}
     for position, entry in enumerate(transcript.entries):
-        if entry.direction != "+" and entry.connection not in clients:
+        if entry.direction == "+":
+            continue
+        if entry.connection not in clients:
             clients[entry.connection] = len(clients) + 1
             readers[entry.connection] = ReplyReader()
             oracle.connect(clients[entry.connection], round(entry.time * 1e9))
@@ -41,8 +43,6 @@ def check(transcript: Transcript, profile: Profile) -> Finding | None:
 def _take(
     oracle: Oracle, clients: dict[str, int], readers: dict[str, ReplyReader], entry: Entry
 ) -> None:
-    if entry.direction == "+":
-        return
     now, conn = round(entry.time * 1e9), clients[entry.connection]
     if entry.direction == ">":
         oracle.sent(conn, entry.data, now)

@@ -407,10 +407,7 @@ class Oracle:
 
     def _branches(self, world: _World, move: Any, only: bool) -> Iterator[_World]:
         """The worlds after a move, one for each way in which the model may choose."""
-        may_choose = sum(c.waiting for c in world.model.connections.values()) > 1 or any(
-            c.deadlines for c in world.model.connections.values()
-        )
-        if only and not may_choose:
+        if only and not self._may_choose(world.model):
             self._apply(world, move, first)
             yield world
             return
@@ -421,6 +418,11 @@ class Oracle:
             self._apply(twin, move, decider)
             decisions += decider.others()
             yield twin
+
+    @staticmethod
+    def _may_choose(model: Model) -> bool:
+        conns = model.connections.values()
+        return sum(conn.waiting for conn in conns) > 1 or any(conn.deadlines for conn in conns)
 
     @staticmethod
     def _apply(world: _World, move: Any, choose: Any) -> None:

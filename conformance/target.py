@@ -148,10 +148,8 @@ class LaunchedTarget(Target):
     def _launch(self) -> Launched:
         library = None if self._choice == "real" else faketime_library()
         if library is not None:
-            fake = FakeClock(library)
-            server = Launched(self._command, fake.environment(), self._values)
-            fake.watch(server.address)
-            self.clock = fake
+            self.clock = fake = FakeClock(library)
+            server = self._start()
             if _follows(server.address, fake):
                 return server
             server.end()
@@ -162,7 +160,15 @@ class LaunchedTarget(Target):
             raise TargetError(f"--clock=fake is not possible: {self.clock_reason}")
         self._choice = "real"
         self.clock = RealClock()
-        return Launched(self._command, values=self._values)
+        return self._start()
+
+    def _start(self) -> Launched:
+        """Starts the server under the clock that was chosen."""
+        if not isinstance(self.clock, FakeClock):
+            return Launched(self._command, values=self._values)
+        server = Launched(self._command, self.clock.environment(), self._values)
+        self.clock.watch(server.address)
+        return server
 
     @property
     def address(self) -> Address:
@@ -204,11 +210,7 @@ class LaunchedTarget(Target):
 
     def restart(self) -> None:
         self._server.end()
-        if not isinstance(self.clock, FakeClock):
-            self._server = Launched(self._command, values=self._values)
-            return
-        self._server = Launched(self._command, self.clock.environment(), self._values)
-        self.clock.watch(self._server.address)
+        self._server = self._start()
 
     def signal(self, number: int) -> None:
         self._server.signal(number)
