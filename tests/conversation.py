@@ -7,7 +7,7 @@ import select
 import socket
 import time
 
-from conformance.address import ask, connect
+from conformance.address import connect
 from conformance.oracle import Oracle, Violation
 from conformance.target import Target
 from reference_server.profiles import Profile
@@ -27,25 +27,17 @@ class Conversation:
         self._chance = random.Random(seed)
         self._target = target
         self.oracle = Oracle(profile, lateness=LATENESS)
-        self._control = connect(target.address, LIMIT)
-        # The tester's own two connections, that of the clock and this one, use default, too.
+        # The connection of the clock uses default, too.
         self.oracle.connect(-1, 0)
-        self.oracle.connect(-2, 0)
         self._sockets = [connect(target.address, LIMIT) for _ in range(clients)]
         self._readers = [ReplyReader() for _ in range(clients)]
-        for number, sock in enumerate(self._sockets, 1):
+        for number in range(1, clients + 1):
             self.oracle.connect(number, self._now())
-            self._settle()
-            sock.setblocking(False)
+            target.clock.settle()
         self._writer = Writer(self._chance, self.oracle.model)
 
     def _now(self) -> int:
         return round(self._target.clock.time() * 1e9)
-
-    def _settle(self) -> None:
-        """Returns when the target has done what it was sent."""
-        for _ in range(3):
-            ask(self._control, b"list-tube-used", LIMIT)
 
     def step(self) -> None:
         """One command, or some time; raises Violation or Inconclusive."""
@@ -60,7 +52,7 @@ class Conversation:
         """Takes in replies until none is missing."""
         limit = time.monotonic() + LIMIT
         while True:
-            self._settle()
+            self._target.clock.settle()
             self._receive()
             try:
                 return self.oracle.quiet(self._now())
@@ -91,9 +83,7 @@ class Conversation:
 
     def _send(self, conn: int, data: bytes) -> None:
         self.oracle.sent(conn, data, self._now())
-        self._sockets[conn - 1].setblocking(True)
         self._sockets[conn - 1].sendall(data)
-        self._sockets[conn - 1].setblocking(False)
 
     def _receive(self) -> None:
         ready = select.select(self._sockets, [], [], 0)[0]
@@ -105,6 +95,6 @@ class Conversation:
 
     def close(self) -> None:
         """Ends all connections."""
-        for sock in (*self._sockets, self._control):
+        for sock in self._sockets:
             sock.shutdown(socket.SHUT_RDWR)
             sock.close()

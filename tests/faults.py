@@ -71,13 +71,9 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
         yield Case(name, test, arguments, frozenset(slugs | more))
 
 
-def seen(case: Case) -> str:
-    """The variant of a quirk that the server without a fault has; empty if it is no quirk."""
-    return _seen()[case] if any(slug.startswith("quirk.") for slug in case.slugs) else ""
-
-
 @cache
 def _seen() -> Mapping[Case, str]:
+    """The variants of quirks that the server without a fault has."""
     server = BuiltIn()
     found = {
         case: running.run(case.test, case.arguments, server, 0.25).seen
@@ -102,7 +98,7 @@ def failures(fault: Fault, chosen: Callable[[Case], bool], enough: int) -> list[
             if not chosen(case):
                 continue
             outcome = running.run(case.test, case.arguments, server, 0.25)
-            if outcome.error is not None or outcome.seen != seen(case):
+            if outcome.error is not None or outcome.seen != _seen().get(case, ""):
                 broken = ", ".join(sorted(case.slugs))
                 found += [broken] * (broken not in found)
                 if len(found) >= enough:
