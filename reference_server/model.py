@@ -102,6 +102,14 @@ class Model(Queries, Tubes):
         """Whether a connection waits for a job; its next command must wait as well."""
         return self.connections[conn].waiting
 
+    def is_paused(self, tube: str) -> bool:
+        """Whether a tube, if there is one of this name, is paused."""
+        return tube in self._by_name and bool(self._by_name[tube].pause)
+
+    def has_ready(self, conn: int) -> bool:
+        """Whether there is a job that a connection could reserve now."""
+        return self._next_ready(self.connections[conn]) is not None
+
     def remember(self, old: Model) -> None:
         """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""
         self.next_id = old.next_id
@@ -196,7 +204,10 @@ class Model(Queries, Tubes):
             self._deref(conn.incoming.tube)
         if conn.waiting:
             self._stop_waiting(conn)
-        for job in list(conn.reserved.values()):
+        while conn.reserved:
+            jobs = list(conn.reserved.values())
+            awaited = [job for job in jobs if job.tube.waiting and not job.tube.pause]
+            job = self.choose(awaited) if len(awaited) > 1 else (awaited or jobs)[0]
             self._unreserve(job)
             self._make_ready(job)
         while conn.watch:
@@ -444,7 +455,7 @@ class Model(Queries, Tubes):
         tube = conn.use
         count = min(bound, len(tube.buried) or len(tube.delayed))
         for _ in range(count):
-            job = next(iter(tube.buried.values()), None) or self._head(tube.delayed)
+            job = next(iter(tube.buried.values()), None) or self._soonest(tube)
             assert job is not None
             self._kick_one(job)
         return wire.KICKED_COUNT(count)

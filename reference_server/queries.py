@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from sortedcontainers import SortedList
 
 from reference_server import stats, wire
@@ -14,10 +18,23 @@ class Queries:
 
     jobs: dict[int, Job]
     tubes: Bag[Tube]
+    choose: Callable[[Sequence[Any]], Any]
+    tie = 0
+    """Nanoseconds by which the ends of two delays must differ to be told apart."""
     _by_name: dict[str, Tube]
 
     def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
         return self.jobs[queue[0][1]] if queue else None
+
+    def _soonest(self, tube: Tube) -> Job | None:
+        """The delayed job whose delay ends first."""
+        head = self._head(tube.delayed)
+        if head is None or not self.tie:
+            return head
+        end = head.deadline + self.tie
+        near = itertools.takewhile(lambda entry: entry[0] <= end, tube.delayed)
+        jobs = [self.jobs[id] for _, id in near]
+        return head if len(jobs) == 1 else self.choose(jobs)
 
     def _found(self, job: Job | None) -> Reply:
         return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body)
@@ -29,7 +46,7 @@ class Queries:
         return self._found(self._head(conn.use.ready))
 
     def _peek_delayed(self, conn: Connection) -> Reply:
-        return self._found(self._head(conn.use.delayed))
+        return self._found(self._soonest(conn.use))
 
     def _peek_buried(self, conn: Connection) -> Reply:
         return self._found(next(iter(conn.use.buried.values()), None))

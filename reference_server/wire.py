@@ -296,7 +296,13 @@ class RequestReader:
 
     def parse(self, line: bytes) -> Request:
         """What a line (without CR LF) means."""
-        return parse_line(line, self._profile)
+        request = parse_line(line, self._profile)
+        if type(request) is Malformed and request.counts == "put":
+            # A body that is too big is skipped, whatever else is wrong with the line.
+            match = _FOUR.match(line, len(b"put "))
+            if match is not None and int(match[4]) > self._max_job_size:
+                return Put(*map(int, match.groups()))
+        return request
 
     @property
     def buffered(self) -> int:
@@ -399,6 +405,12 @@ class ReplyReader:
 
     def receive(self, data: bytes) -> None:
         self._buffer += data
+
+    def take_back(self) -> bytes:
+        """The bytes behind the last reply, which are forgotten here."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        return data
 
     def next_reply(self) -> Reply | None:
         """The next reply, or None until more bytes come; raises :class:`ProtocolError`."""

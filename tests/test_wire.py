@@ -157,3 +157,8 @@ def test_escapes_are_reversible(data: bytes) -> None:
     assert text.isprintable()
     assert text.isascii()
     assert text.encode().decode("unicode_escape").encode("latin-1") == data
+
+
+def test_a_body_that_is_too_big_is_skipped_whatever_follows_its_size() -> None:
+    requests = read(b"put 0 0 60 21 x\r\n" + b"y" * 21 + b"\r\nlist-tubes\r\n")
+    assert requests == [Put(0, 0, 60, 21), Body(None), Command("list-tubes")]
