@@ -1,4 +1,4 @@
-"""Whether a reply of the target is the one that the model gives, as far as the text decides it."""
+"""What of a reply is not as the model says, as far as the text decides it."""
 
 from __future__ import annotations
 
@@ -8,37 +8,54 @@ from reference_server.wire import Reply
 TOLERANCE = 2
 """Seconds by which ages and times left may differ: they are told in whole seconds, at some time."""
 _CLOCKS = {"age", "time-left", "pause-time-left"}
-_FREE = {"file"}
+_FREE = {
+    *("file", "pid", "version", "rusage-utime", "rusage-stime", "uptime"),
+    *("hostname", "os", "platform", "binlog-oldest-index", "binlog-current-index"),
+    *("binlog-records-migrated", "binlog-records-written", "binlog-max-size"),
+}
+"""What no two servers have in common."""
+_ASKED_BY_US = "cmd-list-tube-used"
+"""Asked by those who want to know whether the target has settled, too."""
 
 
-def agrees(given: Reply, observed: Reply) -> bool:
-    """Whether ``observed`` says what ``given``, the model's reply, says."""
+def difference(
+    given: Reply, observed: Reply, alone: bool = False, fresh: bool = True
+) -> tuple[str, str] | None:
+    """What ``given``, the model's reply, says and ``observed`` does not, and what it says instead.
+
+    None if they agree. ``alone``: nobody else uses the target, so that its counters are compared.
+    ``fresh``: values of statistics are those of now, and not just those of a while ago.
+    """
     if given == observed:
-        return True
+        return None
     if given.word != "OK" or observed.word != "OK":
-        return False
+        return str(given), str(observed)
     mine, theirs = given.body or b"", observed.body or b""
     try:
         if mine.startswith(b"---\n- "):
-            return set(yamlish.names(mine)) <= set(yamlish.names(theirs))
-        return _same_statistics(yamlish.dictionary(mine), yamlish.dictionary(theirs))
-    except ValueError:
-        return False
+            missing = set(yamlish.names(mine)) - set(yamlish.names(theirs))
+            return (f"OK with {min(missing)}", str(observed)) if missing else None
+        return _other(yamlish.dictionary(mine), yamlish.dictionary(theirs), alone, fresh)
+    except ValueError as error:
+        return str(given), f"{observed}: {error}"
 
 
-def _same_statistics(mine: dict[str, str], theirs: dict[str, str]) -> bool:
-    if not set(mine) <= set(theirs):
-        return False
-    if "pid" in mine:
-        # Those of the server count what other clients do, too.
-        return True
+def _other(
+    mine: dict[str, str], theirs: dict[str, str], alone: bool, fresh: bool
+) -> tuple[str, str] | None:
+    of_server = "pid" in mine
     idle = mine.get("state") in ("ready", "buried")
-    return all(
-        _is_near(value, theirs[key], idle and key == "time-left")
-        if key in _CLOCKS
-        else value == theirs[key] or key in _FREE
-        for key, value in mine.items()
-    )
+    for key, value in mine.items():
+        if key not in theirs:
+            return f"OK with the key {key}", f"OK with only {', '.join(theirs)}"[:300]
+        if not fresh or value == theirs[key] or key in _FREE or key == _ASKED_BY_US:
+            continue
+        if of_server and (not alone or key == "id"):
+            continue
+        if key in _CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
+            continue
+        return f"OK with {key}: {value}", f"OK with {key}: {theirs[key]}"[:300]
+    return None
 
 
 def _is_near(mine: str, theirs: str, free: bool) -> bool:

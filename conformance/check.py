@@ -51,6 +51,8 @@ def _take(
         reader.receive(entry.data)
         while (reply := reader.next_reply()) is not None:
             oracle.received(conn, reply, now)
+    elif entry.data == b"closes":
+        oracle.close(conn, now)
     elif entry.data == b"half-closes":
         oracle.half_close(conn, now)
     elif entry.data == b"closed by the target":

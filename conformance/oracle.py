@@ -10,39 +10,45 @@ No world left is a violation; too many are given up as inconclusive, never taken
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
-from conformance.agreement import agrees
+from conformance.agreement import difference
 from conformance.verdict import Inconclusive
-from reference_server.events import Close, Connect, Event, HalfClose, Hangup
-from reference_server.model import SAFETY_MARGIN, Model, first
+from conformance.worlds import EARLY, Frontier, World, after, has_tie, take_id, waiting
+from reference_server.events import Close, Connect, Event, HalfClose, Output
+from reference_server.model import SAFETY_MARGIN, Model
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Alarm, Job, State, Timer
+from reference_server.state import SECOND, Alarm, Timer
 from reference_server.wire import Body, Command, Reply, RequestReader
 
-EARLY = SECOND // 100
-"""How much the clocks of target and tester may differ, in nanoseconds."""
 FOR_EVER = 2**63
-_LAST = (HalfClose(), Command("quit"))
-"""After these the target ends a connection."""
+_QUIT = Command("quit")
+_NEUTRAL = Command("list-tube-used")
 _RESERVES = ("reserve", "reserve-with-timeout")
+_MAKE_READY = ("kick", "kick-job", "release")
+_TAKE_SOONEST = ("kick", "peek-delayed")
 MAX_WORLDS = 64
 """Worlds after a reply beyond which the oracle gives up."""
-MAX_MOVES = 4000
+MAX_MOVES = 2000
 """Moves looked at for one reply beyond which the oracle gives up."""
+_KEPT = 64
+"""Items of a client beyond which those that are done are forgotten."""
 
 
 class Violation(Exception):
-    """The target did what no world allows; ``expected`` is what the worlds would have given."""
+    """The target did what no world allows; ``expected`` is what the worlds would have given.
 
-    def __init__(self, expected: Sequence[str], observed: str) -> None:
+    ``mark``: the number that was given to the message that shows it.
+    """
+
+    def __init__(self, expected: Sequence[str], observed: str, mark: int = 0) -> None:
         super().__init__(f"expected {' or '.join(expected)}, observed {observed}")
         self.expected = tuple(expected)
         self.observed = observed
+        self.mark = mark
 
 
 @dataclass(slots=True)
@@ -59,104 +65,23 @@ class _Client:
 
     reader: RequestReader
     items: list[_Item] = field(default_factory=list)
-    ended: bool = False
-
-
-class _World:
-    """One state that the target may be in: how far each client is handled, and what it is owed."""
-
-    __slots__ = ("done", "model", "owed")
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.done: dict[int, int] = {}
-        self.owed: dict[int, deque[Reply]] = {}
-
-    def fork(self) -> _World:
-        twin = _World(copy.deepcopy(self.model))
-        twin.done = dict(self.done)
-        twin.owed = {conn: deque(replies) for conn, replies in self.owed.items()}
-        return twin
-
-    def key(self) -> object:
-        """The same for worlds between which nothing that follows can tell."""
-        model = self.model
-        jobs = tuple(
-            (*_visible(job), job.tube.name, job.reserver and job.reserver.id)
-            for _, job in sorted(model.jobs.items())
-        )
-        tubes = frozenset(
-            (tube.name, tube.refs, tube.pause and _about(tube.unpause_at), tuple(tube.buried))
-            for tube in model.tubes
-        )
-        conns = tuple(
-            (
-                *(conn.id, conn.use.name, frozenset(tube.name for tube in conn.watch)),
-                *(conn.waiting, _about(conn.timeout_at), conn.half_closed),
-            )
-            for conn in model.connections.values()
-        )
-        owed = tuple((conn, tuple(replies)) for conn, replies in self.owed.items() if replies)
-        return jobs, tubes, conns, owed, tuple(self.done.items())
-
-
-class _Frontier:
-    """Worlds that are still to be looked at, each of them once; more may be added meanwhile."""
-
-    def __init__(self, worlds: Iterable[_World]) -> None:
-        self.worlds = list(worlds)
-
-    def __iter__(self) -> Iterator[_World]:
-        seen: set[object] = set()
-        while self.worlds:
-            world = self.worlds.pop()
-            if self.worlds or seen:
-                key = world.key()
-                if key in seen:
-                    continue
-                seen.add(key)
-            yield world
-
-
-def _about(time: int | None) -> int | None:
-    """A point in time as exactly as the clocks of target and tester agree."""
-    return None if time is None else (time + EARLY // 2) // EARLY
-
-
-def _visible(job: Job) -> tuple[object, ...]:
-    """What can be seen of a job, now or later."""
-    timed = job.state in (State.RESERVED, State.DELAYED)
-    return (
-        *(job.id, job.state, job.pri, job.delay, timed and _about(job.deadline)),
-        *(job.reserves, job.timeouts, job.releases, job.buries, job.kicks),
-    )
-
-
-class _Decider:
-    """Answers the model's choices from a list, then with the first option, and notes the rest."""
-
-    def __init__(self, decisions: Sequence[int]) -> None:
-        self._decisions = decisions
-        self.sizes: list[int] = []
-
-    def __call__(self, options: Sequence[Any]) -> Any:
-        number = len(self.sizes)
-        self.sizes.append(len(options))
-        return options[self._decisions[number] if number < len(self._decisions) else 0]
-
-    def others(self) -> Iterator[list[int]]:
-        """The decisions that were not taken."""
-        for number in range(len(self._decisions), len(self.sizes)):
-            taken = [*self._decisions, *[0] * (number - len(self._decisions))]
-            for option in range(1, self.sizes[number]):
-                yield [*taken, option]
+    attended: int = -1
+    """When it was last seen that the target attends to it: it has answered a neutral command."""
+    leaving: bool = False
+    """It sends nothing more; the last item is the end of its connection."""
+    deaf: bool = False
+    """It does not read any more either."""
 
 
 class Oracle:
     """Judges one conversation with a target of this profile.
 
     Times are in nanoseconds. ``lateness``: how late the target's timers may be; ``max_job_size`` in
-    bytes, the profile's default if None.
+    bytes, the profile's default if None. ``alone``: nobody else uses the target, and what it had
+    counted before is adopted. ``fresh``: statistics are as they are now.
+
+    With ``eager`` set, what has a certain outcome is handled when it is sent, with ``guess_ids`` a
+    put, too; that is faster, but a violation must be judged again without.
     """
 
     def __init__(
@@ -164,22 +89,69 @@ class Oracle:
         profile: Profile = NEWEST,
         max_job_size: int | None = None,
         lateness: int = SECOND // 4,
+        alone: bool = False,
+        fresh: bool = True,
+        guess_ids: bool = False,
     ) -> None:
         model = Model(profile, max_job_size=max_job_size)
+        model.tie = EARLY
+        self.eager = False
+        self.guess_ids = guess_ids
         self._profile = profile
         self._max_job_size = model.max_job_size
         self._lateness = lateness
-        self._worlds = [_World(model)]
+        self._alone = alone
+        self._fresh = fresh
+        self._worlds = [World(model)]
         self._clients: dict[int, _Client] = {}
         self._expected: list[str] = []
+        self._observed = ""
         self._moves = 0
+        # The client, if any, whose commands are certain, as nothing else is going on.
+        self._calm: int | None = None
+        # Whether more than one thing may come of a job that becomes ready.
+        self._crowded = False
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
         self.most_worlds = 1
+
+    def adopt(self, counters: Mapping[str, str], of_default: Mapping[str, str]) -> None:
+        """Takes over what the target had counted before, in its stats and those of default."""
+        model = self.model
+        for key, value in counters.items():
+            if key.startswith("cmd-"):
+                model.commands[key.removeprefix("cmd-")] = int(value)
+        model.total_jobs = int(counters["total-jobs"])
+        model.next_id = model.total_jobs + 1
+        model.timeouts = int(counters["job-timeouts"])
+        (default,) = model.tubes
+        default.total_jobs = int(of_default["total-jobs"])
+        default.deletes = int(of_default["cmd-delete"])
+        default.pauses = int(of_default["cmd-pause-tube"])
+        model.total_connections = int(counters["total-connections"])
 
     @property
     def model(self) -> Model:
         """One of the states that the target may be in, to be looked at only."""
         return self._worlds[0].model
+
+    def jobs(self) -> set[int]:
+        """The ids of all jobs that there may be."""
+        return {id for world in self._worlds for id in world.model.jobs}
+
+    def holds(self, conn: int) -> bool:
+        """Whether a client holds jobs, in any of the possible states."""
+        return any(world.model.connections[conn].reserved for world in self._worlds)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is one possible state, and nothing is open in it."""
+        return len(self._worlds) == 1 and self._is_done(self._worlds[0])
+
+    def is_handled(self, conn: int) -> bool:
+        """Whether all that a client has sent is handled."""
+        world = self._worlds[0]
+        client = self._clients[conn]
+        return world.done[conn] == len(client.items) and not client.reader.buffered
 
     def next_due(self, now: int) -> int | None:
         """When a timer falls due next after ``now``, in any of the possible states."""
@@ -190,6 +162,7 @@ class Oracle:
 
     def connect(self, conn: int, now: int) -> None:
         """A client has connected."""
+        self._calm = None
         self._clients[conn] = _Client(RequestReader(self._profile, self._max_job_size))
         for world in self._worlds:
             world.model.handle(Connect(), max(world.model.now, now), conn)
@@ -198,58 +171,189 @@ class Oracle:
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
         """A client has sent these bytes."""
-        client = self._clients[conn]
-        client.reader.receive(data)
-        while (request := client.reader.next_request()) is not None:
+        client, world = self._clients[conn], self._worlds[0]
+        if client.leaving:
+            return
+        reader = client.reader
+        reader.receive(data)
+        if self._calm != conn:
+            self._calm = conn if self.eager and self._is_calm(world, conn) else None
+            self._crowded = waiting(world.model) > 1 or not self._is_done(world, conn)
+        while reader.buffered and (request := reader.next_request()) is not None:
             client.items.append(_Item(request, now))
+            if request == _QUIT:
+                self._leave(client, now)
+                return
+            if self._calm is not None and self._is_certain(world, conn, request, now):
+                world.done[conn] += 1
+                at = max(now, world.model.now + 1)
+                for receiver, reply in world.model.handle(request, at, conn):
+                    world.owed[receiver].append(reply)  # type: ignore[arg-type]
+            else:
+                self._calm = None
+        if len(client.items) > _KEPT and all(
+            w.done[conn] == len(client.items) for w in self._worlds
+        ):
+            del client.items[:-1]
+            for world in self._worlds:
+                world.done[conn] = 1
 
     def half_close(self, conn: int, now: int) -> None:
         """A client sends nothing more."""
-        self._clients[conn].items.append(_Item(HalfClose(), now))
+        self._calm = None
+        client = self._clients[conn]
+        if not client.leaving:
+            client.items.append(_Item(HalfClose(), now))
+            self._leave(client, now)
+
+    def close(self, conn: int, now: int) -> None:
+        """A client has closed its connection, and does not hear of anything more."""
+        client = self._clients[conn]
+        self._calm = None
+        client.deaf = True
+        if not client.leaving:
+            self._leave(client, now)
+
+    @staticmethod
+    def _leave(client: _Client, now: int) -> None:
+        client.leaving = True
+        client.items.append(_Item(Close(), now))
 
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""
+        self._calm = None
         self._jumps.append((before, now))
 
     def _fires_at(self, alarm: Alarm) -> int:
         due = alarm[0]
         return next((end for start, end in self._jumps if start < due <= end), due)
 
+    # ------------------------------------------------------------ what is certain
+
+    def _is_done(self, world: World, but: int | None = None) -> bool:
+        """Whether nothing is open, except what ``but`` is owed."""
+        return all(
+            world.done[number] == len(client.items) and (number == but or not world.owed[number])
+            for number, client in self._clients.items()
+        )
+
+    def _is_calm(self, world: World, but: int) -> bool:
+        """Whether nothing is open, except what ``but`` is owed, and what waits for a job."""
+        waiting = world.model.is_waiting
+        return (
+            len(self._worlds) == 1
+            and all(
+                number == but
+                or (
+                    not world.owed[number]
+                    and (
+                        world.done[number] == len(client.items)
+                        or (waiting(number) and not client.leaving)
+                    )
+                )
+                for number, client in self._clients.items()
+            )
+            and world.done[but] == len(self._clients[but].items)
+        )
+
+    def _is_certain(self, world: World, conn: int, event: Event, now: int) -> bool:
+        """Whether only one thing can come of what is handled next."""
+        model = world.model
+        due = model.next_due
+        if (due is not None and due <= now + EARLY) or model.is_waiting(conn):
+            return False
+        if isinstance(event, Command):
+            if self._crowded and event.verb in _MAKE_READY:
+                return False
+            if event.verb in _TAKE_SOONEST and has_tie(model, conn):
+                return False
+            deadlines = model.connections[conn].deadlines
+            if deadlines and event.verb in _RESERVES:
+                edge = deadlines[0][0] - SAFETY_MARGIN
+                if edge + self._lateness + EARLY < now:
+                    return not model.has_ready(conn)
+                return edge - self._lateness > now + EARLY
+            return True
+        return not isinstance(event, Body) or (self.guess_ids and not self._crowded)
+
+    def owed(self, conn: int) -> Iterable[Reply]:
+        """The replies that the target must send to a client now, as far as that is certain."""
+        return self._worlds[0].owed[conn] if len(self._worlds) == 1 else ()
+
+    def promised(self, conn: int) -> bytes:
+        """The bytes of what it owes."""
+        return b"".join(reply.encode() for reply in self.owed(conn))
+
+    def kept(self, conn: int, count: int, now: int) -> None:
+        """The target has sent so many of the replies that it owed."""
+        self._calm = None
+        owed = self._worlds[0].owed[conn]
+        for _ in range(count):
+            self._attend(conn, owed.popleft(), now)
+
+    def _attend(self, conn: int, reply: Reply, now: int) -> None:
+        # beanstalkd may forget the TTR of a client's jobs until it says something.
+        if reply.word == "USING":
+            self._clients[conn].attended = now
+
     # ------------------------------------------------------------ what the target does
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """A client has got a reply; raises :class:`Violation` or Inconclusive."""
+        self._calm = None
+        if len(self._worlds) == 1:
+            owed = self._worlds[0].owed[conn]
+            if owed and owed[0] == reply:
+                owed.popleft()
+                self._attend(conn, reply, now)
+                return
         self._judge(conn, reply, now)
+        self._attend(conn, reply, now)
 
     def ended(self, conn: int, now: int) -> None:
         """The target has closed a connection; raises :class:`Violation` or Inconclusive."""
+        self._calm = None
         self._judge(conn, None, now)
-        self._clients[conn].ended = True
+        del self._clients[conn]
         for world in self._worlds:
-            world.model.handle(Close(), max(world.model.now, now), conn)
+            del world.done[conn], world.owed[conn]
 
     def _judge(self, conn: int, reply: Reply | None, now: int) -> None:
         self._expected = []
+        self._observed = ""
         self._moves = 0
-        worlds = [
-            after for world in self._worlds for after in self._explain(world, conn, reply, now)
-        ]
+        worlds = [twin for world in self._worlds for twin in self._explain(world, conn, reply, now)]
         if not worlds and not self._expected:
             sent = len(self._clients[conn].items)
             owes = any(w.done[conn] < sent or w.model.is_waiting(conn) for w in self._worlds)
             self._expected.append("no reply yet" if owes else "no reply without a request")
-        self._keep(worlds, "the end of the connection" if reply is None else str(reply))
+        if reply is None:
+            self._keep(worlds, "the end of the connection")
+        else:
+            self._keep(worlds, self._observed or reply)
+
+    def is_quiet(self, now: int) -> bool:
+        """Whether nothing is open, and no timer near: nothing can come."""
+        due = self.model.next_due
+        return (due is None or due > now + EARLY) and self.is_settled
 
     def quiet(self, now: int) -> None:
         """Nothing more has come, though the target has had the time to answer all it was sent.
 
         Raises :class:`Violation` or Inconclusive.
         """
+        self._calm = None
+        if self.is_quiet(now):
+            return
         self._expected = []
         self._moves = 0
-        found, frontier = [], _Frontier(self._worlds)
+        found, frontier = [], Frontier(self._worlds)
         for world in frontier:
-            owed = [replies[0] for replies in world.owed.values() if replies]
+            owed = [
+                replies[0]
+                for conn, replies in world.owed.items()
+                if replies and not self._clients[conn].deaf
+            ]
             if owed:
                 self._expected += map(str, owed)
                 continue
@@ -258,18 +362,33 @@ class Oracle:
                 # Only the reply tells the id.
                 self._expected.append("a reply to put")
                 continue
-            ordered = [a for a in alarms if not self._may_be_lost(world, a)]
-            alarms = ordered if self._must_fire(ordered, now) else []
-            if not alarms and not conns:
-                found.append(world)
-            for alarm in alarms[:1]:
-                frontier.worlds += self._fired(world, alarm, not conns)
+            neutral = [conn for conn in conns if self._is_neutral(world, conn)]
+            if neutral:
+                alarms, conns = [], neutral[:1]
+            elif not conns:
+                # What need not have fired yet can still be looked at when it matters.
+                ordered = [a for a in alarms if not self._may_be_lost(world, a)]
+                alarms = ordered[:1] if self._must_fire(world, ordered, now) else []
+                if not alarms:
+                    found.append(world)
+            only = len(alarms) + len(conns) == 1
+            for alarm in alarms:
+                frontier.worlds += self._fired(world, alarm, only)
             for conn in conns:
-                frontier.worlds += self._handled(world, conn, 0, None, now, len(conns) == 1)
-            self._count(len(conns) + 1)
+                frontier.worlds += self._handled(world, conn, 0, None, now, only)
+            self._count(len(alarms) + len(conns) + 1)
         self._keep(found, "nothing")
+        self._forget()
 
-    def _ends_put(self, world: _World, conn: int) -> bool:
+    def _forget(self) -> None:
+        """Drops clients whose end the target has noticed."""
+        for conn, client in list(self._clients.items()):
+            if client.deaf:
+                del self._clients[conn]
+                for world in self._worlds:
+                    del world.done[conn], world.owed[conn]
+
+    def _ends_put(self, world: World, conn: int) -> bool:
         return isinstance(self._clients[conn].items[world.done[conn]].event, Body)
 
     def _count(self, moves: int) -> None:
@@ -277,9 +396,9 @@ class Oracle:
         if self._moves > MAX_MOVES:
             raise Inconclusive("too many ways in which it may have come to this reply")
 
-    def _keep(self, worlds: list[_World], observed: str) -> None:
+    def _keep(self, worlds: list[World], observed: object) -> None:
         if not worlds:
-            raise Violation(list(dict.fromkeys(self._expected)), observed)
+            raise Violation(list(dict.fromkeys(self._expected)), str(observed))
         if len(worlds) > 1:
             worlds = list({world.key(): world for world in worlds}.values())
         if len(worlds) > MAX_WORLDS:
@@ -289,9 +408,9 @@ class Oracle:
 
     # ------------------------------------------------------------ worlds and moves
 
-    def _explain(self, world: _World, conn: int, reply: Reply | None, now: int) -> list[_World]:
+    def _explain(self, world: World, conn: int, reply: Reply | None, now: int) -> list[World]:
         """The worlds after this one in which the reply (None: the end) has been given."""
-        found, frontier = [], _Frontier([world])
+        found, frontier = [], Frontier([world])
         for world in frontier:
             given = self._given(world, conn, reply)
             if given is not None:
@@ -299,6 +418,9 @@ class Oracle:
                     found.append(world)
                 continue
             alarms, conns = self._possible(world, now)
+            if conn in conns and self._is_neutral(world, conn):
+                # It may as well come first: nothing else depends on it, nor it on anything else.
+                alarms, conns = [], [conn]
             only = len(alarms) + len(conns) == 1
             for alarm in alarms:
                 frontier.worlds += self._fired(world, alarm, only)
@@ -307,26 +429,28 @@ class Oracle:
             self._count(len(alarms) + len(conns))
         return found
 
-    def _given(self, world: _World, conn: int, reply: Reply | None) -> bool | None:
+    def _given(self, world: World, conn: int, reply: Reply | None) -> bool | None:
         """Whether a world has given this reply; None if it has not given any that is open."""
         owed = world.owed[conn]
         if owed:
-            right = reply is not None and agrees(owed[0], reply)
-            if right:
-                owed.popleft()
-            else:
+            if reply is None:
                 self._expected.append(str(owed[0]))
-            return right
-        if reply is None and self._last(world, conn) in _LAST:
+                return False
+            other = difference(owed[0], reply, self._alone, self._fresh)
+            if other is None:
+                owed.popleft()
+                return True
+            expected, self._observed = other
+            self._expected.append(expected)
+            return False
+        if reply is None and conn not in world.model.connections:
             return True
         return None
 
-    def _last(self, world: _World, conn: int) -> Event | None:
-        """What was handled last for a client."""
-        done = world.done[conn]
-        return self._clients[conn].items[done - 1].event if done else None
+    def _is_neutral(self, world: World, conn: int) -> bool:
+        return self._clients[conn].items[world.done[conn]].event == _NEUTRAL
 
-    def _possible(self, world: _World, now: int) -> tuple[list[Alarm], list[int]]:
+    def _possible(self, world: World, now: int) -> tuple[list[Alarm], list[int]]:
         """The moves that may come next: timers that may fire, clients that may be handled."""
         model = world.model
         alarms = model.due(now + EARLY)
@@ -340,94 +464,87 @@ class Oracle:
         conns = []
         for number, client in self._clients.items():
             done = world.done[number]
-            if done >= len(client.items) or client.ended or self._last(world, number) in _LAST:
+            if done >= len(client.items) or (model.is_waiting(number) and not client.leaving):
                 continue
-            item = client.items[done]
-            if model.is_waiting(number) and not isinstance(item.event, HalfClose):
-                continue
-            if not self._must_fire(ordered, item.at):
+            if not self._must_fire(world, ordered, client.items[done].at):
                 conns.append(number)
         return firing, conns
 
-    def _may_be_lost(self, world: _World, alarm: Alarm) -> bool:
+    def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
         """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
         _, kind, subject = alarm
         if kind is not Timer.TTR:
             return False
         holder = world.model.jobs[subject].reserver  # type: ignore[index]
         assert holder is not None
-        done = world.done[holder.id]
-        last = self._clients[holder.id].items[done - 1].at if done else 0
-        return last <= self._fires_at(alarm) + self._lateness
+        client = self._clients.get(holder.id)
+        return client is None or client.attended <= self._fires_at(alarm) + self._lateness
 
-    def _must_fire(self, ordered: Sequence[Alarm], at: int) -> bool:
+    def _must_fire(self, world: World, ordered: Sequence[Alarm], at: int) -> bool:
         """Whether a timer must have fired before something that was sent at ``at`` is handled."""
-        return bool(ordered) and self._fires_at(ordered[0]) + self._lateness < at
+        if not ordered or self._fires_at(ordered[0]) + self._lateness >= at:
+            return False
+        _, kind, subject = ordered[0]
+        if kind is not Timer.TTR:
+            return True
+        # What a client sends in one go may be handled before its own timers are looked at.
+        holder = world.model.jobs[subject].reserver  # type: ignore[index]
+        return holder is not None and self._clients[holder.id].attended <= at
 
-    def _fired(self, world: _World, alarm: Alarm, only: bool) -> Iterator[_World]:
-        yield from self._branches(
-            world, lambda twin: twin.model.fire(alarm, self._fires_at(alarm)), only
-        )
+    def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterable[World]:
+        at = self._fires_at(alarm)
+        return after(world, lambda twin: twin.model.fire(alarm, at), only)
 
     def _handled(
-        self, world: _World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
-    ) -> Iterator[_World]:
+        self, world: World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
+    ) -> Iterator[World]:
         """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
-        item = self._clients[conn].items[world.done[conn]]
-        times = [item.at]
+        client = self._clients[conn]
+        item = client.items[world.done[conn]]
+        times = [max(item.at, world.model.now + 1)]
         reserver = world.model.connections[conn]
+        if client.deaf and item is not client.items[-1]:
+            # What it had sent before may get lost with the connection.
+            yield from after(world, partial(self._lose, conn, times[0]), False)
+            only = False
+        if reserver.waiting and not isinstance(item.event, HalfClose | Close):
+            # The end is noticed while the client waits, before what it had sent meanwhile.
+            at = times[0]
+            yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
+            return
         if reserver.deadlines and isinstance(item.event, Command) and item.event.verb in _RESERVES:
+            only = False
             # The safety margin may have begun between sending and receiving, or hardly.
             edge = reserver.deadlines[0][0] - SAFETY_MARGIN
             if item.at - self._lateness <= edge <= now + EARLY:
                 times = [min(item.at, edge - 1), max(item.at, edge)]
-        for time in times:
-            at = max(time, world.model.now + 1) if len(times) == 1 else time
+        if isinstance(item.event, Close):
+            # Which of its jobs is ready first is left open.
+            only &= not waiting(world.model)
+        elif isinstance(item.event, Command) and item.event.verb in _TAKE_SOONEST:
+            only &= not has_tie(world.model, conn)
+        told: list[Reply | None] = [None]
+        if isinstance(item.event, Body) and reply is not None:
+            if conn == asked and reply.word == "INSERTED":
+                told = [reply]
+            elif conn != asked and reply.word == "RESERVED":
+                # A client that waits may see the id before the one that puts does.
+                told, only = [reply, None], False
+        for at in times:
+            for id in told:
+                yield from after(world, partial(self._handle, conn, item, at, told=id), only)
 
-            def handle(twin: _World, at: int = at) -> list[tuple[int, Reply | Hangup]]:
-                twin.done[conn] += 1
-                if isinstance(item.event, Body):
-                    tells = reply and (reply.word == "INSERTED") == (conn == asked)
-                    self._take_id(twin.model, conn, reply if tells else None)
-                return twin.model.handle(item.event, at, conn)
-
-            yield from self._branches(world, handle, only and len(times) == 1)
-
-    @staticmethod
-    def _take_id(model: Model, conn: int, reply: Reply | None) -> None:
-        """Lets a job have the id that the target gives it."""
-        # A client that waits may see the id before the one that puts does.
-        incoming = model.connections[conn].incoming
-        if incoming is None or reply is None or reply.word not in ("INSERTED", "RESERVED"):
-            return
-        id = int(reply.args[0])
-        if id not in model.jobs:
-            incoming.id = id
-            model.next_id = max(model.next_id, id + 1)
-
-    def _branches(self, world: _World, move: Any, only: bool) -> Iterator[_World]:
-        """The worlds after a move, one for each way in which the model may choose."""
-        if only and not self._may_choose(world.model):
-            self._apply(world, move, first)
-            yield world
-            return
-        decisions: list[list[int]] = [[]]
-        while decisions:
-            twin = world.fork()
-            decider = _Decider(decisions.pop())
-            self._apply(twin, move, decider)
-            decisions += decider.others()
-            yield twin
+    def _lose(self, conn: int, at: int, world: World) -> list[Output]:
+        """Ends a connection with all that had been sent on it."""
+        world.done[conn] = len(self._clients[conn].items)
+        return world.model.handle(Close(), at, conn)
 
     @staticmethod
-    def _may_choose(model: Model) -> bool:
-        conns = model.connections.values()
-        return sum(conn.waiting for conn in conns) > 1 or any(conn.deadlines for conn in conns)
-
-    @staticmethod
-    def _apply(world: _World, move: Any, choose: Any) -> None:
-        world.model.choose = choose
-        for receiver, reply in move(world):
-            if isinstance(reply, Reply):
-                world.owed[receiver].append(reply)
-        world.model.choose = first
+    def _handle(
+        conn: int, item: _Item, at: int, world: World, told: Reply | None = None
+    ) -> list[Output]:
+        """Lets an item be handled; ``told`` tells the id that the target may give a job."""
+        world.done[conn] += 1
+        if isinstance(item.event, Body):
+            take_id(world.model, conn, told)
+        return world.model.handle(item.event, at, conn)

@@ -1,0 +1,207 @@
+"""Judges what went over the wire, byte by byte, as fast as the oracle may be and no less exactly.
+
+The oracle is eager as long as all goes well. What it then does not allow is judged again, from the
+last point at which only one state was possible, without haste.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.oracle import Oracle, Violation
+from reference_server.model import Model
+from reference_server.profiles import NEWEST, Profile
+from reference_server.state import SECOND
+from reference_server.wire import ProtocolError, Reply, ReplyReader
+
+_CHECKPOINT = 400
+"""Calls after which a new point is remembered from which to judge again."""
+
+
+class Judge:
+    """An oracle for bytes. Its methods take what those of :class:`Oracle` take.
+
+    ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
+    of default; None if others may use it. ``fresh``: statistics are as they are now.
+    ``mark`` is any number; a violation has that of the message that shows it. Raises
+    :class:`Violation` and Inconclusive.
+    """
+
+    def __init__(
+        self,
+        profile: Profile = NEWEST,
+        max_job_size: int | None = None,
+        lateness: int = SECOND // 4,
+        counters: tuple[Mapping[str, str], Mapping[str, str]] | None = None,
+        fresh: bool = True,
+    ) -> None:
+        alone = counters is not None
+        self._oracle = Oracle(profile, max_job_size, lateness, alone, fresh, guess_ids=alone)
+        if counters is not None:
+            self._oracle.adopt(*counters)
+        self._oracle.eager = True
+        self._readers: dict[int, ReplyReader] = {}
+        self._calls: list[tuple[str, int, tuple[Any, ...]]] = []
+        self._saved = b""
+        self._save()
+
+    @property
+    def model(self) -> Model:
+        """One of the states that the target may be in, to be looked at only."""
+        return self._oracle.model
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is one possible state, and nothing is open in it."""
+        return self._oracle.is_settled
+
+    @property
+    def guesses_ids(self) -> bool:
+        """Whether the ids of jobs are known before the target tells them."""
+        return self._oracle.guess_ids
+
+    def promised(self, conn: int) -> bytes:
+        """What the target must send to a client now, as far as that is certain."""
+        return self._oracle.promised(conn)
+
+    def jobs(self) -> set[int]:
+        """The ids of all jobs that there may be."""
+        return self._oracle.jobs()
+
+    def holds(self, conn: int) -> bool:
+        """Whether a client holds jobs, in any of the possible states."""
+        return self._oracle.holds(conn)
+
+    def is_handled(self, conn: int) -> bool:
+        """Whether all that a client has sent is handled."""
+        return self._oracle.is_handled(conn)
+
+    def is_answered(self, conn: int) -> bool:
+        """Whether the last reply to a client has proved that the target has read all it sent."""
+        client = self.model.connections.get(conn)
+        return client is None or (not client.waiting and self._oracle.is_handled(conn))
+
+    def is_due(self, now: int) -> bool:
+        """Whether a timer falls due by ``now``."""
+        due = self.model.next_due
+        return due is not None and due <= now
+
+    def next_due(self, now: int) -> int | None:
+        """When a timer falls due next after ``now``, in any of the possible states."""
+        return self._oracle.next_due(now)
+
+    # ------------------------------------------------------------ what happens
+
+    def connect(self, conn: int, now: int) -> None:
+        """A client has connected."""
+        self._readers[conn] = ReplyReader()
+        self._do("connect", 0, conn, now)
+
+    def sent(self, conn: int, data: bytes, now: int) -> None:
+        """A client has sent these bytes."""
+        self._calls.append(("sent", 0, (conn, data, now)))
+        self._oracle.sent(conn, data, now)
+
+    def half_close(self, conn: int, now: int) -> None:
+        """A client sends nothing more."""
+        self._do("half_close", 0, conn, now)
+
+    def close(self, conn: int, now: int) -> None:
+        """A client has closed its connection, and does not hear of anything more."""
+        del self._readers[conn]
+        self._do("close", 0, conn, now)
+
+    def moved(self, before: int, now: int) -> None:
+        """The target's clock was moved."""
+        self._do("moved", 0, before, now)
+
+    def received(self, conn: int, data: bytes, now: int, mark: int = 0) -> list[Reply]:
+        """A client has got these bytes; gives those replies that were not certain before."""
+        reader = self._readers[conn]
+        replies: list[Reply] = []
+        try:
+            while data:
+                if not reader.pending:
+                    data = self._skip_kept(conn, data, now, mark)
+                reader.receive(data)
+                if (reply := reader.next_reply()) is None:
+                    break
+                self._do("received", mark, conn, reply, now)
+                replies.append(reply)
+                data = reader.take_back()
+        except ProtocolError as error:
+            raise Violation(["a reply of the protocol"], str(error), mark) from error
+        return replies
+
+    def _skip_kept(self, conn: int, data: bytes, now: int, mark: int) -> bytes:
+        """Takes in the replies that are as promised to the byte; gives what follows them."""
+        at = count = 0
+        for reply in self._oracle.owed(conn):
+            encoded = reply.encode()
+            if not data.startswith(encoded, at):
+                break
+            at += len(encoded)
+            count += 1
+            self._calls.append(("received", mark, (conn, reply, now)))
+        self._oracle.kept(conn, count, now)
+        return data[at:]
+
+    def ended(self, conn: int, now: int, mark: int = 0) -> None:
+        """The target has closed a connection."""
+        if pending := self._readers[conn].pending:
+            observed = f"the end of the connection behind {pending!r}"
+            raise Violation(["a complete reply"], observed, mark)
+        self._do("ended", mark, conn, now)
+        del self._readers[conn]
+
+    def is_quiet(self, now: int) -> bool:
+        """Whether nothing is open, and no timer near: nothing can come."""
+        quiet = self._oracle.is_quiet(now)
+        if quiet:
+            self._calls.append(("quiet", 0, (now,)))
+            if len(self._calls) > _CHECKPOINT:
+                self._save()
+        return quiet
+
+    def awaits(self, now: int) -> bool:
+        """Whether something must still come, in haste's eyes."""
+        try:
+            self._oracle.quiet(now)
+        except Violation:
+            return True
+        self._calls.append(("quiet", 0, (now,)))
+        return False
+
+    def quiet(self, now: int, mark: int) -> None:
+        """Nothing more has come, though the target has had the time to answer."""
+        self._do("quiet", mark, now)
+
+    def _do(self, name: str, mark: int, *args: Any) -> None:
+        self._calls.append((name, mark, args))
+        try:
+            getattr(self._oracle, name)(*args)
+        except Violation as violation:
+            self._again()
+            if violation.observed.startswith("INSERTED") and "INSERTED" in violation.expected[0]:
+                self._oracle.guess_ids = False
+
+    # ------------------------------------------------------------ judging again
+
+    def _save(self) -> None:
+        self._saved = pickle.dumps(self._oracle, pickle.HIGHEST_PROTOCOL)
+        self._calls.clear()
+
+    def _again(self) -> None:
+        oracle: Oracle = pickle.loads(self._saved)
+        oracle.eager = False
+        for name, mark, args in self._calls:
+            try:
+                getattr(oracle, name)(*args)
+            except Violation as violation:
+                violation.mark = mark
+                raise
+        # It was only in haste that it was not allowed.
+        oracle.eager, oracle.guess_ids = True, self._oracle.guess_ids
+        self._oracle = oracle

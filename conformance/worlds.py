@@ -1,0 +1,186 @@
+"""The states that a target may be in, as far as anything that follows can tell them apart."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from conformance.verdict import Inconclusive
+from reference_server.events import Hangup, Output
+from reference_server.model import Model, first
+from reference_server.state import SECOND, Job, State
+from reference_server.wire import Reply
+
+EARLY = SECOND // 100
+"""How much the clocks of target and tester may differ, in nanoseconds."""
+
+MAX_BRANCHES = 64
+"""Outcomes of one move beyond which it is not worth to look at them all."""
+
+Move = Callable[["World"], list[Output]]
+"""Something that may happen in a world, and the replies that it causes."""
+
+
+class World:
+    """One state that the target may be in: how far each client is handled, and what it is owed."""
+
+    __slots__ = ("done", "model", "owed")
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.done: dict[int, int] = {}
+        self.owed: dict[int, deque[Reply]] = {}
+
+    def saved(self) -> bytes:
+        """All of it, to be given to :func:`restored` as often as needed."""
+        return pickle.dumps((self.model, self.done, self.owed), pickle.HIGHEST_PROTOCOL)
+
+    def apply(self, move: Move, choose: Callable[[Sequence[Any]], Any] = first) -> None:
+        """Lets a move happen, the model's choices made by ``choose``."""
+        self.model.choose = choose
+        for receiver, reply in move(self):
+            if not isinstance(reply, Hangup):
+                self.owed[receiver].append(reply)
+        self.model.choose = first
+
+    def branches(self, move: Move) -> Iterator[World]:
+        """The worlds after a move, one for each way in which the model may choose."""
+        saved = self.saved()
+        decisions: list[list[int]] = [[]]
+        for _ in range(MAX_BRANCHES):
+            if not decisions:
+                return
+            twin = restored(saved)
+            decider = _Decider(decisions.pop())
+            twin.apply(move, decider)
+            decisions += decider.others()
+            yield twin
+        raise Inconclusive(f"more than {MAX_BRANCHES} things may come of one command")
+
+    def key(self) -> object:
+        """The same for worlds between which nothing that follows can tell."""
+        model = self.model
+        jobs = tuple(
+            (*_visible(job), job.tube.name, job.reserver and job.reserver.id)
+            for _, job in sorted(model.jobs.items())
+        )
+        tubes = frozenset(
+            (
+                *(tube.name, tube.refs, tube.pause and _about(tube.unpause_at)),
+                *(tuple(tube.buried), tube.total_jobs, tube.deletes, tube.pauses),
+            )
+            for tube in model.tubes
+        )
+        conns = tuple(
+            (
+                *(conn.id, conn.use.name, frozenset(tube.name for tube in conn.watch)),
+                *(conn.waiting, _about(conn.timeout_at), conn.half_closed),
+            )
+            for conn in model.connections.values()
+        )
+        owed = tuple((conn, tuple(replies)) for conn, replies in self.owed.items() if replies)
+        counters = frozenset(model.commands.items())
+        numbers = model.timeouts, model.next_id, tuple(self.done.items())
+        return jobs, tubes, conns, owed, counters, numbers
+
+
+def restored(saved: bytes) -> World:
+    """A world as it was when it was saved."""
+    model, done, owed = pickle.loads(saved)
+    world = World(model)
+    world.done, world.owed = done, owed
+    return world
+
+
+class Frontier:
+    """Worlds that are still to be looked at, each of them once; more may be added meanwhile."""
+
+    def __init__(self, worlds: Iterable[World]) -> None:
+        self.worlds = list(worlds)
+
+    def __iter__(self) -> Iterator[World]:
+        seen: set[object] = set()
+        while self.worlds:
+            world = self.worlds.pop()
+            if self.worlds or seen:
+                key = world.key()
+                if key in seen:
+                    continue
+                seen.add(key)
+            yield world
+
+
+def waiting(model: Model) -> int:
+    """How many clients wait for a job."""
+    return sum(conn.waiting for conn in model.connections.values())
+
+
+def has_tie(model: Model, conn: int) -> bool:
+    """Whether it cannot be told which delay of the tube that a client uses ends first."""
+    delayed = model.connections[conn].use.delayed
+    return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
+
+
+def after(world: World, move: Move, only: bool) -> Iterable[World]:
+    """The worlds after a move; ``only``: nothing else may come next, nor have come before."""
+    # A job that becomes ready may go to one of several clients that wait.
+    if not only or waiting(world.model) > 1:
+        return world.branches(move)
+    world.apply(move)
+    return (world,)
+
+
+def take_id(model: Model, conn: int, told: Reply | None) -> None:
+    """Lets a job have the id that the target gives it, or one that it may have given."""
+    incoming = model.connections[conn].incoming
+    if incoming is None:
+        return
+    id = incoming.id if told is None else int(told.args[0])
+    if id in model.jobs:
+        id = max(*model.jobs, model.next_id)
+    others = [c.incoming for c in model.connections.values() if c.incoming not in (None, incoming)]
+    for other in others:
+        assert other is not None
+        if other.id == id:
+            other.id = incoming.id
+    incoming.id = id
+    if told is not None or id >= model.next_id:
+        taken = (other.id for other in others if other)
+        model.next_id = max([id, *taken, *model.jobs]) + 1
+
+
+def _about(time: int | None) -> int | None:
+    """A point in time as exactly as the clocks of target and tester agree."""
+    return None if time is None else (time + EARLY // 2) // EARLY
+
+
+def _visible(job: Job) -> tuple[object, ...]:
+    """What can be seen of a job, now or later."""
+    timed = job.state in (State.RESERVED, State.DELAYED)
+    return (
+        *(job.id, job.state, job.pri, job.delay, timed and _about(job.deadline)),
+        *(job.reserves, job.timeouts, job.releases, job.buries, job.kicks),
+    )
+
+
+class _Decider:
+    """Answers the model's choices from a list, then with the first option, and notes the rest."""
+
+    def __init__(self, decisions: Sequence[int]) -> None:
+        self._decisions = decisions
+        self.sizes: list[int] = []
+
+    def __call__(self, options: Sequence[Any]) -> Any:
+        number = len(self.sizes)
+        self.sizes.append(len(options))
+        return options[self._decisions[number] if number < len(self._decisions) else 0]
+
+    def others(self) -> Iterator[list[int]]:
+        """The decisions that were not taken."""
+        for number in range(len(self._decisions), len(self.sizes)):
+            taken = [*self._decisions, *[0] * (number - len(self._decisions))]
+            for option in range(1, self.sizes[number]):
+                yield [*taken, option]
