@@ -10,12 +10,20 @@ from typing import NoReturn
 
 import pytest
 
+from conformance.address import TargetError
 from conformance.check import check
-from conformance.transcript import NotATranscript, parse
+from conformance.launch import LaunchError
+from conformance.oracle import Violation
+from conformance.replay import replay
+from conformance.session import Session
+from conformance.suite import Options
+from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Inconclusive
 from reference_server import serve
-from reference_server.profiles import NEWEST, PROFILES
+from reference_server.profiles import NEWEST, PROFILES, Profile
 
+SUITE = ("--pyargs", "conformance", "fuzz")
+"""What pytest is asked to run."""
 USAGE = 4
 """Exit code for what the user has got wrong, as pytest has it."""
 
@@ -41,38 +49,80 @@ def main(argv: Sequence[str] | None = None) -> int:
     checker = commands.add_parser("check", help="judge a recorded transcript")
     checker.add_argument("file", type=Path, help="a transcript, as failures show it")
     checker.add_argument("--profile", choices=list(PROFILES), default=NEWEST.name)
+    replayer = commands.add_parser("replay", help="drive a recorded transcript, and judge it")
+    replayer.add_argument("file", type=Path, help="a transcript, as failures show it")
+    replayer.add_argument("--target", metavar="ADDRESS", help="HOST:PORT or unix:/path")
+    replayer.add_argument("--launch", metavar="COMMAND", help="a server to start, as for run")
+    replayer.add_argument("--clock", choices=("auto", "real", "fake"), default="auto")
     args, rest = parser.parse_known_args(argv)
     match args.command:
         case "run":
-            return pytest.main(["--pyargs", "conformance", *rest])
+            return pytest.main([*SUITE, *rest])
         case "list":
-            return pytest.main(["--pyargs", "conformance", "-q", "--list-requirements", *rest])
+            return pytest.main([*SUITE, "-q", "--list-requirements", *rest])
         case "serve":
             return serve.main(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return _check(parser, args)
+    transcript = _read(parser, args.file)
+    if args.command == "check":
+        return _check(transcript, PROFILES[args.profile])
+    try:
+        return _replay(transcript, Options(args.target, args.launch, args.clock, 0.25))
+    except (pytest.UsageError, TargetError, LaunchError) as error:
+        parser.error(str(error))
 
 
-def _check(parser: _Parser, args: argparse.Namespace) -> int:
+def _read(parser: _Parser, file: Path) -> Transcript:
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        parser.error(f"cannot read {file}: {error.strerror}")
+    except (NotATranscript, UnicodeDecodeError) as error:
+        parser.error(f"{file}: {error}")
+
+
+def _check(transcript: Transcript, profile: Profile) -> int:
     """Exit code 0: allowed, 1: not allowed, or not decided."""
     try:
-        transcript = parse(args.file.read_text(encoding="utf-8"))
-    except OSError as error:
-        parser.error(f"cannot read {args.file}: {error.strerror}")
-    except (NotATranscript, UnicodeDecodeError) as error:
-        parser.error(f"{args.file}: {error}")
-    try:
-        finding = check(transcript, PROFILES[args.profile])
+        finding = check(transcript, profile)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
     if finding is None:
-        print(f"allowed by profile {args.profile}: {len(transcript.entries)} messages")
+        print(f"allowed by profile {profile.name}: {len(transcript.entries)} messages")
         return 0
-    print("TRANSCRIPT", transcript.render(finding.position), sep="\n")
-    print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")
+    _tell(transcript, finding.position, finding.expected, finding.observed)
     return 1
+
+
+def _replay(transcript: Transcript, options: Options) -> int:
+    """Exit code 0: allowed, 1: not allowed, or not decided; raises TargetError or LaunchError."""
+    options.check()
+    target = options.target()
+    try:
+        profile = target.probe()
+        session = Session(target, profile)
+        try:
+            replay(session, transcript)
+        except Violation as violation:
+            expected = " or ".join(violation.expected)
+            _tell(session.transcript, violation.mark, expected, violation.observed)
+            return 1
+        except Inconclusive as error:
+            print(f"not decided: {error}")
+            return 1
+        finally:
+            session.abandon()
+        print(f"allowed by profile {profile.name}: {len(session.transcript.entries)} messages")
+        return 0
+    finally:
+        target.close()
+
+
+def _tell(transcript: Transcript, position: int, expected: str, observed: str) -> None:
+    print("TRANSCRIPT", transcript.render(position), sep="\n")
+    print(f"EXPECTED  {expected}\nOBSERVED  {observed}")
 
 
 if __name__ == "__main__":

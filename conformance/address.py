@@ -21,11 +21,19 @@ def visit(address: Address, limit: float) -> Iterator[socket.socket]:
     """
     with connect(address, limit) as sock:
         yield sock
-        with contextlib.suppress(OSError):
-            sock.settimeout(limit)
-            sock.shutdown(socket.SHUT_WR)
-            while sock.recv(65536):
-                pass
+        hang_up(sock, limit)
+
+
+def hang_up(sock: socket.socket, limit: float) -> None:
+    """Closes a connection, and waits ``limit`` seconds at most until the server has done so."""
+    end = time.monotonic() + limit
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
+        while (left := end - time.monotonic()) > 0:
+            sock.settimeout(left)
+            if not sock.recv(65536):
+                break
+    sock.close()
 
 
 class TargetError(Exception):

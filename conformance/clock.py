@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from conformance.address import Address, ask, connect
+from conformance.address import Address, ask, connect, hang_up
 from reference_server.wire import ProtocolError
 
 _CONTROL_LIMIT = 2.0
@@ -51,10 +51,9 @@ class RealClock:
         pass
 
 
-class ControlledClock:
-    """A clock that we move, and a connection to the server that sees it."""
+class Attendant:
+    """A connection that only goes back and forth, so that the server comes to all else."""
 
-    movable = True
     # Servers look at their timers, and at other clients, only before they next wait.
     ROUND_TRIPS = 3
 
@@ -62,12 +61,12 @@ class ControlledClock:
         self._control: socket.socket | None = None
 
     def watch(self, address: Address) -> None:
-        """Names the server whose clock this is."""
+        """Names the server."""
         self.close()
         self._control = connect(address, _CONTROL_LIMIT)
 
     def settle(self) -> None:
-        """Returns when the server has done what it was sent before."""
+        """Returns when the server has done what it was sent before, if it does that in turn."""
         assert self._control is not None
         with contextlib.suppress(OSError, EOFError, ProtocolError):
             for _ in range(self.ROUND_TRIPS):
@@ -75,7 +74,13 @@ class ControlledClock:
 
     def close(self) -> None:
         if self._control is not None:
-            self._control.close()
+            hang_up(self._control, _CONTROL_LIMIT)
+
+
+class ControlledClock(Attendant):
+    """A clock that we move."""
+
+    movable = True
 
 
 class FakeClock(ControlledClock):

@@ -72,6 +72,19 @@ class Transcript:
             self.entries.append(Entry(connection, direction, data, time))
             return len(self.entries) - 1
 
+    def add_to_reply(self, connection: str, data: bytes, time: float) -> int:
+        """Records bytes received, with those of the entry before if these are their rest."""
+        with self._lock:
+            last = self.entries[-1] if self.entries else None
+            if (
+                last
+                and (last.connection, last.direction) == (connection, "<")
+                and not last.data.endswith(b"\n")
+            ):
+                self.entries[-1] = Entry(connection, "<", last.data + data, last.time)
+                return len(self.entries) - 1
+        return self.add(connection, "<", data, time)
+
     def copy(self) -> Transcript:
         """The transcript as it is now."""
         with self._lock:

@@ -1,0 +1,75 @@
+"""Conversations that are made up at random: what all ways of making them up have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.connection import REPLY_LIMIT
+from conformance.findings import keep, kept
+from conformance.oracle import Violation
+from conformance.replay import replay
+from conformance.session import Session
+from conformance.target import Target
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive, NotTestable
+from reference_server.profiles import NEWEST, Profile
+
+
+@dataclass(slots=True)
+class Exploration:
+    """How much is made up, from which seed; ``lateness`` and ``patience`` in seconds.
+
+    ``folder``: where findings are kept, None if they are not.
+    """
+
+    examples: int
+    seed: int = 0
+    lateness: float = 0.25
+    patience: float = REPLY_LIMIT
+    profile: Profile = NEWEST
+    folder: Path | None = None
+    undecided: int = 0
+    """Conversations that were given up, as too much was possible."""
+
+    def session(self, target: Target) -> Session:
+        """A new conversation with a target that nobody else uses; raises NotTestable."""
+        session = Session(target, self.profile, self.lateness, self.patience)
+        if not session.alone:
+            session.abandon()
+            raise NotTestable("needs --launch: a server of its own, for random conversations")
+        return session
+
+    @staticmethod
+    def start_anew(session: Session) -> None:
+        """Ends a conversation that has gone wrong, and leaves nothing of it on the target."""
+        session.abandon()
+        try:
+            session.target.restart()
+        except NotTestable:
+            session.clean_up()
+
+    def again(self, target: Target) -> None:
+        """Looks first whether what earlier runs have found is still there; raises Deviation."""
+        for path, transcript in kept(self.folder) if self.folder else ():
+            session = self.session(target)
+            try:
+                replay(session, transcript)
+                session.abandon()
+            except Violation as violation:
+                self.start_anew(session)
+                raise self.deviation(
+                    violation, session.transcript, f", as kept in {path}"
+                ) from violation
+            except Inconclusive:
+                self.start_anew(session)
+
+    def deviation(self, violation: Violation, transcript: Transcript, where: str = "") -> Deviation:
+        """The failure of a test for a violation; it is kept for the next run."""
+        expected = " or ".join(violation.expected)
+        if not where and self.folder is not None:
+            said = f"expected {expected}, observed {violation.observed}"
+            path = keep(self.folder, transcript, violation.mark, said)
+            where = f"; beanstalk-conformance replay {path} drives it again"
+        observed = violation.observed + where
+        return Deviation(expected, observed, violation.mark, conclusive=True)

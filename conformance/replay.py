@@ -1,0 +1,91 @@
+"""Drives a recorded transcript against a live target, and judges what comes this time."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from conformance.session import Session
+from conformance.transcript import Transcript
+from reference_server.wire import CRLF, ProtocolError, ReplyReader
+
+_PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
+_ABOUT_A_JOB = re.compile(
+    rb"(delete|release|bury|touch|peek|reserve-job|kick-job|stats-job) +([0-9]{1,20})(?=[ \r])"
+)
+_OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
+"""What a put can be answered."""
+
+
+def replay(session: Session, transcript: Transcript) -> None:
+    """Does what the clients of a transcript did; raises Violation or Inconclusive.
+
+    What it asks of a job that it has put is asked of the job that is put instead now.
+    """
+    tags = _tags(transcript)
+    clients: dict[str, int] = {}
+    puts = 0
+    for entry in transcript.entries:
+        if entry.direction == "+":
+            session.wait(float(entry.data.decode().removesuffix("s")))
+            continue
+        number = clients.setdefault(entry.connection, len(clients) + 1)
+        if entry.direction == ">":
+            for command in _commands(entry.data):
+                if _PUT.match(command):
+                    session.ask(number, command, tag=puts)
+                    puts += 1
+                    continue
+                about = _ABOUT_A_JOB.match(command)
+                tag = tags.get(int(about[2])) if about else None
+                if about and tag is not None:
+                    command = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
+                session.ask(number, command, job=tag)
+            session.flush()
+        elif entry.data in (b"half-closes", b"closes"):
+            session.leave(number, half=entry.data == b"half-closes")
+    session.finish()
+
+
+def _commands(data: bytes) -> Iterator[bytes]:
+    """The lines of what a client has sent, those of puts with their bodies."""
+    at = 0
+    while at < len(data):
+        end = data.find(CRLF, at)
+        end = len(data) if end < 0 else end + len(CRLF)
+        put = _PUT.match(data, at, end)
+        if put:
+            end += int(put[1]) + len(CRLF)
+        yield data[at:end]
+        at = end
+
+
+def _tags(transcript: Transcript) -> dict[int, int]:
+    """Which put, counted from 0 over all clients, has made the job with an id."""
+    puts: defaultdict[str, list[int]] = defaultdict(list)
+    outcomes: defaultdict[str, list[int | None]] = defaultdict(list)
+    readers: defaultdict[str, ReplyReader] = defaultdict(ReplyReader)
+    count = 0
+    for entry in transcript.entries:
+        if entry.direction == ">":
+            for command in _commands(entry.data):
+                if _PUT.match(command):
+                    puts[entry.connection].append(count)
+                    count += 1
+        elif entry.direction == "<":
+            reader = readers[entry.connection]
+            reader.receive(entry.data)
+            try:
+                while (reply := reader.next_reply()) is not None:
+                    if reply.word in _OUTCOMES:
+                        id = int(reply.args[0]) if reply.args else None
+                        outcomes[entry.connection].append(id)
+            except ProtocolError:
+                continue
+    return {
+        id: number
+        for name, numbers in puts.items()
+        for number, id in zip(numbers, outcomes[name], strict=False)
+        if id is not None
+    }

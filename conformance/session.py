@@ -1,0 +1,416 @@
+"""Several clients of one target, whose whole conversation is judged while it goes on.
+
+Jobs are called by tags, given when they are put; ids appear only on the wire. After each turn the
+target is awaited until it owes nothing that is certain, so that little is open at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from conformance import yamlish
+from conformance.address import TargetError, ask, hang_up, visit
+from conformance.clock import Attendant
+from conformance.connection import REPLY_LIMIT
+from conformance.judge import Judge
+from conformance.oracle import Violation
+from conformance.target import Target
+from conformance.transcript import Transcript
+from conformance.worlds import EARLY
+from reference_server.profiles import Profile
+from reference_server.wire import ProtocolError, Reply
+
+MISSING = 2**62
+"""Added to a tag, it is the id of a job that no server has."""
+GRACE = 0.01
+"""Seconds that a server gets to answer others after it has answered one, under a real clock."""
+CHUNK = 2048
+"""Bytes of a burst that are sent before the rest of it is made."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CONTROL = -1
+_FAREWELL = 0.5
+"""Seconds that a target gets to notice that a client has gone."""
+_PROMPT = struct.pack("ll", 0, 20_000)
+"""How long what is promised is waited for at once: 20 milliseconds."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client's socket, its number for the judge, and its name in the transcript."""
+
+    socket: socket.socket
+    conn: int
+    letter: str
+    unsent: bytearray = field(default_factory=bytearray)
+    burst: bytearray = field(default_factory=bytearray)
+    puts: deque[int] = field(default_factory=deque)
+    half_closed: bool = False
+
+
+class Session:
+    """A judged conversation; ``clients`` are opened when they are first needed.
+
+    ``lateness`` is how late timers may be, in seconds; ``patience`` is how long a reply may
+    take, in seconds. Each step raises :class:`Violation`, with the position in the transcript, or
+    Inconclusive. ``alone``: nobody else uses the target.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        profile: Profile,
+        lateness: float = 0.25,
+        patience: float = REPLY_LIMIT,
+    ) -> None:
+        self.target = target
+        self.transcript = Transcript()
+        self.patience = patience
+        self._ids: dict[int, int] = {}
+        self._tags: dict[int, int] = {}
+        self._clients: dict[int, _Client] = {}
+        self._last = self._looks = self._since = 0
+        self._sending: _Client | None = None
+        movable = target.clock.movable
+        late = round(lateness * 1e9)
+        self._margin = late + 4 * EARLY
+        self._attendant: Attendant | None = None
+        if not movable:
+            self._attendant = Attendant()
+            self._attendant.watch(target.address)
+        # The attendant, or the connection that moves the clock, is counted and uses default.
+        first, _ = self._counters()
+        counters, of_default = self._counters()
+        # Some servers keep their statistics for a while.
+        fresh = counters["cmd-stats"] != first["cmd-stats"]
+        self.alone = target.exclusive
+        counters["total-connections"] = str(int(counters["total-connections"]) - 1)
+        max_job_size = int(counters["max-job-size"])
+        told = _is_complete(counters, of_default)
+        known = (counters, of_default) if self.alone and fresh and told else None
+        self.judge = Judge(profile, max_job_size, late, known, fresh)
+        self.judge.connect(_CONTROL, 0)
+
+    def _counters(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What the target has counted, the connection that asks included, which then ends."""
+        try:
+            with visit(self.target.address, REPLY_LIMIT) as sock:
+                default = ask(sock, b"stats-tube default", REPLY_LIMIT)
+                stats = yamlish.dictionary(ask(sock, b"stats", REPLY_LIMIT).body or b"")
+            for key in ("total-connections", "max-job-size", "cmd-stats"):
+                int(stats[key])
+            return stats, yamlish.dictionary(default.body or b"")
+        except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
+            raise TargetError(f"the target does not tell its stats: {error}") from error
+
+    # ------------------------------------------------------------ what the clients know
+
+    def now(self) -> int:
+        """The time of the target's clock, in nanoseconds; it never stands still."""
+        self._looks += 1
+        time = round(self.target.clock.time() * 1e9) + self._looks
+        return max(time, self._since)
+
+    def conn(self, number: int) -> int:
+        """The connection of a client, in the judge's model; it is opened if need be."""
+        return self._client(number).conn
+
+    def tag(self, id: int) -> int | None:
+        """The tag of a job, by its id in the model."""
+        return self._tags.get(id)
+
+    def may_ask(self, number: int) -> bool:
+        """Whether a client's next command may be handled at once."""
+        client = self._clients.get(number)
+        return client is None or not self.judge.model.is_waiting(client.conn)
+
+    def is_clear(self, number: int) -> bool:
+        """Whether it is certain what comes of all that a client has asked, and it may ask more."""
+        client = self._client(number)
+        waiting = self.judge.model.is_waiting(client.conn)
+        return not waiting and self.judge.is_handled(client.conn)
+
+    def _client(self, number: int) -> _Client:
+        client = self._clients.get(number)
+        if client is None:
+            self.flush()
+            sock = self.target.connect()
+            sock.setblocking(True)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
+            self._last += 1
+            client = _Client(sock, self._last, _letters(self._last))
+            self._clients[number] = client
+            self.judge.connect(client.conn, self.now())
+            self._settle()
+        return client
+
+    # ------------------------------------------------------------ what the clients do
+
+    def ask(
+        self,
+        number: int,
+        text: bytes,
+        job: int | None = None,
+        tag: int | None = None,
+        apart: bool = False,
+        hasty: bool = False,
+        cut: int = 0,
+    ) -> None:
+        """A client sends a command; see ``fuzz.program.Ask``."""
+        client = self._clients.get(number) or self._client(number)
+        if apart or self._sending is not client:
+            self.flush(hasty)
+        if client.half_closed:
+            return
+        if job is not None:
+            text = text % self._ids.get(job, MISSING + job)
+        self._sending = client
+        model = self.judge.model
+        guess = model.next_id
+        if not client.burst and not client.unsent:
+            self._since = self.now()
+        self._since += 1
+        self.judge.sent(client.conn, text, self._since)
+        if tag is not None:
+            if guess in model.jobs:
+                self._name(tag, guess)
+            else:
+                client.puts.append(tag)
+        client.unsent += text[:cut]
+        if cut:
+            self._send(client)
+            self._settle()
+        client.unsent += text[cut:]
+        if len(client.unsent) > CHUNK:
+            self._send(client)
+
+    def flush(self, hasty: bool = False) -> None:
+        """Sends what is left of a burst, and, unless in haste, takes in what it causes."""
+        if self._sending is None:
+            return
+        self._deliver(hasty)
+        movable = self.target.clock.movable
+        if not hasty and movable and self.judge.is_due(self.now() + EARLY):
+            # So that it is certain again what has happened, such as the end of a pause of 0.
+            self._move(self.now() + self._margin)
+            self._nudge()
+
+    def _deliver(self, hasty: bool = False) -> None:
+        client, self._sending = self._sending, None
+        assert client is not None
+        self._send(client)
+        self.transcript.add(client.letter, ">", bytes(client.burst), self.target.clock.time())
+        client.burst.clear()
+        if not hasty:
+            self.hear()
+            if not self.judge.is_answered(client.conn):
+                # No reply tells that the target has read it.
+                self._settle()
+                self.hear()
+
+    def leave(self, number: int, half: bool) -> None:
+        """A client closes, or (``half``) sends nothing more and is heard until the end."""
+        self.flush()
+        client = self._clients.get(number)
+        if client is None or client.half_closed:
+            return
+        # Nobody could tell what became of commands that wait on a connection that is closed.
+        half = half or not self.judge.is_handled(client.conn)
+        word = b"half-closes" if half else b"closes"
+        self.transcript.add(client.letter, "!", word, self.target.clock.time())
+        if half:
+            client.half_closed = True
+            self.judge.half_close(client.conn, self.now())
+            client.socket.shutdown(socket.SHUT_WR)
+            limit = time.monotonic() + self.patience
+            while number in self._clients and time.monotonic() < limit:
+                self._poll(limit - time.monotonic())
+            self.hear()
+        if number in self._clients:
+            del self._clients[number]
+            self.judge.close(client.conn, self.now())
+            client.socket.close()
+            self._settle()
+            self.hear()
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, from timer to timer: a server may lose some that fall due at once."""
+        self.flush()
+        end = self.now() + round(seconds * 1e9)
+        self.transcript.add("", "+", f"{seconds:g}s".encode(), end / 1e9)
+        if not self.target.clock.movable:
+            self._live_until(end)
+            return
+        while (now := self.now()) < end:
+            due = self.judge.next_due(now)
+            self._move(end if due is None else min(due, end))
+            # Far enough beyond it that it must have fired, unless its client is idle.
+            self._move(self.now() + self._margin)
+            self._nudge()
+
+    def _move(self, until: int) -> None:
+        before = self.now()
+        self.target.clock.move((until - before) / 1e9)
+        self.judge.moved(before, self.now())
+        self.hear()
+
+    def _live_until(self, end: int) -> None:
+        while (left := end - self.now()) > 0:
+            self._poll(left / 1e9)
+        self._nudge()
+
+    def _nudge(self) -> None:
+        """Lets clients that hold jobs say something: some servers notice only then what is due."""
+        for number, client in list(self._clients.items()):
+            if (
+                not client.half_closed
+                and self.judge.holds(client.conn)
+                and self.judge.is_handled(client.conn)
+                and self.may_ask(number)
+            ):
+                self.ask(number, b"list-tube-used\r\n")
+                self._deliver()
+
+    def finish(self) -> None:
+        """Ends all clients, deletes all jobs, and sees that nothing is left."""
+        self.flush()
+        for number in list(self._clients):
+            self.leave(number, half=True)
+        number = 0
+        if self.judge.model.is_paused("default"):
+            self.ask(number, b"pause-tube default 0\r\n")
+            self.flush()
+        for id in sorted(self.judge.jobs()):
+            self.ask(number, b"delete %d\r\n" % id)
+        self.ask(number, b"list-tubes\r\n")
+        if self.alone:
+            self.ask(number, b"stats\r\n")
+        self.leave(number, half=True)
+        self._ids.clear()
+        self._tags.clear()
+
+    def clean_up(self) -> None:
+        """Deletes all jobs that were seen, without looking."""
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError),
+            visit(self.target.address, REPLY_LIMIT) as sock,
+        ):
+            ask(sock, b"pause-tube default 0", REPLY_LIMIT)
+            for id in {*self._ids.values(), *self.judge.jobs()}:
+                ask(sock, b"delete %d" % id, REPLY_LIMIT)
+
+    def abandon(self) -> None:
+        """Ends all clients without looking at what comes; the target notices, if it can."""
+        for client in self._clients.values():
+            hang_up(client.socket, _FAREWELL)
+        if self._attendant is not None:
+            self._attendant.close()
+
+    # ------------------------------------------------------------ bytes
+
+    def _send(self, client: _Client) -> None:
+        data, client.unsent = client.unsent, bytearray()
+        client.burst += data
+        rest = memoryview(data)
+        limit = time.monotonic() + self.patience
+        while rest:
+            try:
+                rest = rest[client.socket.send(rest, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                # The target must read on while we read its replies.
+                if time.monotonic() > limit:
+                    raise Violation(["a target that reads"], "it stopped reading") from None
+                self._poll(0.01)
+            except OSError:
+                # What it has sent before it hung up tells more than this error.
+                return
+
+    def _settle(self) -> None:
+        """Lets the target come to what it was sent."""
+        if self._attendant is None:
+            self.target.clock.settle()
+            return
+        self._attendant.settle()
+
+    def hear(self) -> None:
+        """Takes in replies until none is missing."""
+        for client in list(self._clients.values()):
+            if promised := self.judge.promised(client.conn):
+                self._receive(client, len(promised), socket.MSG_WAITALL)
+        if self.judge.is_quiet(self.now()):
+            return
+        limit, pause = time.monotonic() + self.patience, 0.001
+        self._settle()
+        if self._attendant is not None:
+            # Some servers have a thread for each client.
+            self._poll(GRACE)
+        while self._poll(0.0) or self.judge.awaits(self.now()):
+            if time.monotonic() > limit:
+                self.judge.quiet(self.now(), len(self.transcript.entries) - 1)
+                return
+            if not self._poll(pause):
+                pause *= 2
+                self._settle()
+
+    def _poll(self, seconds: float) -> bool:
+        """Takes in what has come, or comes within this time; gives whether something has."""
+        clients = {client.socket: client for client in self._clients.values()}
+        ready = select.select(list(clients), [], [], seconds)[0]
+        for sock in ready:
+            self._receive(clients[sock], 2**18, socket.MSG_DONTWAIT)
+        return bool(ready)
+
+    def _receive(self, client: _Client, size: int, flags: int) -> None:
+        try:
+            data = client.socket.recv(size, flags)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        time, now = self.target.clock.time(), self.now()
+        if not data:
+            mark = self.transcript.add(client.letter, "!", b"closed by the target", time)
+            number = next(number for number, c in self._clients.items() if c is client)
+            del self._clients[number]
+            client.socket.close()
+            self.judge.ended(client.conn, now, mark)
+            return
+        mark = self.transcript.add_to_reply(client.letter, data, time)
+        self._learn(client, self.judge.received(client.conn, data, now, mark))
+
+    def _learn(self, client: _Client, replies: Iterable[Reply]) -> None:
+        """Connects tags with the ids of jobs that the target tells."""
+        for reply in replies:
+            if not client.puts:
+                return
+            if reply.word == "INSERTED":
+                self._name(client.puts.popleft(), int(reply.args[0]))
+            elif reply.word in ("EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"):
+                client.puts.popleft()
+
+    def _name(self, tag: int, id: int) -> None:
+        self._ids[tag] = id
+        self._tags[id] = tag
+
+
+def _is_complete(counters: Mapping[str, str], of_default: Mapping[str, str]) -> bool:
+    """Whether statistics have all that :meth:`Oracle.adopt` takes over."""
+    needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
+    needed += [of_default.get(key, "") for key in ("total-jobs", "cmd-delete", "cmd-pause-tube")]
+    needed += [value for key, value in counters.items() if key.startswith("cmd-")]
+    return all(value.isdecimal() for value in needed)
+
+
+def _letters(number: int) -> str:
+    """A, B, …, Z, AA, AB, …"""
+    name = ""
+    while number:
+        number, rest = divmod(number - 1, len(LETTERS))
+        name = LETTERS[rest] + name
+    return name
