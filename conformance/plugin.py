@@ -67,6 +67,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write what this run found into the --baseline file; reasons that are there stay",
     )
     group.addoption(
+        "--examples",
+        type=int,
+        default=25,
+        metavar="N",
+        help="random conversations of each kind (default: 25)",
+    )
+    group.addoption(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="where random conversations begin (default: 0): the same ones each time",
+    )
+    group.addoption(
         "--list-requirements",
         action="store_true",
         help="list the requirements that are selected, with level, profile and tests, and stop",
@@ -82,7 +96,7 @@ def _part(name: str) -> Any:
     return part
 
 
-for _name in PARTS:
+for _name in (*PARTS, "exploration"):
     globals()[f"part_{_name}"] = _part(_name)
 
 
@@ -95,7 +109,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "requirement(slug, ...): the requirements of the protocol that a test tests"
     )
     option = config.getoption
-    options = Options(option("target"), option("launch"), option("clock"), option("lateness"))
+    options = Options(
+        *(option("target"), option("launch"), option("clock"), option("lateness")),
+        *(option("examples"), option("seed")),
+    )
     options.check()
     for level in LEVELS:
         marker = level.replace("-", "_")

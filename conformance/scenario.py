@@ -24,7 +24,8 @@ _RUN = secrets.token_hex(3)
 _numbers = itertools.count(1)
 PARTS = (
     *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_tube"),
-    *("new_worker", "other", "own_server", "producer", "real_clock", "tube", "worker"),
+    *("new_worker", "other", "own_server", "producer", "real_clock", "server", "transcript"),
+    *("tube", "worker"),
 )
 """What a test may name as its arguments."""
 CLEAN_UP_LIMIT = 5.0
@@ -77,6 +78,8 @@ class Scenario:
             "new_client": self.client,
             "new_producer": self.producer,
             "own_server": self.target,
+            "server": self.target,
+            "transcript": self.transcript,
             "new_tube": self.new_tube,
             "new_worker": self.worker,
         }[name]

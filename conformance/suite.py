@@ -11,6 +11,8 @@ import pytest
 
 from conformance.builtin import BuiltIn
 from conformance.catalogue import Requirement, catalogue
+from conformance.exploration import Exploration
+from conformance.findings import FOLDER
 from conformance.running import Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
@@ -25,6 +27,8 @@ class Options:
     command: str | None
     clock: str
     lateness: float
+    examples: int = 25
+    seed: int = 0
 
     def check(self) -> None:
         """Raises UsageError if they contradict each other or make no sense."""
@@ -32,8 +36,18 @@ class Options:
             raise pytest.UsageError("--target and --launch exclude each other")
         if self.clock == "fake" and self.command is None:
             raise pytest.UsageError("--clock=fake needs --launch: it is set when a server starts")
+        if self.examples < 1:
+            raise pytest.UsageError("--examples takes a number from 1 on")
         if not 0 < self.lateness <= 0.5:
             raise pytest.UsageError("--lateness takes seconds, more than 0 and at most 0.5")
+
+    def target(self) -> Target:
+        """The target that they name; raises TargetError or LaunchError."""
+        if self.address is not None:
+            return Remote(self.address)
+        if self.command is not None:
+            return LaunchedTarget(self.command, self.clock)
+        return BuiltIn()
 
     @property
     def chosen(self) -> list[str]:
@@ -78,12 +92,7 @@ class Suite:
     def start(self) -> Target:
         """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
         if self._target is None:
-            if self.options.address is not None:
-                self._target = Remote(self.options.address)
-            elif self.options.command is not None:
-                self._target = LaunchedTarget(self.options.command, self.options.clock)
-            else:
-                self._target = BuiltIn()
+            self._target = self.options.target()
             self.profile = self._target.probe()
         return self._target
 
@@ -130,7 +139,16 @@ class Suite:
                 if not isinstance(outcome.error, TargetLost):
                     return outcome
                 # It may have been another test's doing: alone, it is its own.
-        return run(item.function, _arguments(item), self.target, self.options.lateness)
+        arguments = dict(_arguments(item))
+        if "exploration" in arguments:
+            arguments["exploration"] = Exploration(
+                self.options.examples,
+                self.options.seed,
+                self.options.lateness,
+                profile=self.profile,
+                folder=FOLDER,
+            )
+        return run(item.function, arguments, self.target, self.options.lateness)
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> None:
         """Begins all tests that wait in real time, so that they wait together."""

@@ -16,11 +16,11 @@ from random import Random
 
 from conformance.address import connect
 from conformance.launch import Launched
+from fuzz.program import STILL, Writer, pieces
 from reference_server.engine import Engine
 from reference_server.model import Model
 from reference_server.profiles import PROFILES, Profile
 from reference_server.wire import OK, ProtocolError, Reply, ReplyReader, escape
-from tests.programs import Writer, pieces
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, creeping
 
 # What no two processes have in common.
@@ -167,7 +167,7 @@ class Differential:
         self.commands = self._opened = 0
         self._barrier = self._open()
         self._clients = [self._open() for _ in range(clients)]
-        self._writer = Writer(self._random, self._engine.model)
+        self._writer = Writer(self._random, STILL, lambda id: id)
 
     def _open(self) -> Line:
         self._opened += 1
@@ -211,6 +211,10 @@ class Differential:
                 line.compare()
         self._synchronise(barriers)
 
+    def _command(self, client: Line) -> bytes:
+        ask = self._writer.ask(self._engine.model, 0, client.number)
+        return ask.text if ask.job is None else ask.text % ask.job
+
     def _burst(self, client: Line) -> int:
         random = self._random
         count = random.choice((1, 1, 1, 2, 3, 8, 20))
@@ -220,7 +224,7 @@ class Differential:
             if client.unsent or client.waiting:
                 return 0
             count = 1
-        data = client.unsent + b"".join(self._writer.command() for _ in range(count))
+        data = client.unsent + b"".join(self._command(client) for _ in range(count))
         self.commands += count
         client.unsent = b""
         if random.random() < 0.002:

@@ -20,12 +20,16 @@ from unittest import mock
 from _pytest.mark import ParameterSet
 
 import conformance
+import fuzz
 from conformance import connection, running, scenario, target
 from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 
 # A server in this process answers at once, or not at all.
 SILENCE = 0.25
+EXAMPLES = 40
+"""Random conversations of each kind."""
 FEW = 5
 """Other requirements that a fault may break and still be called small."""
 
@@ -44,8 +48,11 @@ class Case:
 def cases() -> tuple[Case, ...]:
     """All tests of the suite, each with each of its parameters."""
     found: list[Case] = []
-    for file in sorted(Path(conformance.__path__[0]).glob("test_*.py")):
-        module = importlib.import_module(f"conformance.{file.stem}")
+    files = [
+        file for package in (conformance, fuzz) for file in Path(package.__path__[0]).iterdir()
+    ]
+    for file in sorted(file for file in files if file.match("test_*.py")):
+        module = importlib.import_module(f"{file.parent.name}.{file.stem}")
         for name, test in vars(module).items():
             if name.startswith("test_"):
                 found += _cases(name, test)
@@ -59,6 +66,8 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
     names = list(test.__code__.co_varnames[: test.__code__.co_argcount])
     for values in itertools.product(*(choices for _, choices in parameters)):
         arguments: dict[str, object] = dict.fromkeys(names)
+        if "exploration" in names:
+            arguments["exploration"] = Exploration(EXAMPLES, patience=SILENCE)
         more: set[str] = set()
         for (argument, _), value in zip(parameters, values, strict=True):
             marked = isinstance(value, ParameterSet)
@@ -116,7 +125,11 @@ def strangers(fault: Fault) -> set[str]:
     """Other requirements whose tests a fault breaks, counted to just above :data:`FEW`."""
     found = failures(
         fault,
-        lambda case: fault.requirement not in case.slugs and "real_clock" not in case.arguments,
+        # Random conversations show almost any fault.
+        lambda case: (
+            fault.requirement not in case.slugs
+            and not case.arguments.keys() & {"real_clock", "exploration"}
+        ),
         enough=FEW + 1,
     )
     return {slug for slugs in found for slug in slugs.split(", ")}

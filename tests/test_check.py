@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
 from conformance.transcript import NotATranscript, Transcript, parse
+from conformance.verdict import Deviation
+from fuzz.campaign import Campaign
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.state import Connection
+from reference_server.wire import NOT_FOUND, Reply
 
 SEED_001 = r"""
 # How beanstalk handles multiple workers: the complete exchange.
@@ -94,6 +102,55 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "conformance", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_transcript_is_driven_again_with_the_ids_of_now(tmp_path: Path) -> None:
+    file = tmp_path / "some.transcript"
+    put = r"A > put 0 0 60 1\r\na\r\n" + "\n"
+    said = r"A < INSERTED 77\r\n" + "\n" + r"B > peek 77\r\ndelete 77\r\n"
+    file.write_text(put + said + "\n+ 2s\nA ! half-closes\n", encoding="utf-8")
+    done = _command("replay", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("allowed by profile 1.13: ")
+
+
+def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
+    faulty = Fault("use.using", "of no use", model=type("Deaf", (Model,), {"_use": _deaf_use}))
+    server = BuiltIn(fault=faulty)
+    exploration = Exploration(5, patience=0.25, folder=tmp_path)
+    finding = Campaign(exploration, server).run(5)
+    assert finding is not None
+    exploration.deviation(finding.violation, finding.transcript)
+    (path,) = tmp_path.iterdir()
+    assert r"use " in path.read_text(encoding="utf-8")
+    with pytest.raises(Deviation, match="as kept in"):
+        exploration.again(server)
+    server.close()
+    server = BuiltIn()
+    exploration.again(server)
+    server.close()
+
+
+def _deaf_use(self: Model, conn: Connection, name: str) -> Reply:
+    return NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--target=nonsense"], "--target takes HOST:PORT"),
+        (["--target=127.0.0.1:1"], "cannot be reached"),
+        (["--launch", "/none"], "cannot run"),
+        (["--target=a:1", "--launch", "b"], "exclude each other"),
+    ],
+)
+def test_nothing_to_replay_on(tmp_path: Path, arguments: list[str], said: str) -> None:
+    file = tmp_path / "some.transcript"
+    file.write_text("A > list-tubes\\r\\n\n", encoding="utf-8")
+    done = _command("replay", str(file), *arguments)
+    assert done.returncode == 4
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_run_and_list_take_the_options_of_the_suite() -> None:

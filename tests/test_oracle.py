@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 
 from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
 from conformance.oracle import Oracle, Violation
 from conformance.target import LaunchedTarget, Target
-from conformance.verdict import Inconclusive
+from fuzz.campaign import Campaign
+from fuzz.minimise import minimise
+from fuzz.player import Author, take
+from fuzz.program import Ask, Choices, Program
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import SECOND
@@ -23,9 +25,9 @@ from reference_server.wire import (
     TIMED_OUT,
     Reply,
 )
-from tests.conversation import Conversation
 from tests.servers import BEANSTALKD_COMMAND, needs_beanstalkd, needs_faketime
 
+PROGRAMS = 6
 PUT = b"put 0 0 60 1\r\na\r\n"
 
 
@@ -146,26 +148,33 @@ def test_statistics_are_compared_by_what_they_say() -> None:
         _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 1))
 
 
-def _converse(target: Target, profile: Profile, seed: int) -> None:
-    conversation = Conversation(target, profile, seed)
-    # Too many possible states are no verdict; the next conversation begins with one again.
-    with contextlib.suppress(Inconclusive):
-        for _ in range(200):
-            conversation.step()
-    conversation.close()
+def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
+    exploration = Exploration(PROGRAMS, seed, patience=1.0, profile=profile)
+    finding = Campaign(exploration, target, brisk).run(PROGRAMS)
     target.close()
+    if finding is not None:
+        transcript = finding.transcript.render(finding.violation.mark)
+        raise AssertionError(f"{finding.violation}\n{transcript}")
+    # Too many possible states are no verdict, but they must be rare.
+    assert exploration.undecided <= 1
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_random_conversations_with_the_reference_server(seed: int) -> None:
-    _converse(BuiltIn(), NEWEST, seed)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_programs_on_the_reference_server(seed: int) -> None:
+    _explore(BuiltIn(), NEWEST, seed)
 
 
 @needs_beanstalkd
 @needs_faketime
 @pytest.mark.parametrize("seed", range(4))
-def test_random_conversations_with_beanstalkd(seed: int) -> None:
-    _converse(LaunchedTarget(BEANSTALKD_COMMAND, "fake"), PROFILES["1.12"], seed)
+def test_random_programs_on_beanstalkd(seed: int) -> None:
+    _explore(LaunchedTarget(BEANSTALKD_COMMAND, "fake"), PROFILES["1.12"], seed)
+
+
+@needs_beanstalkd
+@pytest.mark.parametrize("seed", range(2))
+def test_fast_random_programs_on_beanstalkd(seed: int) -> None:
+    _explore(LaunchedTarget(BEANSTALKD_COMMAND, "real"), PROFILES["1.12"], seed, brisk=True)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +185,38 @@ def test_random_conversations_with_beanstalkd(seed: int) -> None:
         *("stats-job-lacks-age", "only-the-first-watched-tube-is-served"),
     ],
 )
-def test_random_conversations_find_faults(fault: str) -> None:
-    def converse() -> None:
-        for seed in range(40):
-            _converse(BuiltIn(fault=FAULTS[fault]), NEWEST, seed)
+def test_random_programs_find_faults_and_make_them_small(fault: str) -> None:
+    server = BuiltIn(fault=FAULTS[fault])
+    finding = Campaign(Exploration(40, patience=0.25), server).run(40)
+    server.close()
+    assert finding is not None
+    assert len(finding.program) <= 6
 
-    with pytest.raises(Violation):
-        converse()
+
+def test_a_program_can_be_made_of_any_bytes() -> None:
+    server = BuiltIn()
+    session = Exploration(1).session(server)
+    for step in Author(session, Choices(bytes(range(256)) * 8)).steps(50):
+        take(session, step)
+    session.finish()
+    session.abandon()
+    server.close()
+
+
+def test_a_program_is_made_small() -> None:
+    steps = [Ask(1, b"list-tubes\r\n") for _ in range(50)]
+    steps[17] = Ask(2, b"use a\r\n")
+    steps[40] = Ask(3, b"put 7 0 60 5\r\nhello\r\n", tag=1)
+    tried = []
+
+    def shows(program: Program) -> bool:
+        tried.append(program)
+        asked = [step for step in program if isinstance(step, Ask)]
+        uses = any(ask.client == 2 for ask in asked)
+        return uses and any(ask.text.startswith(b"put 7") for ask in asked)
+
+    assert minimise(steps, shows) == [
+        Ask(2, b"use a\r\n", apart=True),
+        Ask(3, b"put 7 0 60 1\r\na\r\n", tag=1, apart=True),
+    ]
+    assert len(tried) < 60

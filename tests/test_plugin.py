@@ -23,10 +23,10 @@ FAST = "use_names_the_tube_now_used"
 
 def suite(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the suite as a user would."""
-    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     return subprocess.run(
-        [*command, "-q", *arguments],
+        [*command, "-p", "no:cacheprovider", "-q", *arguments],
         capture_output=True,
         text=True,
         cwd=cwd,

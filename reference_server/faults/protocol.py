@@ -11,7 +11,15 @@ from reference_server.faults.arguments import BAD, UNKNOWN
 from reference_server.faults.registry import fault, parsed, profiled, takes
 from reference_server.model import Model
 from reference_server.state import Connection, Job, Tube
-from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
+from reference_server.wire import (
+    NOT_FOUND,
+    WATCHING,
+    Command,
+    Malformed,
+    Reply,
+    Request,
+    RequestReader,
+)
 
 
 @fault("protocol.serial-replies", "error replies are given only with the next reply")
@@ -261,3 +269,18 @@ class ForgetsTheSecond(Model):
         for id in list(conn.reserved)[1:]:
             self._bury(conn, id, 0)
         super()._close(conn)
+
+
+@fault("protocol.any-conversation", "To a client that holds a job watch counts one tube more")
+class _OneHand(Model):
+    def _watch(self, conn: Connection, name: str) -> Reply:
+        reply = super()._watch(conn, name)
+        return WATCHING(len(conn.watch) + 1) if conn.reserved else reply
+
+
+@fault("protocol.any-program", "A client that holds three jobs cannot bury the second")
+class _ThreeHands(Model):
+    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        if len(conn.reserved) > 2 and id == sorted(conn.reserved)[1]:
+            return NOT_FOUND
+        return super()._bury(conn, id, pri)

@@ -1,0 +1,104 @@
+"""Programs, one after the other, until one shows a violation, which is then made small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from conformance.exploration import Exploration
+from conformance.oracle import Violation
+from conformance.session import Session
+from conformance.target import Target
+from conformance.transcript import Transcript
+from conformance.verdict import Inconclusive
+from fuzz.minimise import minimise
+from fuzz.player import Author, play, take
+from fuzz.program import Program, Step
+
+COMMANDS = 300
+"""Commands of one program; a longer one is no better, and takes longer to make small."""
+SHRINK_PATIENCE = 0.5
+"""Seconds after which a reply is missing, while a program is made small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A program that shows a violation, as small as it could be made, and what came of it."""
+
+    program: Program
+    violation: Violation
+    transcript: Transcript
+
+
+class Campaign:
+    """Plays programs on a target that nobody else uses. ``brisk``: fast, where nothing is timed."""
+
+    def __init__(self, exploration: Exploration, target: Target, brisk: bool = False) -> None:
+        self._exploration = exploration
+        self._target = target
+        self._brisk = brisk
+        self._session: Session | None = None
+        self.commands = 0
+
+    def run(self, programs: int) -> Finding | None:
+        """Plays so many programs; gives what the first violation comes down to."""
+        chance = Random(self._exploration.seed)
+        for _ in range(programs):
+            steps: list[Step] = []
+            try:
+                self._play(Random(chance.randrange(2**32)), steps)
+            except Violation as violation:
+                found = Finding(steps, violation, self._end().transcript)
+                return self._smallest(found)
+            except Inconclusive:
+                self._exploration.undecided += 1
+                self._end()
+        self.close()
+        return None
+
+    def _play(self, chance: Random, steps: list[Step]) -> None:
+        if self._session is None:
+            self._session = self._exploration.session(self._target)
+        session = self._session
+        session.transcript.entries.clear()
+        author = Author(session, chance, brisk=self._brisk)
+        for step in author.steps(COMMANDS * (4 if self._brisk else 1)):
+            steps.append(step)
+            take(session, step)
+        session.finish()
+        self.commands += len(steps)
+        if not session.judge.is_settled:
+            # What is still open would only slow down what follows.
+            self._end()
+
+    def _end(self) -> Session:
+        session, self._session = self._session, None
+        assert session is not None
+        self._exploration.start_anew(session)
+        return session
+
+    def close(self) -> None:
+        """Ends what is open."""
+        if self._session is not None:
+            self._session.abandon()
+            self._session = None
+
+    # ------------------------------------------------------------ making it small
+
+    def _smallest(self, found: Finding) -> Finding:
+        """What a finding comes down to; itself, if it is not seen again."""
+        program = minimise(found.program, lambda steps: self._replayed(steps) is not None)
+        return self._replayed(program) or found
+
+    def _replayed(self, program: Program) -> Finding | None:
+        session = self._exploration.session(self._target)
+        session.patience = SHRINK_PATIENCE
+        try:
+            play(session, program)
+        except Violation as violation:
+            return Finding(program, violation, session.transcript)
+        except Inconclusive:
+            return None
+        finally:
+            self._exploration.start_anew(session)
+        return None

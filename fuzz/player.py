@@ -1,0 +1,118 @@
+"""Plays programs on a target: those that are made up meanwhile, and those that are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from conformance.session import Session
+from fuzz.program import BRISK, MOVED, REAL, Ask, Leave, Program, Step, Times, Wait, Writer
+
+BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
+"""Commands that are sent in one go."""
+OVERLAPS = 0.01
+"""How often a client does not wait for what another has asked, or goes on though it waits."""
+LONG_BURSTS = (64, 256, 512)
+"""The same where speed matters."""
+
+
+def play(session: Session, program: Program) -> None:
+    """Plays a program to its end; raises Violation or Inconclusive."""
+    for step in program:
+        take(session, step)
+    session.finish()
+
+
+def take(session: Session, step: Step) -> None:
+    """Takes one step; raises Violation or Inconclusive."""
+    if isinstance(step, Ask):
+        session.ask(*step)
+    elif isinstance(step, Leave):
+        session.leave(*step)
+    else:
+        session.wait(step.seconds)
+
+
+def times_for(session: Session) -> Times:
+    """Times that suit the target's clock."""
+    return MOVED if session.target.clock.movable else REAL
+
+
+class Author:
+    """Makes up a program of ``commands`` commands step by step, while it is played.
+
+    Choices depend on the model, never on what the target says.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        chance: Random,
+        clients: int = 3,
+        waits: float = 0.01,
+        brisk: bool = False,
+    ) -> None:
+        self._session = session
+        self._chance = chance
+        self._clients = range(1, clients + 1)
+        self._waits = waits
+        self._brisk = brisk
+        self._times = BRISK if brisk else times_for(session)
+        self._writer = Writer(chance, self._times, session.tag)
+
+    def steps(self, commands: int) -> Iterator[Step]:
+        """The steps; each must be taken before the next is asked for."""
+        chance = self._chance
+        while commands > 0:
+            kind = chance.random()
+            free = [number for number in self._clients if self._session.may_ask(number)]
+            if kind < self._waits or not (free or kind < 0.5):
+                commands -= 1
+                # Odd times, so that few delays end together: which is first, then, is left open.
+                yield Wait(chance.choice(self._times.waits) + chance.randrange(1000) / 1000)
+                continue
+            if kind < self._waits + 0.015 or not free:
+                client = chance.choice(self._clients)
+                if free and chance.random() < 0.2:
+                    # Its last command is not complete.
+                    client = chance.choice(free)
+                    conn = self._session.conn(client)
+                    last = self._writer.ask(self._session.judge.model, client, conn)
+                    keep = int(chance.random() * (len(last.text) - 2))
+                    if b"%" not in last.text:
+                        yield last._replace(apart=True, tag=None, text=last.text[:keep])
+                yield Leave(client, half=chance.random() < 0.5)
+                continue
+            length = chance.choice(LONG_BURSTS if self._brisk else BURSTS)
+            burst = self._burst(chance.choice(free), length)
+            for step in burst:
+                commands -= 1
+                yield step
+
+    def _may_wait(self, conn: int) -> bool:
+        """Whether a client may ask for a job though it will have to wait: one does, now and then.
+
+        Where several wait, much is open when a job comes.
+        """
+        model = self._session.judge.model
+        if model.has_ready(conn):
+            return True
+        waiting = sum(other.waiting for other in model.connections.values())
+        return self._chance.random() < (0.1 if waiting or self._brisk else 0.5)
+
+    def _burst(self, client: int, length: int) -> Iterator[Step]:
+        session = self._session
+        hasty = not self._brisk and self._chance.random() < OVERLAPS
+        stubborn = not self._brisk and self._chance.random() < OVERLAPS
+        for number in range(length):
+            conn = session.conn(client)
+            ask = self._writer.ask(session.judge.model, client, conn)
+            if ask.text.startswith(b"reserve") and not self._may_wait(conn):
+                ask = Ask(client, b"reserve-with-timeout 0\r\n")
+            if number:
+                yield ask
+            else:
+                cut = int(self._chance.random() * len(ask.text)) if length < 3 else 0
+                yield ask._replace(apart=True, hasty=hasty, cut=cut)
+            if not session.is_clear(client) and (number > 3 or not stubborn):
+                return

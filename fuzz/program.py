@@ -1,0 +1,331 @@
+"""Programs: what some clients do, one step after the other.
+
+Steps refer to jobs by the tag of the put that made them, and to connections by a number; so any of
+them can be left out, and the rest still means something. A :class:`Writer` makes programs up, from
+any source of choices: ``random.Random(seed)``, or bytes (:class:`Choices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from reference_server.model import Model
+from reference_server.state import State
+
+T = TypeVar("T")
+
+
+class Ask(NamedTuple):
+    """A command of a client, its line end and its body included.
+
+    ``job``: the tag of a job whose id belongs where ``text`` has ``%d``. ``tag``: what a put's job
+    is called. ``apart``: not sent in one go with the step before, though the client is the same.
+    ``hasty``: sent before the step before has been answered. ``cut``: how many bytes are sent, and
+    read by the target, before the others.
+    """
+
+    client: int
+    text: bytes
+    job: int | None = None
+    tag: int | None = None
+    apart: bool = False
+    hasty: bool = False
+    cut: int = 0
+
+
+class Leave(NamedTuple):
+    """A client closes its connection, or (``half``) sends nothing more and reads to the end."""
+
+    client: int
+    half: bool
+
+
+class Wait(NamedTuple):
+    """Time passes, in seconds."""
+
+    seconds: float
+
+
+Step = Ask | Leave | Wait
+Program = Sequence[Step]
+
+
+class Choices(Random):
+    """Choices taken from bytes, so that any engine can drive a :class:`Writer`; then zeros."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(0)
+        self._data = data
+        self._at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all bytes are taken."""
+        return self._at >= len(self._data)
+
+    def getrandbits(self, count: int) -> int:
+        size = (count + 7) // 8
+        chunk = self._data[self._at : self._at + size].ljust(size, b"\0")
+        self._at += size
+        return int.from_bytes(chunk, "big") >> (8 * size - count)
+
+    def random(self) -> float:
+        return self.getrandbits(16) / 2**16
+
+
+class Times(NamedTuple):
+    """The times that commands carry, in seconds, each as often as it is to be chosen."""
+
+    delays: Sequence[int]
+    ttrs: Sequence[int]
+    timeouts: Sequence[int]
+    pauses: Sequence[int]
+    waits: Sequence[float]
+
+
+LONG = 1000
+STILL = Times((0, 0, 0, 0, 0, LONG), (0, 1, 2, 1000, 2**32 - 1), (0, 0, 0, 1000), (0, 0, 1000), ())
+"""For clocks that do not move: nothing ever falls due."""
+MOVED = Times(
+    (0, 0, 0, 0, 1, 2, 5, LONG, 3600, 2**31, 2**32 - 1),
+    (0, 1, 2, 3, 5, 60, 120, 1000, 2**32 - 1),
+    (0, 0, 0, 1, 2, 5, 1000),
+    (0, 1, 2, 1000, 2**31, 2**32 - 1),
+    (0.3, 0.7, 1.0, 1.5, 3.0, 500.0, 1001.0),
+)
+"""For clocks that the program moves."""
+REAL = Times(
+    (*(0,) * 40, 1, 2, *(LONG,) * 8),
+    (*(1000,) * 60, 0, 1, 2, 3, 2**32 - 1),
+    (*(0,) * 30, 1, 2),
+    (1, *(1000,) * 30),
+    (0.3, 1.0, 1.5),
+)
+"""For real clocks: little falls due, and no wait is long."""
+BRISK = Times(
+    (*(0,) * 40, *(LONG,) * 8),
+    (60, 120, 1000, 2**32 - 1),
+    (*(0,) * 30, 1000),
+    (1000,),
+    (0.1,),
+)
+"""Where speed matters: nothing falls due."""
+
+TUBES = ("default", "a", "b", "c", "A-+/;.$_()9", "n" * 200)
+FLEETING_TUBES = tuple(f"t{n}" for n in range(20))
+ODD_NAMES = (
+    *("", "-a", "a b", " a", "a ", "n" * 201, "n" * 199, "a,b", "\x00", "a\x00", "t\t", "é", "-"),
+    *("0", "a*b", "a\x7f", "a:b", "a@b", "a=b", "a'b", "a#b", "a%b"),
+)
+ODD_NUMBERS = (
+    *("", "-1", "+1", "007", " 3", "3 ", "x", "3x", "0x1", "1.5", "\t3", "3\t", "4294967295"),
+    *("4294967296", "9999999999", "18446744073709551615", "18446744073709551616", "9" * 40),
+)
+PRIORITIES = (0, 1, 2, 3, 5, 10, 1023, 1024, 2**32 - 1)
+BARE = (
+    *("reserve", "peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes"),
+    *("list-tube-used", "list-tubes-watched"),
+)
+BY_ID = ("delete", "delete", "touch", "kick-job", "peek", "reserve-job", "stats-job")
+BY_NAME = ("use", "watch", "ignore", "stats-tube")
+WORDS = (*BARE, *BY_ID, *BY_NAME, "release", "bury", "kick", "pause-tube")
+LETTERS = b" \n\0\t-aeprstu01\xff"
+_LINES = {word: word.encode() + b"\r\n" for word in BARE}
+
+
+class Writer:
+    """Writes steps that make sense, or nearly, in the state of a model.
+
+    ``tags`` gives the tag of a job of the model by its id.
+    """
+
+    def __init__(self, chance: Random, times: Times, tags: Callable[[int], int | None]) -> None:
+        self._chance = chance
+        self._times = times
+        self._tags = tags
+        self._written = self._client = 0
+        self._kinds: list[Callable[[Model, int], Ask]] = []
+
+    def ask(self, model: Model, client: int, conn: int) -> Ask:
+        """What a client may ask next; ``conn`` is its connection in the model."""
+        if self._written % 400 == 0:
+            # Where jobs are scarce, clients wait; where they are plenty, queues are deep.
+            self._mix(scarce=self._chance.random() < 0.6)
+        self._written += 1
+        self._client = client
+        return self._pick(self._kinds)(model, conn)
+
+    def _mix(self, scarce: bool) -> None:
+        kinds = {
+            self._put: 10 if scarce else 26,
+            self._reserve: 20 if scarce else 12,
+            self._by_id: 18,
+            self._of_held: 12,
+            self._kick: 5,
+            self._by_name: 10,
+            self._bare: 8,
+            self._pause: 3,
+            self._wrong: 4,
+            self._spoiled: 6,
+            self._garbage: 3,
+        }
+        self._kinds = [kind for kind, weight in kinds.items() for _ in range(weight)]
+
+    def _pick(self, options: Sequence[T]) -> T:
+        return options[int(self._chance.random() * len(options))]
+
+    # ------------------------------------------------------------ jobs
+
+    def _any_job(self, model: Model) -> int | None:
+        jobs = model.jobs
+        if not jobs:
+            return None
+        chance = self._chance.random()
+        if chance < 0.5:
+            # The dictionary is in the order of putting: the last is at its end.
+            return next(reversed(jobs))
+        return self._pick(tuple(jobs)[-20:] if chance < 0.8 else tuple(jobs)[:20])
+
+    def _held(self, model: Model, conn: int) -> int | None:
+        held = model.connections[conn].reserved
+        if not held or self._chance.random() < 0.1:
+            return self._any_job(model)
+        return self._pick(tuple(held))
+
+    def _about(self, text: bytes, job: int | None) -> Ask:
+        """A command about a job of the model, or about one that is not there."""
+        tag = None if job is None else self._tags(job)
+        if tag is not None and self._chance.random() > 0.04:
+            return Ask(self._client, text, tag)
+        if self._written and self._chance.random() < 0.5:
+            # One that was there once, perhaps.
+            return Ask(self._client, text, self._chance.randrange(self._written))
+        return Ask(self._client, text % self._pick((0, 2**64 - 1, 2**63)))
+
+    # ------------------------------------------------------------ commands
+
+    def _put(self, _: Model, __: int) -> Ask:
+        chance = self._chance
+        choice = self._pick
+        size = choice((0, 1, 5, 5, 5, 20, 300, 1024))
+        if chance.random() < 0.005:
+            size = choice((65535, 65536, 70000))
+        body = chance.randbytes(size) if chance.random() < 0.3 else b"x" * size
+        end = b"\r\n" if chance.random() < 0.97 else choice((b"xx", b"\n\n", b"\r\r", b"\n\r"))
+        numbers = (choice(PRIORITIES), self._delay(), choice(self._times.ttrs), size)
+        return Ask(self._client, b"put %d %d %d %d\r\n" % numbers + body + end, tag=self._written)
+
+    def _reserve(self, _: Model, __: int) -> Ask:
+        if self._chance.random() < 0.2:
+            return Ask(self._client, b"reserve\r\n")
+        return Ask(self._client, b"reserve-with-timeout %d\r\n" % self._pick(self._times.timeouts))
+
+    def _by_id(self, model: Model, conn: int) -> Ask:
+        verb = self._pick(BY_ID)
+        job = self._held(model, conn) if verb == "touch" else self._any_job(model)
+        return self._about(verb.encode() + b" %d\r\n", job)
+
+    def _of_held(self, model: Model, conn: int) -> Ask:
+        job = self._held(model, conn)
+        kind = self._chance.random()
+        if kind < 0.3:
+            return self._about(b"delete %d\r\n", job)
+        pri = b"%d" % self._pick(PRIORITIES)
+        if kind < 0.6:
+            return self._about(b"bury %d " + pri + b"\r\n", job)
+        delay = b"%d" % self._delay()
+        return self._about(b"release %d " + pri + b" " + delay + b"\r\n", job)
+
+    def _delay(self) -> int:
+        """A delay; long ones differ, as it is left open which of two that end together is first."""
+        delay = self._pick(self._times.delays)
+        return delay + self._chance.randrange(10**6) if delay == LONG else delay
+
+    def _kick(self, model: Model, _: int) -> Ask:
+        if self._chance.random() < 0.4:
+            put_aside = [
+                id for id, job in model.jobs.items() if job.state in (State.BURIED, State.DELAYED)
+            ]
+            if put_aside:
+                verb = self._pick((b"kick-job", b"kick-job", b"reserve-job"))
+                return self._about(verb + b" %d\r\n", self._pick(put_aside))
+        return Ask(self._client, b"kick %d\r\n" % self._pick((0, 1, 1, 2, 20, 2**32 - 1)))
+
+    def _by_name(self, _: Model, __: int) -> Ask:
+        tubes = TUBES if self._chance.random() < 0.8 else FLEETING_TUBES
+        verb = self._pick(BY_NAME)
+        return Ask(self._client, f"{verb} {self._pick(tubes)}\r\n".encode())
+
+    def _bare(self, _: Model, __: int) -> Ask:
+        return Ask(self._client, _LINES[self._pick(BARE)])
+
+    def _pause(self, _: Model, __: int) -> Ask:
+        tube = self._pick(TUBES[:4])
+        return Ask(self._client, f"pause-tube {tube} {self._pick(self._times.pauses)}\r\n".encode())
+
+    def _wrong(self, _: Model, __: int) -> Ask:
+        """A command with odd arguments, too many or too few of them, or an odd word."""
+        chance, pick = self._chance, self._pick
+        word = pick((*WORDS, "reserve-with-timeout"))
+        count = pick((0, 1, 1, 1, 2, 3, 4, 5))
+        odd = (*ODD_NUMBERS, *ODD_NAMES, *TUBES, "0", "1000", "1000")
+        arguments = [pick(odd) for _ in range(count)]
+        if word == "kick":
+            arguments[:1] = [pick(ODD_NUMBERS)]
+        mutate = chance.random()
+        if mutate < 0.1:
+            word = word[: chance.randrange(len(word))]
+        elif mutate < 0.2:
+            word += pick(("x", "-", " ", "\t"))
+        elif mutate < 0.25:
+            word = word.upper()
+        line = " ".join([word, *arguments]).encode("latin-1") + b"\r\n"
+        if len(line) > 224:
+            return Ask(self._client, line[:100] + b"\r\n")
+        return Ask(self._client, line)
+
+    def _spoiled(self, model: Model, conn: int) -> Ask:
+        """A command that would make sense, but for one argument."""
+        makers = (self._put, self._reserve, self._by_id, self._of_held, self._by_name, self._pause)
+        ask = self._pick(makers)(model, conn)
+        line, _, rest = ask.text.partition(b"\r\n")
+        words = line.split(b" ")
+        # The size of a body stays as it is.
+        last = len(words) - (words[0] == b"put")
+        if last < 2:
+            return ask
+        index = 1 + int(self._chance.random() * (last - 1))
+        odd = self._pick((*ODD_NUMBERS, *ODD_NAMES)).encode("latin-1").replace(b"%", b"")
+        if words[0] == b"put":
+            # With more arguments, or fewer, another would be taken for the size.
+            words[index] = odd.replace(b" ", b"") or b"x"
+        else:
+            words[index : index + self._pick((0, 1, 1, 1, 1))] = self._pick(((odd,), (odd,), ()))
+        line = b" ".join(words)
+        # What becomes of a line that is too long is another question.
+        if max(len(line), len(rest)) > 180:
+            return ask
+        if rest:
+            # What is not taken for a body is taken for a line.
+            rest = b"x" * (len(rest) - 2) + b"\r\n"
+        job = ask.job if b"%d" in line else None
+        return ask._replace(text=line + b"\r\n" + rest, job=job, tag=None)
+
+    def _garbage(self, _: Model, __: int) -> Ask:
+        """Noise without CR, whose handling in the middle of a line is a quirk of beanstalkd."""
+        chance, pick = self._chance, self._pick
+        if chance.random() < 0.5:
+            line = pick((b"", pick(WORDS).encode() + b" ")).ljust(pick((100, 221, 222)), b"z")
+        else:
+            line = bytes(pick(LETTERS) for _ in range(chance.randrange(12)))
+        return Ask(self._client, line + b"\r\n")
+
+
+def pieces(chance: Random, data: bytes) -> list[bytes]:
+    """The same bytes in one segment or in several."""
+    if chance.random() < 0.6 or len(data) < 2:
+        return [data]
+    cuts = sorted(chance.randrange(1, len(data)) for _ in range(chance.randrange(1, 4)))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]

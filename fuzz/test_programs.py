@@ -1,0 +1,21 @@
+"""Programs that are made up from a stream of choices, each reply judged by the oracle."""
+
+from __future__ import annotations
+
+from conformance.catalogue import requirement
+from conformance.exploration import Exploration
+from conformance.target import Target
+from conformance.transcript import Transcript
+from conformance.verdict import Inconclusive
+from fuzz.campaign import Campaign
+
+
+@requirement("protocol.any-program")
+def test_any_program(server: Target, transcript: Transcript, exploration: Exploration) -> None:
+    exploration.again(server)
+    finding = Campaign(exploration, server).run(exploration.examples)
+    if finding is not None:
+        transcript.entries[:] = finding.transcript.entries
+        raise exploration.deviation(finding.violation, transcript) from finding.violation
+    if exploration.undecided > exploration.examples // 2:
+        raise Inconclusive(f"{exploration.undecided} of {exploration.examples} were not decided")
