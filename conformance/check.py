@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
-from conformance.oracle import Oracle, Violation
+from conformance.judge import Judge
+from conformance.oracle import Violation
 from conformance.transcript import Entry, Transcript
 from reference_server.profiles import Profile
-from reference_server.wire import ProtocolError, ReplyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,39 +22,35 @@ class Finding:
 
 def check(transcript: Transcript, profile: Profile) -> Finding | None:
     """What is not allowed in a transcript; None if all is. Raises Inconclusive."""
-    oracle = Oracle(profile)
+    judge = Judge(profile)
     clients: dict[str, int] = {}
-    readers: dict[str, ReplyReader] = {}
+    numbers = itertools.count(1)
     for position, entry in enumerate(transcript.entries):
         if entry.direction == "+":
             continue
         if entry.connection not in clients:
-            clients[entry.connection] = len(clients) + 1
-            readers[entry.connection] = ReplyReader()
-            oracle.connect(clients[entry.connection], round(entry.time * 1e9))
+            clients[entry.connection] = next(numbers)
+            judge.connect(clients[entry.connection], round(entry.time * 1e9))
         try:
-            _take(oracle, clients, readers, entry)
+            _take(judge, clients, entry, position)
         except Violation as violation:
-            return Finding(position, " or ".join(violation.expected), violation.observed)
-        except ProtocolError as error:
-            return Finding(position, "a reply of the protocol", str(error))
+            expected = " or ".join(violation.expected)
+            return Finding(violation.mark, expected, violation.observed)
     return None
 
 
-def _take(
-    oracle: Oracle, clients: dict[str, int], readers: dict[str, ReplyReader], entry: Entry
-) -> None:
+def _take(judge: Judge, clients: dict[str, int], entry: Entry, position: int) -> None:
     now, conn = round(entry.time * 1e9), clients[entry.connection]
     if entry.direction == ">":
-        oracle.sent(conn, entry.data, now)
+        judge.sent(conn, entry.data, now)
     elif entry.direction == "<":
-        reader = readers[entry.connection]
-        reader.receive(entry.data)
-        while (reply := reader.next_reply()) is not None:
-            oracle.received(conn, reply, now)
-    elif entry.data == b"closes":
-        oracle.close(conn, now)
+        judge.received(conn, entry.data, now, position)
     elif entry.data == b"half-closes":
-        oracle.half_close(conn, now)
-    elif entry.data == b"closed by the target":
-        oracle.ended(conn, now)
+        judge.half_close(conn, now)
+    elif entry.data in (b"closes", b"closed by the target"):
+        # What follows under this name is another connection.
+        del clients[entry.connection]
+        if entry.data == b"closes":
+            judge.close(conn, now)
+        else:
+            judge.ended(conn, now, position)

@@ -86,6 +86,14 @@ def test_a_transcript_that_is_not_allowed(tmp_path: Path) -> None:
     assert "EXPECTED  no reply yet\nOBSERVED  DEADLINE_SOON\\r\\n\n" in done.stdout
 
 
+def test_a_name_may_be_used_again_after_the_end_of_its_connection(tmp_path: Path) -> None:
+    text = "A > quit\\r\\n\nA ! closed by the target\nA > list-tube-used\\r\\n\n"
+    done = _check(tmp_path, text + "A < USING default\\r\\n\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = _check(tmp_path, text.replace("closed by the target", "closes") + "A < USING a\\r\\n\n")
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_bytes_that_are_no_reply(tmp_path: Path) -> None:
     done = _check(tmp_path, r"A < HTTP/1.1 400\r\n")
     assert done.returncode == 1
