@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from reference_server.profiles import Profile
@@ -167,14 +168,15 @@ def _name(text: bytes, profile: Profile) -> str | None:
     return text.decode()
 
 
-def _parse_put(text: bytes, _: Profile) -> Request:
+def _parse_put(text: bytes, profile: Profile) -> Request:
     match = _FOUR.match(text)
     if match is None:
         return _BAD
     pri, delay, ttr, size = values = list(map(int, match.groups()))
     if max(values) > U32:
         return _BAD
-    if match.end() != len(text):
+    # A body that is too big is skipped, whatever else is wrong with the line.
+    if match.end() != len(text) and size <= profile.max_job_size:
         return Malformed(BAD_FORMAT, counts="put")
     return Put(pri, delay, ttr, size)
 
@@ -287,8 +289,7 @@ class RequestReader:
     """
 
     def __init__(self, profile: Profile, max_job_size: int) -> None:
-        self._profile = profile
-        self._max_job_size = max_job_size
+        self._profile = replace(profile, max_job_size=max_job_size)
         self._buffer = bytearray()
         self._body: int | None = None
         self._skip = 0
@@ -296,13 +297,7 @@ class RequestReader:
 
     def parse(self, line: bytes) -> Request:
         """What a line (without CR LF) means."""
-        request = parse_line(line, self._profile)
-        if type(request) is Malformed and request.counts == "put":
-            # A body that is too big is skipped, whatever else is wrong with the line.
-            match = _FOUR.match(line, len(b"put "))
-            if match is not None and int(match[4]) > self._max_job_size:
-                return Put(*map(int, match.groups()))
-        return request
+        return parse_line(line, self._profile)
 
     @property
     def buffered(self) -> int:
@@ -319,7 +314,7 @@ class RequestReader:
         """The next request, or None until more bytes come."""
         if self._body is None:
             return self._next_line()
-        if self._body > self._max_job_size:
+        if self._body > self._profile.max_job_size:
             self._drop_refused()
             return None if self._skip else self._end_body(None)
         end = self._body + len(CRLF)
@@ -357,7 +352,7 @@ class RequestReader:
         request = self.parse(line)
         if type(request) is Put:
             self._body = request.size
-            if request.size > self._max_job_size:
+            if request.size > self._profile.max_job_size:
                 self._skip = request.size + len(CRLF)
         return request
 

@@ -198,7 +198,7 @@ class OneMore(Model):
 class NoSkip(RequestReader):
     def parse(self, line: bytes) -> Request:
         request = super().parse(line)
-        if isinstance(request, Put) and request.size > self._max_job_size:
+        if isinstance(request, Put) and request.size > self._profile.max_job_size:
             return Malformed(wire.JOB_TOO_BIG)
         return request
 
