@@ -34,11 +34,9 @@ class Exploration:
 
     def session(self, target: Target) -> Session:
         """A new conversation with a target that nobody else uses; raises NotTestable."""
-        session = Session(target, self.profile, self.lateness, self.patience)
-        if not session.alone:
-            session.abandon()
+        if not target.exclusive:
             raise NotTestable("needs --launch: a server of its own, for random conversations")
-        return session
+        return Session(target, self.profile, self.lateness, self.patience)
 
     @staticmethod
     def start_anew(session: Session) -> None:

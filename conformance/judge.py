@@ -57,11 +57,6 @@ class Judge:
         """Whether there is one possible state, and nothing is open in it."""
         return self._oracle.is_settled
 
-    @property
-    def guesses_ids(self) -> bool:
-        """Whether the ids of jobs are known before the target tells them."""
-        return self._oracle.guess_ids
-
     def promised(self, conn: int) -> bytes:
         """What the target must send to a client now, as far as that is certain."""
         return self._oracle.promised(conn)

@@ -12,24 +12,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 
 from conformance.agreement import difference
+from conformance.moves import RESERVES, TAKE_SOONEST, Client, Item, Moves
 from conformance.verdict import Inconclusive
-from conformance.worlds import EARLY, Frontier, World, after, has_tie, take_id, waiting
-from reference_server.events import Close, Connect, Event, HalfClose, Output
+from conformance.worlds import EARLY, Frontier, World, has_tie, waiting
+from reference_server.events import Close, Connect, Event, HalfClose
 from reference_server.model import SAFETY_MARGIN, Model
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Alarm, Timer
+from reference_server.state import SECOND, Alarm
 from reference_server.wire import Body, Command, Reply, RequestReader
 
 FOR_EVER = 2**63
 _QUIT = Command("quit")
-_NEUTRAL = Command("list-tube-used")
-_RESERVES = ("reserve", "reserve-with-timeout")
 _MAKE_READY = ("kick", "kick-job", "release")
-_TAKE_SOONEST = ("kick", "peek-delayed")
 MAX_WORLDS = 64
 """Worlds after a reply beyond which the oracle gives up."""
 MAX_MOVES = 2000
@@ -51,29 +47,7 @@ class Violation(Exception):
         self.mark = mark
 
 
-@dataclass(slots=True)
-class _Item:
-    """Something that a client did and the target comes to at ``at`` (nanoseconds) or later."""
-
-    event: Event
-    at: int
-
-
-@dataclass(slots=True)
-class _Client:
-    """What a client has sent, understood once for all worlds."""
-
-    reader: RequestReader
-    items: list[_Item] = field(default_factory=list)
-    attended: int = -1
-    """When it was last seen that the target attends to it: it has answered a neutral command."""
-    leaving: bool = False
-    """It sends nothing more; the last item is the end of its connection."""
-    deaf: bool = False
-    """It does not read any more either."""
-
-
-class Oracle:
+class Oracle(Moves):
     """Judges one conversation with a target of this profile.
 
     Times are in nanoseconds. ``lateness``: how late the target's timers may be; ``max_job_size`` in
@@ -103,7 +77,7 @@ class Oracle:
         self._alone = alone
         self._fresh = fresh
         self._worlds = [World(model)]
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[int, Client] = {}
         self._expected: list[str] = []
         self._observed = ""
         self._moves = 0
@@ -163,7 +137,7 @@ class Oracle:
     def connect(self, conn: int, now: int) -> None:
         """A client has connected."""
         self._calm = None
-        self._clients[conn] = _Client(RequestReader(self._profile, self._max_job_size))
+        self._clients[conn] = Client(RequestReader(self._profile, self._max_job_size))
         for world in self._worlds:
             world.model.handle(Connect(), max(world.model.now, now), conn)
             world.done[conn] = 0
@@ -180,15 +154,14 @@ class Oracle:
             self._calm = conn if self.eager and self._is_calm(world, conn) else None
             self._crowded = waiting(world.model) > 1 or not self._is_done(world, conn)
         while reader.buffered and (request := reader.next_request()) is not None:
-            client.items.append(_Item(request, now))
+            client.items.append(Item(request, now))
             if request == _QUIT:
                 self._leave(client, now)
                 return
             if self._calm is not None and self._is_certain(world, conn, request, now):
                 world.done[conn] += 1
                 at = max(now, world.model.now + 1)
-                for receiver, reply in world.model.handle(request, at, conn):
-                    world.owed[receiver].append(reply)  # type: ignore[arg-type]
+                world.owe(world.model.handle(request, at, conn))
             else:
                 self._calm = None
         if len(client.items) > _KEPT and all(
@@ -203,7 +176,7 @@ class Oracle:
         self._calm = None
         client = self._clients[conn]
         if not client.leaving:
-            client.items.append(_Item(HalfClose(), now))
+            client.items.append(Item(HalfClose(), now))
             self._leave(client, now)
 
     def close(self, conn: int, now: int) -> None:
@@ -215,18 +188,13 @@ class Oracle:
             self._leave(client, now)
 
     @staticmethod
-    def _leave(client: _Client, now: int) -> None:
+    def _leave(client: Client, now: int) -> None:
         client.leaving = True
-        client.items.append(_Item(Close(), now))
+        client.items.append(Item(Close(), now))
 
     def moved(self, before: int, now: int) -> None:
-        """The target's clock was moved: what fell due meanwhile fires at the end of that."""
         self._calm = None
-        self._jumps.append((before, now))
-
-    def _fires_at(self, alarm: Alarm) -> int:
-        due = alarm[0]
-        return next((end for start, end in self._jumps if start < due <= end), due)
+        super().moved(before, now)
 
     # ------------------------------------------------------------ what is certain
 
@@ -239,7 +207,7 @@ class Oracle:
 
     def _is_calm(self, world: World, but: int) -> bool:
         """Whether nothing is open, except what ``but`` is owed, and what waits for a job."""
-        waiting = world.model.is_waiting
+        is_waiting = world.model.is_waiting
         return (
             len(self._worlds) == 1
             and all(
@@ -248,7 +216,7 @@ class Oracle:
                     not world.owed[number]
                     and (
                         world.done[number] == len(client.items)
-                        or (waiting(number) and not client.leaving)
+                        or (is_waiting(number) and not client.leaving)
                     )
                 )
                 for number, client in self._clients.items()
@@ -265,10 +233,10 @@ class Oracle:
         if isinstance(event, Command):
             if self._crowded and event.verb in _MAKE_READY:
                 return False
-            if event.verb in _TAKE_SOONEST and has_tie(model, conn):
+            if event.verb in TAKE_SOONEST and has_tie(model, conn):
                 return False
             deadlines = model.connections[conn].deadlines
-            if deadlines and event.verb in _RESERVES:
+            if deadlines and event.verb in RESERVES:
                 edge = deadlines[0][0] - SAFETY_MARGIN
                 if edge + self._lateness + EARLY < now:
                     return not model.has_ready(conn)
@@ -314,9 +282,7 @@ class Oracle:
         """The target has closed a connection; raises :class:`Violation` or Inconclusive."""
         self._calm = None
         self._judge(conn, None, now)
-        del self._clients[conn]
-        for world in self._worlds:
-            del world.done[conn], world.owed[conn]
+        self._drop(conn)
 
     def _judge(self, conn: int, reply: Reply | None, now: int) -> None:
         self._expected = []
@@ -371,12 +337,8 @@ class Oracle:
                 alarms = ordered[:1] if self._must_fire(world, ordered, now) else []
                 if not alarms:
                     found.append(world)
-            only = len(alarms) + len(conns) == 1
-            for alarm in alarms:
-                frontier.worlds += self._fired(world, alarm, only)
-            for conn in conns:
-                frontier.worlds += self._handled(world, conn, 0, None, now, only)
-            self._count(len(alarms) + len(conns) + 1)
+            self._count(1)
+            frontier.worlds += self._after(world, alarms, conns, now)
         self._keep(found, "nothing")
         self._forget()
 
@@ -384,9 +346,12 @@ class Oracle:
         """Drops clients whose end the target has noticed."""
         for conn, client in list(self._clients.items()):
             if client.deaf:
-                del self._clients[conn]
-                for world in self._worlds:
-                    del world.done[conn], world.owed[conn]
+                self._drop(conn)
+
+    def _drop(self, conn: int) -> None:
+        del self._clients[conn]
+        for world in self._worlds:
+            del world.done[conn], world.owed[conn]
 
     def _ends_put(self, world: World, conn: int) -> bool:
         return isinstance(self._clients[conn].items[world.done[conn]].event, Body)
@@ -421,13 +386,25 @@ class Oracle:
             if conn in conns and self._is_neutral(world, conn):
                 # It may as well come first: nothing else depends on it, nor it on anything else.
                 alarms, conns = [], [conn]
-            only = len(alarms) + len(conns) == 1
-            for alarm in alarms:
-                frontier.worlds += self._fired(world, alarm, only)
-            for other in conns:
-                frontier.worlds += self._handled(world, other, conn, reply, now, only)
-            self._count(len(alarms) + len(conns))
+            frontier.worlds += self._after(world, alarms, conns, now, conn, reply)
         return found
+
+    def _after(
+        self,
+        world: World,
+        alarms: Sequence[Alarm],
+        conns: Sequence[int],
+        now: int,
+        asked: int = 0,
+        reply: Reply | None = None,
+    ) -> Iterator[World]:
+        """The worlds after one of these moves; ``reply`` was seen by ``asked``."""
+        self._count(len(alarms) + len(conns))
+        only = len(alarms) + len(conns) == 1
+        for alarm in alarms:
+            yield from self._fired(world, alarm, only)
+        for conn in conns:
+            yield from self._handled(world, conn, asked, reply, now, only)
 
     def _given(self, world: World, conn: int, reply: Reply | None) -> bool | None:
         """Whether a world has given this reply; None if it has not given any that is open."""
@@ -446,114 +423,3 @@ class Oracle:
         if reply is None and conn not in world.model.connections:
             return True
         return None
-
-    def _is_neutral(self, world: World, conn: int) -> bool:
-        return self._clients[conn].items[world.done[conn]].event == _NEUTRAL
-
-    def _possible(self, world: World, now: int) -> tuple[list[Alarm], list[int]]:
-        """The moves that may come next: timers that may fire, clients that may be handled."""
-        model = world.model
-        alarms = model.due(now + EARLY)
-        # Timers fire in order, but for those of idle holders: these may be forgotten.
-        ordered = [alarm for alarm in alarms if not self._may_be_lost(world, alarm)]
-        firing = [
-            alarm
-            for alarm in alarms
-            if not ordered or self._fires_at(alarm) <= self._fires_at(ordered[0]) + self._lateness
-        ]
-        conns = []
-        for number, client in self._clients.items():
-            done = world.done[number]
-            if done >= len(client.items) or (model.is_waiting(number) and not client.leaving):
-                continue
-            if not self._must_fire(world, ordered, client.items[done].at):
-                conns.append(number)
-        return firing, conns
-
-    def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
-        """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
-        _, kind, subject = alarm
-        if kind is not Timer.TTR:
-            return False
-        holder = world.model.jobs[subject].reserver  # type: ignore[index]
-        assert holder is not None
-        client = self._clients.get(holder.id)
-        return client is None or client.attended <= self._fires_at(alarm) + self._lateness
-
-    def _must_fire(self, world: World, ordered: Sequence[Alarm], at: int) -> bool:
-        """Whether a timer must have fired before something that was sent at ``at`` is handled."""
-        if not ordered or self._fires_at(ordered[0]) + self._lateness >= at:
-            return False
-        _, kind, subject = ordered[0]
-        if kind is not Timer.TTR:
-            return True
-        # What a client sends in one go may be handled before its own timers are looked at.
-        holder = world.model.jobs[subject].reserver  # type: ignore[index]
-        return holder is not None and self._clients[holder.id].attended <= at
-
-    def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterator[World]:
-        due, at = alarm[0], self._fires_at(alarm)
-        # Just behind the start of a jump, it may have fired before.
-        before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
-        for time in (due, at) if before else (at,):
-            fire = partial(_fire, alarm, time)
-            yield from after(world, fire, only and not before)
-
-    def _handled(
-        self, world: World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
-    ) -> Iterator[World]:
-        """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
-        client = self._clients[conn]
-        item = client.items[world.done[conn]]
-        times = [max(item.at, world.model.now + 1)]
-        reserver = world.model.connections[conn]
-        if client.deaf and item is not client.items[-1]:
-            # What it had sent before may get lost with the connection.
-            yield from after(world, partial(self._lose, conn, times[0]), False)
-            only = False
-        if reserver.waiting and not isinstance(item.event, HalfClose | Close):
-            # The end is noticed while the client waits, before what it had sent meanwhile.
-            at = times[0]
-            yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
-            return
-        if reserver.deadlines and isinstance(item.event, Command) and item.event.verb in _RESERVES:
-            only = False
-            # The safety margin may have begun between sending and receiving, or hardly.
-            edge = reserver.deadlines[0][0] - SAFETY_MARGIN
-            if item.at - self._lateness <= edge <= now + EARLY:
-                times = [min(item.at, edge - 1), max(item.at, edge)]
-        if isinstance(item.event, Close):
-            # Which of its jobs is ready first is left open.
-            only &= not waiting(world.model)
-        elif isinstance(item.event, Command) and item.event.verb in _TAKE_SOONEST:
-            only &= not has_tie(world.model, conn)
-        told: list[Reply | None] = [None]
-        if isinstance(item.event, Body) and reply is not None:
-            if conn == asked and reply.word == "INSERTED":
-                told = [reply]
-            elif conn != asked and reply.word == "RESERVED":
-                # A client that waits may see the id before the one that puts does.
-                told, only = [reply, None], False
-        for at in times:
-            for id in told:
-                yield from after(world, partial(self._handle, conn, item, at, told=id), only)
-
-    def _lose(self, conn: int, at: int, world: World) -> list[Output]:
-        """Ends a connection with all that had been sent on it."""
-        world.done[conn] = len(self._clients[conn].items)
-        return world.model.handle(Close(), at, conn)
-
-    @staticmethod
-    def _handle(
-        conn: int, item: _Item, at: int, world: World, told: Reply | None = None
-    ) -> list[Output]:
-        """Lets an item be handled; ``told`` tells the id that the target may give a job."""
-        world.done[conn] += 1
-        if isinstance(item.event, Body):
-            take_id(world.model, conn, told)
-        return world.model.handle(item.event, at, conn)
-
-
-def _fire(alarm: Alarm, at: int, world: World) -> list[Output]:
-    """Lets a timer fire."""
-    return world.model.fire(alarm, at)

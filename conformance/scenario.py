@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
-import string
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from conformance import yamlish
@@ -15,7 +14,7 @@ from conformance.address import ask, visit
 from conformance.connection import Connection, collect
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
-from conformance.transcript import Transcript
+from conformance.transcript import Transcript, letters
 from conformance.verdict import Deviation, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
 
@@ -50,11 +49,7 @@ class Scenario:
         self.transcript = Transcript()
         self.clock = Timeline(target.clock, lateness, collect, patience)
         self.tube = self.new_tube()
-        self._letters: Iterator[str] = (
-            "".join(letters)
-            for length in itertools.count(1)
-            for letters in itertools.product(string.ascii_uppercase, repeat=length)
-        )
+        self._letters = letters()
         self._connections: list[Connection] = []
         self._alone_since: int | None = None
 

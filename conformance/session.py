@@ -22,7 +22,7 @@ from conformance.connection import REPLY_LIMIT
 from conformance.judge import Judge
 from conformance.oracle import Violation
 from conformance.target import Target
-from conformance.transcript import Transcript
+from conformance.transcript import Transcript, letters
 from conformance.worlds import EARLY
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply
@@ -33,7 +33,6 @@ GRACE = 0.01
 """Seconds that a server gets to answer others after it has answered one, under a real clock."""
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CONTROL = -1
 _FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
@@ -59,7 +58,7 @@ class Session:
 
     ``lateness`` is how late timers may be, in seconds; ``patience`` is how long a reply may
     take, in seconds. Each step raises :class:`Violation`, with the position in the transcript, or
-    Inconclusive. ``alone``: nobody else uses the target.
+    Inconclusive.
     """
 
     def __init__(
@@ -75,6 +74,7 @@ class Session:
         self._ids: dict[int, int] = {}
         self._tags: dict[int, int] = {}
         self._clients: dict[int, _Client] = {}
+        self._letters = letters()
         self._last = self._looks = self._since = 0
         self._sending: _Client | None = None
         movable = target.clock.movable
@@ -85,27 +85,31 @@ class Session:
             self._attendant = Attendant()
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
-        first, _ = self._counters()
-        counters, of_default = self._counters()
-        # Some servers keep their statistics for a while.
-        fresh = counters["cmd-stats"] != first["cmd-stats"]
-        self.alone = target.exclusive
+        counters, of_default, fresh = self._counters()
         counters["total-connections"] = str(int(counters["total-connections"]) - 1)
         max_job_size = int(counters["max-job-size"])
         told = _is_complete(counters, of_default)
-        known = (counters, of_default) if self.alone and fresh and told else None
+        known = (counters, of_default) if target.exclusive and fresh and told else None
         self.judge = Judge(profile, max_job_size, late, known, fresh)
         self.judge.connect(_CONTROL, 0)
 
-    def _counters(self) -> tuple[dict[str, str], dict[str, str]]:
-        """What the target has counted, the connection that asks included, which then ends."""
+    def _counters(self) -> tuple[dict[str, str], dict[str, str], bool]:
+        """What the target has counted, in all and in default, and whether that is up to date.
+
+        The connection that asks is counted, and then ends.
+        """
         try:
             with visit(self.target.address, REPLY_LIMIT) as sock:
                 default = ask(sock, b"stats-tube default", REPLY_LIMIT)
-                stats = yamlish.dictionary(ask(sock, b"stats", REPLY_LIMIT).body or b"")
-            for key in ("total-connections", "max-job-size", "cmd-stats"):
+                first, stats = (
+                    yamlish.dictionary(ask(sock, b"stats", REPLY_LIMIT).body or b"")
+                    for _ in range(2)
+                )
+            for key in ("total-connections", "max-job-size"):
                 int(stats[key])
-            return stats, yamlish.dictionary(default.body or b"")
+            # Some servers keep their statistics for a while.
+            fresh = stats["cmd-stats"] != first["cmd-stats"]
+            return stats, yamlish.dictionary(default.body or b""), fresh
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise TargetError(f"the target does not tell its stats: {error}") from error
 
@@ -132,9 +136,7 @@ class Session:
 
     def is_clear(self, number: int) -> bool:
         """Whether it is certain what comes of all that a client has asked, and it may ask more."""
-        client = self._client(number)
-        waiting = self.judge.model.is_waiting(client.conn)
-        return not waiting and self.judge.is_handled(client.conn)
+        return self.judge.is_answered(self._client(number).conn)
 
     def _client(self, number: int) -> _Client:
         client = self._clients.get(number)
@@ -144,7 +146,7 @@ class Session:
             sock.setblocking(True)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
             self._last += 1
-            client = _Client(sock, self._last, _letters(self._last))
+            client = _Client(sock, self._last, next(self._letters))
             self._clients[number] = client
             self.judge.connect(client.conn, self.now())
             self._settle()
@@ -245,7 +247,9 @@ class Session:
         end = self.now() + round(seconds * 1e9)
         self.transcript.add("", "+", f"{seconds:g}s".encode(), end / 1e9)
         if not self.target.clock.movable:
-            self._live_until(end)
+            while (left := end - self.now()) > 0:
+                self._poll(left / 1e9)
+            self._nudge()
             return
         while (now := self.now()) < end:
             due = self.judge.next_due(now)
@@ -259,11 +263,6 @@ class Session:
         self.target.clock.move((until - before) / 1e9)
         self.judge.moved(before, self.now())
         self.hear()
-
-    def _live_until(self, end: int) -> None:
-        while (left := end - self.now()) > 0:
-            self._poll(left / 1e9)
-        self._nudge()
 
     def _nudge(self) -> None:
         """Lets clients that hold jobs say something: some servers notice only then what is due."""
@@ -289,7 +288,7 @@ class Session:
         for id in sorted(self.judge.jobs()):
             self.ask(number, b"delete %d\r\n" % id)
         self.ask(number, b"list-tubes\r\n")
-        if self.alone:
+        if self.target.exclusive:
             self.ask(number, b"stats\r\n")
         self.leave(number, half=True)
         self._ids.clear()
@@ -405,12 +404,3 @@ def _is_complete(counters: Mapping[str, str], of_default: Mapping[str, str]) -> 
     needed += [of_default.get(key, "") for key in ("total-jobs", "cmd-delete", "cmd-pause-tube")]
     needed += [value for key, value in counters.items() if key.startswith("cmd-")]
     return all(value.isdecimal() for value in needed)
-
-
-def _letters(number: int) -> str:
-    """A, B, …, Z, AA, AB, …"""
-    name = ""
-    while number:
-        number, rest = divmod(number - 1, len(LETTERS))
-        name = LETTERS[rest] + name
-    return name

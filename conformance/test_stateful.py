@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import hypothesis.strategies as st
-from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.errors import Flaky
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
@@ -182,9 +182,8 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    machine._hypothesis_internal_use_seed = exploration.seed  # type: ignore[attr-defined]
     try:
-        run_state_machine_as_test(machine, settings=limits)  # type: ignore[arg-type]
+        run_state_machine_as_test(seed(exploration.seed)(machine), settings=limits)  # type: ignore[arg-type]
     except Violation as violation:
         transcript.entries[:] = machines[0].session.transcript.entries
         raise exploration.deviation(violation, transcript) from violation

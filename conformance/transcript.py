@@ -11,8 +11,11 @@ The format is text, one line a message, bytes escaped so that nothing is lost::
 
 from __future__ import annotations
 
+import itertools
 import re
+import string
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -31,6 +34,13 @@ _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s)")
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
+
+
+def letters() -> Iterator[str]:
+    """Names for connections: A, B, …, Z, AA, AB, …"""
+    for length in itertools.count(1):
+        for name in itertools.product(string.ascii_uppercase, repeat=length):
+            yield "".join(name)
 
 
 class NotATranscript(ValueError):

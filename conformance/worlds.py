@@ -41,10 +41,14 @@ class World:
     def apply(self, move: Move, choose: Callable[[Sequence[Any]], Any] = first) -> None:
         """Lets a move happen, the model's choices made by ``choose``."""
         self.model.choose = choose
-        for receiver, reply in move(self):
+        self.owe(move(self))
+        self.model.choose = first
+
+    def owe(self, outputs: Iterable[Output]) -> None:
+        """Notes what the target must send now."""
+        for receiver, reply in outputs:
             if not isinstance(reply, Hangup):
                 self.owed[receiver].append(reply)
-        self.model.choose = first
 
     def branches(self, move: Move) -> Iterator[World]:
         """The worlds after a move, one for each way in which the model may choose."""
@@ -141,14 +145,17 @@ def take_id(model: Model, conn: int, told: Reply | None) -> None:
     id = incoming.id if told is None else int(told.args[0])
     if id in model.jobs:
         id = max(*model.jobs, model.next_id)
-    others = [c.incoming for c in model.connections.values() if c.incoming not in (None, incoming)]
+    others = [
+        other
+        for client in model.connections.values()
+        if (other := client.incoming) is not None and other is not incoming
+    ]
     for other in others:
-        assert other is not None
         if other.id == id:
             other.id = incoming.id
     incoming.id = id
     if told is not None or id >= model.next_id:
-        taken = (other.id for other in others if other)
+        taken = (other.id for other in others)
         model.next_id = max([id, *taken, *model.jobs]) + 1
 
 

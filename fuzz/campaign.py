@@ -38,7 +38,6 @@ class Campaign:
         self._target = target
         self._brisk = brisk
         self._session: Session | None = None
-        self.commands = 0
 
     def run(self, programs: int) -> Finding | None:
         """Plays so many programs; gives what the first violation comes down to."""
@@ -66,7 +65,6 @@ class Campaign:
             steps.append(step)
             take(session, step)
         session.finish()
-        self.commands += len(steps)
         if not session.judge.is_settled:
             # What is still open would only slow down what follows.
             self._end()

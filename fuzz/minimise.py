@@ -51,8 +51,9 @@ def _plainer(step: Step) -> Sequence[Step]:
     alone = step._replace(apart=True, hasty=False)
     if step.tag is None:
         return (alone,)
-    head, _, _ = step.text.partition(b"\r\n")
-    pri, delay, ttr = head.split()[1:4]
-    times = {b"put 0 0 60 1", b"put %b 0 60 1" % pri, b"put %b %b %b 1" % (pri, delay, ttr)}
-    plain = sorted(times, key=lambda line: (line.split() != b"put 0 0 60 1".split(), len(line)))
-    return [*(alone._replace(text=line + b"\r\na\r\n") for line in plain), alone]
+    line, _, _ = step.text.partition(b"\r\n")
+    pri, delay, ttr = line.split()[1:4]
+    times = dict.fromkeys(
+        (b"put 0 0 60", b"put %b 0 60" % pri, b"put %b %b %b" % (pri, delay, ttr))
+    )
+    return [*(alone._replace(text=line + b" 1\r\na\r\n") for line in times), alone]

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from random import Random
 
 from conformance.session import Session
-from fuzz.program import BRISK, MOVED, REAL, Ask, Leave, Program, Step, Times, Wait, Writer
+from fuzz.program import BRISK, MOVED, REAL, Ask, Leave, Program, Step, Wait, Writer
 
+CLIENTS = range(1, 4)
+WAITS = 0.01
+"""How often a step is that time passes."""
 BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
 """Commands that are sent in one go."""
 OVERLAPS = 0.01
@@ -33,31 +36,17 @@ def take(session: Session, step: Step) -> None:
         session.wait(step.seconds)
 
 
-def times_for(session: Session) -> Times:
-    """Times that suit the target's clock."""
-    return MOVED if session.target.clock.movable else REAL
-
-
 class Author:
     """Makes up a program of ``commands`` commands step by step, while it is played.
 
     Choices depend on the model, never on what the target says.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        chance: Random,
-        clients: int = 3,
-        waits: float = 0.01,
-        brisk: bool = False,
-    ) -> None:
+    def __init__(self, session: Session, chance: Random, brisk: bool = False) -> None:
         self._session = session
         self._chance = chance
-        self._clients = range(1, clients + 1)
-        self._waits = waits
         self._brisk = brisk
-        self._times = BRISK if brisk else times_for(session)
+        self._times = BRISK if brisk else MOVED if session.target.clock.movable else REAL
         self._writer = Writer(chance, self._times, session.tag)
 
     def steps(self, commands: int) -> Iterator[Step]:
@@ -65,14 +54,14 @@ class Author:
         chance = self._chance
         while commands > 0:
             kind = chance.random()
-            free = [number for number in self._clients if self._session.may_ask(number)]
-            if kind < self._waits or not (free or kind < 0.5):
+            free = [number for number in CLIENTS if self._session.may_ask(number)]
+            if kind < WAITS or not (free or kind < 0.5):
                 commands -= 1
                 # Odd times, so that few delays end together: which is first, then, is left open.
                 yield Wait(chance.choice(self._times.waits) + chance.randrange(1000) / 1000)
                 continue
-            if kind < self._waits + 0.015 or not free:
-                client = chance.choice(self._clients)
+            if kind < WAITS + 0.015 or not free:
+                client = chance.choice(CLIENTS)
                 if free and chance.random() < 0.2:
                     # Its last command is not complete.
                     client = chance.choice(free)

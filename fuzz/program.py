@@ -60,11 +60,6 @@ class Choices(Random):
         self._data = data
         self._at = 0
 
-    @property
-    def is_over(self) -> bool:
-        """Whether all bytes are taken."""
-        return self._at >= len(self._data)
-
     def getrandbits(self, count: int) -> int:
         size = (count + 7) // 8
         chunk = self._data[self._at : self._at + size].ljust(size, b"\0")

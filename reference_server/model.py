@@ -168,6 +168,16 @@ class Model(Queries, Tubes):
         """The timers that have fallen due by ``now``, in order."""
         return list(itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers))
 
+    def holder(self, alarm: Alarm) -> int | None:
+        """The connection whose job's TTR a timer is; None if it is another timer."""
+        _, kind, subject = alarm
+        if kind is not Timer.TTR:
+            return None
+        assert isinstance(subject, int)
+        job = self.jobs[subject]
+        assert job.reserver is not None
+        return job.reserver.id
+
     def fire(self, alarm: Alarm, now: int) -> list[Output]:
         """Lets one timer fire at ``now``, whatever others are due."""
         outputs = self._outputs = []

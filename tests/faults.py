@@ -48,10 +48,8 @@ class Case:
 def cases() -> tuple[Case, ...]:
     """All tests of the suite, each with each of its parameters."""
     found: list[Case] = []
-    files = [
-        file for package in (conformance, fuzz) for file in Path(package.__path__[0]).iterdir()
-    ]
-    for file in sorted(file for file in files if file.match("test_*.py")):
+    packages = (Path(package.__path__[0]) for package in (conformance, fuzz))
+    for file in sorted(file for package in packages for file in package.glob("test_*.py")):
         module = importlib.import_module(f"{file.parent.name}.{file.stem}")
         for name, test in vars(module).items():
             if name.startswith("test_"):

@@ -1,0 +1,163 @@
+"""What may come next in a world: a request that was sent is handled, or a timer fires."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from conformance.worlds import EARLY, World, after, has_tie, take_id, waiting
+from reference_server.events import Close, Event, HalfClose, Output
+from reference_server.model import SAFETY_MARGIN
+from reference_server.state import Alarm
+from reference_server.wire import Body, Command, Reply, RequestReader
+
+NEUTRAL = Command("list-tube-used")
+"""Nothing else depends on it, nor it on anything else."""
+RESERVES = ("reserve", "reserve-with-timeout")
+TAKE_SOONEST = ("kick", "peek-delayed")
+
+
+@dataclass(slots=True)
+class Item:
+    """Something that a client did and the target comes to at ``at`` (nanoseconds) or later."""
+
+    event: Event
+    at: int
+
+
+@dataclass(slots=True)
+class Client:
+    """What a client has sent, understood once for all worlds."""
+
+    reader: RequestReader
+    items: list[Item] = field(default_factory=list)
+    attended: int = -1
+    """When it was last seen that the target attends to it: it has answered a neutral command."""
+    leaving: bool = False
+    """It sends nothing more; the last item is the end of its connection."""
+    deaf: bool = False
+    """It does not read any more either."""
+
+
+class Moves:
+    """The part of the oracle that knows what the target may do next."""
+
+    _clients: dict[int, Client]
+    _lateness: int
+    _jumps: deque[tuple[int, int]]
+
+    def moved(self, before: int, now: int) -> None:
+        """The target's clock was moved: what fell due meanwhile fires at the end of that."""
+        self._jumps.append((before, now))
+
+    def _is_neutral(self, world: World, conn: int) -> bool:
+        return self._clients[conn].items[world.done[conn]].event == NEUTRAL
+
+    def _possible(self, world: World, now: int) -> tuple[list[Alarm], list[int]]:
+        """The moves that may come next: timers that may fire, clients that may be handled."""
+        model = world.model
+        alarms = model.due(now + EARLY)
+        # Timers fire in order, but for those of idle holders: these may be forgotten.
+        ordered = [alarm for alarm in alarms if not self._may_be_lost(world, alarm)]
+        firing = [
+            alarm
+            for alarm in alarms
+            if not ordered or self._fires_at(alarm) <= self._fires_at(ordered[0]) + self._lateness
+        ]
+        conns = []
+        for number, client in self._clients.items():
+            done = world.done[number]
+            if done >= len(client.items) or (model.is_waiting(number) and not client.leaving):
+                continue
+            if not self._must_fire(world, ordered, client.items[done].at):
+                conns.append(number)
+        return firing, conns
+
+    def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
+        """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
+        holder = world.model.holder(alarm)
+        if holder is None:
+            return False
+        client = self._clients.get(holder)
+        return client is None or client.attended <= self._fires_at(alarm) + self._lateness
+
+    def _must_fire(self, world: World, ordered: Sequence[Alarm], at: int) -> bool:
+        """Whether a timer must have fired before something that was sent at ``at`` is handled."""
+        if not ordered or self._fires_at(ordered[0]) + self._lateness >= at:
+            return False
+        # What a client sends in one go may be handled before its own timers are looked at.
+        holder = world.model.holder(ordered[0])
+        return holder is None or self._clients[holder].attended <= at
+
+    def _fires_at(self, alarm: Alarm) -> int:
+        due = alarm[0]
+        return next((end for start, end in self._jumps if start < due <= end), due)
+
+    def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterator[World]:
+        due, at = alarm[0], self._fires_at(alarm)
+        # Just behind the start of a jump, it may have fired before.
+        before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
+        for time in (due, at) if before else (at,):
+            fire = partial(_fire, alarm, time)
+            yield from after(world, fire, only and not before)
+
+    def _handled(
+        self, world: World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
+    ) -> Iterator[World]:
+        """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
+        client = self._clients[conn]
+        item = client.items[world.done[conn]]
+        times = [max(item.at, world.model.now + 1)]
+        reserver = world.model.connections[conn]
+        if client.deaf and item is not client.items[-1]:
+            # What it had sent before may get lost with the connection.
+            yield from after(world, partial(self._lose, conn, times[0]), False)
+            only = False
+        if reserver.waiting and not isinstance(item.event, HalfClose | Close):
+            # The end is noticed while the client waits, before what it had sent meanwhile.
+            at = times[0]
+            yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
+            return
+        if reserver.deadlines and isinstance(item.event, Command) and item.event.verb in RESERVES:
+            only = False
+            # The safety margin may have begun between sending and receiving, or hardly.
+            edge = reserver.deadlines[0][0] - SAFETY_MARGIN
+            if item.at - self._lateness <= edge <= now + EARLY:
+                times = [min(item.at, edge - 1), max(item.at, edge)]
+        if isinstance(item.event, Close):
+            # Which of its jobs is ready first is left open.
+            only &= not waiting(world.model)
+        elif isinstance(item.event, Command) and item.event.verb in TAKE_SOONEST:
+            only &= not has_tie(world.model, conn)
+        told: list[Reply | None] = [None]
+        if isinstance(item.event, Body) and reply is not None:
+            if conn == asked and reply.word == "INSERTED":
+                told = [reply]
+            elif conn != asked and reply.word == "RESERVED":
+                # A client that waits may see the id before the one that puts does.
+                told, only = [reply, None], False
+        for at in times:
+            for id in told:
+                yield from after(world, partial(self._handle, conn, item, at, told=id), only)
+
+    def _lose(self, conn: int, at: int, world: World) -> list[Output]:
+        """Ends a connection with all that had been sent on it."""
+        world.done[conn] = len(self._clients[conn].items)
+        return world.model.handle(Close(), at, conn)
+
+    @staticmethod
+    def _handle(
+        conn: int, item: Item, at: int, world: World, told: Reply | None = None
+    ) -> list[Output]:
+        """Lets an item be handled; ``told`` tells the id that the target may give a job."""
+        world.done[conn] += 1
+        if isinstance(item.event, Body):
+            take_id(world.model, conn, told)
+        return world.model.handle(item.event, at, conn)
+
+
+def _fire(alarm: Alarm, at: int, world: World) -> list[Output]:
+    """Lets a timer fire."""
+    return world.model.fire(alarm, at)
