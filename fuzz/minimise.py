@@ -53,7 +53,6 @@ def _plainer(step: Step) -> Sequence[Step]:
         return (alone,)
     line, _, _ = step.text.partition(b"\r\n")
     pri, delay, ttr = line.split()[1:4]
-    times = dict.fromkeys(
-        (b"put 0 0 60", b"put %b 0 60" % pri, b"put %b %b %b" % (pri, delay, ttr))
-    )
-    return [*(alone._replace(text=line + b" 1\r\na\r\n") for line in times), alone]
+    heads = (b"put 0 0 60", b"put %b 0 60" % pri, b"put %b %b %b" % (pri, delay, ttr))
+    plain = (alone._replace(text=head + b" 1\r\na\r\n") for head in dict.fromkeys(heads))
+    return (*plain, alone)
