@@ -239,7 +239,7 @@ class Oracle(Moves):
             if deadlines and event.verb in RESERVES:
                 edge = deadlines[0][0] - SAFETY_MARGIN
                 if edge + self._lateness + EARLY < now:
-                    return not model.has_ready(conn)
+                    return model.next_ready(conn) is None
                 return edge - self._lateness > now + EARLY
             return True
         return not isinstance(event, Body) or (self.guess_ids and not self._crowded)

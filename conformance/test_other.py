@@ -1,10 +1,16 @@
 """Section "Other Commands": peek, kick, kick-job, lists, quit and pause-tube."""
 
+import contextlib
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.scenario import Connect, NewTube
+from conformance.target import Target
+from conformance.verdict import NotTestable
 from reference_server.wire import (
     BAD_FORMAT,
     BURIED,
@@ -37,6 +43,33 @@ def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) ->
     ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
     for job, body in ((ready, b"a"), (delayed, b"b"), (reserved, b"c"), (buried, b"d")):
         other.send(f"peek {job}").expect(FOUND(job, body))
+
+
+@requirement("peek.body")
+def test_peek_shows_the_body_of_a_job_that_another_client_deletes_meanwhile(
+    own_server: Target, client: Connection, other: Connection, producer: Connection
+) -> None:
+    for _ in range(5):
+        job = client.put(b"a" * 3000)
+        with held_up(own_server):
+            peek = client.send(f"peek {job}")
+            delete = other.send(f"delete {job}")
+            put = producer.send(b"put 0 0 60 3000\r\n" + b"b" * 3000)
+        peek.expect(FOUND(job, b"a" * 3000), NOT_FOUND)
+        delete.expect(DELETED)
+        put.reply("INSERTED")
+
+
+@contextlib.contextmanager
+def held_up(server: Target) -> Iterator[None]:
+    """Lets a server find all that is sent meanwhile at once, if it can be stopped."""
+    with contextlib.suppress(NotTestable):
+        server.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(NotTestable):
+            server.signal(signal.SIGCONT)
 
 
 @requirement("peek.changes-nothing")

@@ -84,7 +84,7 @@ class Author:
         Where several wait, much is open when a job comes.
         """
         model = self._session.judge.model
-        if model.has_ready(conn):
+        if model.next_ready(conn) is not None:
             return True
         waiting = sum(other.waiting for other in model.connections.values())
         return self._chance.random() < (0.1 if waiting or self._brisk else 0.5)

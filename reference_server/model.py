@@ -106,9 +106,9 @@ class Model(Queries, Tubes):
         """Whether a tube, if there is one of this name, is paused."""
         return tube in self._by_name and bool(self._by_name[tube].pause)
 
-    def has_ready(self, conn: int) -> bool:
-        """Whether there is a job that a connection could reserve now."""
-        return self._next_ready(self.connections[conn]) is not None
+    def next_ready(self, conn: int) -> Job | None:
+        """The job that a connection would get if it reserved one now."""
+        return self._next_ready(self.connections[conn])
 
     def remember(self, old: Model) -> None:
         """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""

@@ -1,0 +1,46 @@
+"""Any overlap: many clients at work at the same time on the same tubes."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from random import Random
+
+from conformance.catalogue import requirement
+from conformance.crowd import Crowd
+from conformance.exploration import Exploration
+from conformance.ledger import Ledger
+from conformance.oracle import Violation
+from conformance.scenario import NewTube
+from conformance.target import Target
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive
+
+SIZES = (2, 3, 4, 8, 16, 32)
+"""Clients of one crowd after the other: what few of them show is told best."""
+CROWDS = 3
+"""Crowds that take about as long as one other conversation."""
+
+
+@requirement("protocol.any-overlap")
+def test_any_overlap(
+    server: Target, new_tube: NewTube, transcript: Transcript, exploration: Exploration
+) -> None:
+    chance, ledger = Random(exploration.seed), Ledger()
+    for clients in islice(cycle(SIZES), CROWDS * exploration.examples):
+        tubes = [new_tube() for _ in range(chance.choice((1, 2, 3, 5)))]
+        crowd = Crowd(
+            server, tubes, chance, ledger, exploration.profile, patience=exploration.patience
+        )
+        try:
+            crowd.run(clients, 40 + 4 * clients)
+        except Inconclusive:
+            exploration.undecided += 1
+        except Violation as violation:
+            mark = crowd.show(transcript, violation.mark)
+            expected = " or ".join(violation.expected)
+            observed = f"{violation.observed}, {clients} clients at work"
+            raise Deviation(expected, observed, mark, conclusive=True) from violation
+        finally:
+            crowd.abandon()
+    if exploration.undecided > exploration.examples:
+        raise Inconclusive(f"{exploration.undecided} crowds did too much at once to be judged")
