@@ -15,9 +15,9 @@ from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
 
-SIZES = (2, 3, 4, 8, 16, 32)
-"""Clients of one crowd after the other: what few of them show is told best."""
-CROWDS = 3
+SIZES = (2, 3, 4, 6, 8, 12, 16, 2, 3, 4, 6, 8, 12, 16, 32)
+"""Clients of one crowd after the other: what few of them show is told best, and judged fastest."""
+CROWDS = 2
 """Crowds that take about as long as one other conversation."""
 
 

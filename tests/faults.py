@@ -28,7 +28,7 @@ from reference_server.faults import FAULTS, NO_FAULT, Fault
 
 # A server in this process answers at once, or not at all.
 SILENCE = 0.25
-EXAMPLES = 40
+EXAMPLES = 100
 """Random conversations of each kind."""
 FEW = 5
 """Other requirements that a fault may break and still be called small."""
