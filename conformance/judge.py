@@ -73,6 +73,10 @@ class Judge:
         """Whether all that a client has sent is handled."""
         return self._oracle.is_handled(conn)
 
+    def is_leaving(self, conn: int) -> bool:
+        """Whether what a client has sent, and the target will handle, is to end its connection."""
+        return self._oracle.is_leaving(conn)
+
     def is_answered(self, conn: int) -> bool:
         """Whether the last reply to a client has proved that the target has read all it sent."""
         client = self.model.connections.get(conn)

@@ -127,6 +127,10 @@ class Oracle(Moves):
         client = self._clients[conn]
         return world.done[conn] == len(client.items) and not client.reader.buffered
 
+    def is_leaving(self, conn: int) -> bool:
+        """Whether a client sends nothing more that is handled."""
+        return self._clients[conn].leaving
+
     def next_due(self, now: int) -> int | None:
         """When a timer falls due next after ``now``, in any of the possible states."""
         dues = (alarm[0] for world in self._worlds for alarm in world.model.due(FOR_EVER))

@@ -191,6 +191,11 @@ class Session:
         client.unsent += text[cut:]
         if len(client.unsent) > CHUNK:
             self._send(client)
+        if self.judge.is_leaving(client.conn):
+            self._deliver()
+            if not self._is_ended(number):
+                mark = len(self.transcript.entries) - 1
+                raise Violation(["the end of the connection"], "nothing", mark)
 
     def flush(self, hasty: bool = False) -> None:
         """Sends what is left of a burst, and, unless in haste, takes in what it causes."""
@@ -230,9 +235,7 @@ class Session:
             client.half_closed = True
             self.judge.half_close(client.conn, self.now())
             client.socket.shutdown(socket.SHUT_WR)
-            limit = time.monotonic() + self.patience
-            while number in self._clients and time.monotonic() < limit:
-                self._poll(limit - time.monotonic())
+            self._is_ended(number)
             self.hear()
         if number in self._clients:
             del self._clients[number]
@@ -240,6 +243,13 @@ class Session:
             client.socket.close()
             self._settle()
             self.hear()
+
+    def _is_ended(self, number: int) -> bool:
+        """Whether the target ends a client's connection in time."""
+        limit = time.monotonic() + self.patience
+        while number in self._clients and time.monotonic() < limit:
+            self._poll(limit - time.monotonic())
+        return number not in self._clients
 
     def wait(self, seconds: float) -> None:
         """Time passes, from timer to timer: a server may lose some that fall due at once."""

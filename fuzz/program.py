@@ -85,8 +85,8 @@ STILL = Times((0, 0, 0, 0, 0, LONG), (0, 1, 2, 1000, 2**32 - 1), (0, 0, 0, 1000)
 """For clocks that do not move: nothing ever falls due."""
 MOVED = Times(
     (0, 0, 0, 0, 1, 2, 5, LONG, 3600, 2**31, 2**32 - 1),
-    (0, 1, 2, 3, 5, 60, 120, 1000, 2**32 - 1),
-    (0, 0, 0, 1, 2, 5, 1000),
+    (0, 1, 2, 3, 5, *range(8, 120, 13), 1000, 2**32 - 1),
+    (0, 0, 0, 1, 2, 3, 5, 1000, 2**32 - 1),
     (0, 1, 2, 1000, 2**31, 2**32 - 1),
     (0.3, 0.7, 1.0, 1.5, 3.0, 500.0, 1001.0),
 )
@@ -108,7 +108,7 @@ BRISK = Times(
 )
 """Where speed matters: nothing falls due."""
 
-TUBES = ("default", "a", "b", "c", "A-+/;.$_()9", "n" * 200)
+TUBES = ("default", "a", "b", "c", "A", "A-+/;.$_()9", "n" * 200, "null", "x", "ax")
 FLEETING_TUBES = tuple(f"t{n}" for n in range(20))
 ODD_NAMES = (
     *("", "-a", "a b", " a", "a ", "n" * 201, "n" * 199, "a,b", "\x00", "a\x00", "t\t", "é", "-"),
@@ -116,16 +116,27 @@ ODD_NAMES = (
 )
 ODD_NUMBERS = (
     *("", "-1", "+1", "007", " 3", "3 ", "x", "3x", "0x1", "1.5", "\t3", "3\t", "4294967295"),
-    *("4294967296", "9999999999", "18446744073709551615", "18446744073709551616", "9" * 40),
+    *("4294967296", "8589934591", "18446744073709551615", "18446744073709551616", "9" * 40),
 )
-PRIORITIES = (0, 1, 2, 3, 5, 10, 1023, 1024, 2**32 - 1)
+PRIORITIES = (*range(11), 1023, 1024, 2**31, 2**32 - 1)
 BARE = (
     *("reserve", "peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes"),
     *("list-tube-used", "list-tubes-watched"),
 )
 BY_ID = ("delete", "delete", "touch", "kick-job", "peek", "reserve-job", "stats-job")
 BY_NAME = ("use", "watch", "ignore", "stats-tube")
-WORDS = (*BARE, *BY_ID, *BY_NAME, "release", "bury", "kick", "pause-tube")
+SHAPES = {
+    **dict.fromkeys(BARE, ""),
+    **dict.fromkeys(BY_ID, "n"),
+    **dict.fromkeys(BY_NAME, "t"),
+    "release": "nnn",
+    "bury": "nn",
+    "kick": "n",
+    "pause-tube": "tn",
+    "reserve-with-timeout": "n",
+}
+"""What a command's arguments are: numbers or tubes."""
+WORDS = tuple(SHAPES)
 LETTERS = b" \n\0\t-aeprstu01\xff"
 _LINES = {word: word.encode() + b"\r\n" for word in BARE}
 
@@ -142,28 +153,32 @@ class Writer:
         self._tags = tags
         self._written = self._client = 0
         self._kinds: list[Callable[[Model, int], Ask]] = []
+        self._tubes_of_now: Sequence[str] = TUBES
 
     def ask(self, model: Model, client: int, conn: int) -> Ask:
         """What a client may ask next; ``conn`` is its connection in the model."""
         if self._written % 400 == 0:
             # Where jobs are scarce, clients wait; where they are plenty, queues are deep.
-            self._mix(scarce=self._chance.random() < 0.6)
+            self._mix(scarce=self._chance.random() < 0.6, wide=self._chance.random() < 0.1)
         self._written += 1
         self._client = client
         return self._pick(self._kinds)(model, conn)
 
-    def _mix(self, scarce: bool) -> None:
+    def _mix(self, scarce: bool, wide: bool) -> None:
+        few = [self._pick(TUBES) for _ in range(self._pick((1, 2, 3, 10)))]
+        self._tubes_of_now = FLEETING_TUBES if wide else few
         kinds = {
             self._put: 10 if scarce else 26,
             self._reserve: 20 if scarce else 12,
             self._by_id: 18,
             self._of_held: 12,
             self._kick: 5,
-            self._by_name: 10,
+            self._by_name: 80 if wide else 10,
             self._bare: 8,
             self._pause: 3,
-            self._wrong: 4,
-            self._spoiled: 6,
+            self._odd: 6,
+            self._wrong: 3,
+            self._spoiled: 8,
             self._garbage: 3,
         }
         self._kinds = [kind for kind, weight in kinds.items() for _ in range(weight)]
@@ -249,7 +264,7 @@ class Writer:
         return Ask(self._client, b"kick %d\r\n" % self._pick((0, 1, 1, 2, 20, 2**32 - 1)))
 
     def _by_name(self, _: Model, __: int) -> Ask:
-        tubes = TUBES if self._chance.random() < 0.8 else FLEETING_TUBES
+        tubes = self._tubes_of_now if self._chance.random() < 0.9 else TUBES
         verb = self._pick(BY_NAME)
         return Ask(self._client, f"{verb} {self._pick(tubes)}\r\n".encode())
 
@@ -257,13 +272,23 @@ class Writer:
         return Ask(self._client, _LINES[self._pick(BARE)])
 
     def _pause(self, _: Model, __: int) -> Ask:
-        tube = self._pick(TUBES[:4])
+        tube = self._pick(self._tubes_of_now)
         return Ask(self._client, f"pause-tube {tube} {self._pick(self._times.pauses)}\r\n".encode())
+
+    def _odd(self, _: Model, __: int) -> Ask:
+        """A command that is well-formed but for one argument, or one too many."""
+        word = self._pick(WORDS)
+        kinds = SHAPES[word]
+        arguments = ["1" if kind == "n" else "a" for kind in kinds]
+        index = self._chance.randrange(len(kinds) + 1)
+        odd = self._pick(ODD_NAMES if kinds[index : index + 1] == "t" else ODD_NUMBERS)
+        arguments[index : index + 1] = [odd]
+        return self._line(word, arguments)
 
     def _wrong(self, _: Model, __: int) -> Ask:
         """A command with odd arguments, too many or too few of them, or an odd word."""
         chance, pick = self._chance, self._pick
-        word = pick((*WORDS, "reserve-with-timeout"))
+        word = pick(WORDS)
         count = pick((0, 1, 1, 1, 2, 3, 4, 5))
         odd = (*ODD_NUMBERS, *ODD_NAMES, *TUBES, "0", "1000", "1000")
         arguments = [pick(odd) for _ in range(count)]
@@ -276,10 +301,12 @@ class Writer:
             word += pick(("x", "-", " ", "\t"))
         elif mutate < 0.25:
             word = word.upper()
+        return self._line(word, arguments)
+
+    def _line(self, word: str, arguments: Sequence[str]) -> Ask:
         line = " ".join([word, *arguments]).encode("latin-1") + b"\r\n"
-        if len(line) > 224:
-            return Ask(self._client, line[:100] + b"\r\n")
-        return Ask(self._client, line)
+        # What becomes of a line that is too long is another question.
+        return Ask(self._client, line if len(line) <= 224 else line[:100] + b"\r\n")
 
     def _spoiled(self, model: Model, conn: int) -> Ask:
         """A command that would make sense, but for one argument."""
