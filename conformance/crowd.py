@@ -141,15 +141,16 @@ class Crowd:
             for job in jobs:
                 ask(sock, b"delete %d" % job, self._patience)
 
-    def show(self, transcript: Transcript, mark: int) -> int:
-        """Writes down what the message at ``mark`` is about, or all; gives where it is then."""
+    def show(self, transcript: Transcript, violation: Violation) -> int:
+        """Writes down what concerns the job of a violation, or all; gives where it is shown."""
         entries = self.transcript.entries
-        mark %= len(entries)
-        about = re.search(rb"(?:RESERVED|FOUND|INSERTED) (\d+)", entries[mark].data)
+        mark = violation.mark % len(entries)
+        said = f"{' '.join(violation.expected)} {violation.observed}"
+        about = re.search(r"(?:\bjob|RESERVED|FOUND|INSERTED) (\d+)", said)
         if about is not None:
-            word = re.compile(rb"\b%b\b" % about[1])
-            kept = [n for n, entry in enumerate(entries) if n <= mark and word.search(entry.data)]
-            entries, mark = [entries[n] for n in kept], len(kept) - 1
+            word = re.compile(rb"\b%b\b" % about[1].encode())
+            kept = [entry for entry in entries[:mark] if word.search(entry.data)]
+            entries, mark = [*kept, entries[mark]], len(kept)
         transcript.entries[:] = entries
         return mark
 
@@ -362,8 +363,9 @@ class Crowd:
             client.asked[0] for client in self._clients if client.asked
         ):
             if not self._listen(end - time.monotonic()):
-                waits = f"job {job} for one of those who wait for it"
-                raise Violation([waits], "nothing", len(self.transcript.entries) - 1)
+                waiting = " or ".join(client.name for client in self._clients if client.asked)
+                said = f"job {job} for {waiting}, who wait"
+                raise Violation([said], "nothing", len(self.transcript.entries) - 1)
         while any(client.asked for client in self._clients):
             try:
                 self._history.explain()

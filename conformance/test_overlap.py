@@ -36,7 +36,7 @@ def test_any_overlap(
         except Inconclusive:
             exploration.undecided += 1
         except Violation as violation:
-            mark = crowd.show(transcript, violation.mark)
+            mark = crowd.show(transcript, violation)
             expected = " or ".join(violation.expected)
             observed = f"{violation.observed}, {clients} clients at work"
             raise Deviation(expected, observed, mark, conclusive=True) from violation
