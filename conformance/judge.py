@@ -24,7 +24,8 @@ class Judge:
     """An oracle for bytes. Its methods take what those of :class:`Oracle` take.
 
     ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
-    of default; None if others may use it. ``fresh``: statistics are as they are now.
+    of default, and the id of the next job; None if others may use it. ``fresh``: statistics are
+    as they are now.
     ``mark`` is any number; a violation has that of the message that shows it. Raises
     :class:`Violation` and Inconclusive.
     """
@@ -34,7 +35,7 @@ class Judge:
         profile: Profile = NEWEST,
         max_job_size: int | None = None,
         lateness: int = SECOND // 4,
-        counters: tuple[Mapping[str, str], Mapping[str, str]] | None = None,
+        counters: tuple[Mapping[str, str], Mapping[str, str], int] | None = None,
         fresh: bool = True,
     ) -> None:
         alone = counters is not None

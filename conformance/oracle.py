@@ -88,14 +88,16 @@ class Oracle(Moves):
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
         self.most_worlds = 1
 
-    def adopt(self, counters: Mapping[str, str], of_default: Mapping[str, str]) -> None:
+    def adopt(
+        self, counters: Mapping[str, str], of_default: Mapping[str, str], next_id: int
+    ) -> None:
         """Takes over what the target had counted before, in its stats and those of default."""
         model = self.model
         for key, value in counters.items():
             if key.startswith("cmd-"):
                 model.commands[key.removeprefix("cmd-")] = int(value)
         model.total_jobs = int(counters["total-jobs"])
-        model.next_id = model.total_jobs + 1
+        model.next_id = next_id
         model.timeouts = int(counters["job-timeouts"])
         (default,) = model.tubes
         default.total_jobs = int(of_default["total-jobs"])
@@ -295,7 +297,10 @@ class Oracle(Moves):
         worlds = [twin for world in self._worlds for twin in self._explain(world, conn, reply, now)]
         if not worlds and not self._expected:
             sent = len(self._clients[conn].items)
-            owes = any(w.done[conn] < sent or w.model.is_waiting(conn) for w in self._worlds)
+            owes = any(
+                w.done[conn] < sent or (conn in w.model.connections and w.model.is_waiting(conn))
+                for w in self._worlds
+            )
             self._expected.append("no reply yet" if owes else "no reply without a request")
         if reply is None:
             self._keep(worlds, "the end of the connection")

@@ -85,21 +85,26 @@ class Session:
             self._attendant = Attendant()
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
-        counters, of_default, fresh = self._counters()
+        counters, of_default, fresh, next_id = self._counters()
         counters["total-connections"] = str(int(counters["total-connections"]) - 1)
         max_job_size = int(counters["max-job-size"])
         told = _is_complete(counters, of_default)
-        known = (counters, of_default) if target.exclusive and fresh and told else None
+        known = (counters, of_default, next_id) if target.exclusive and fresh and told else None
         self.judge = Judge(profile, max_job_size, late, known, fresh)
         self.judge.connect(_CONTROL, 0)
 
-    def _counters(self) -> tuple[dict[str, str], dict[str, str], bool]:
+    def _counters(self) -> tuple[dict[str, str], dict[str, str], bool, int]:
         """What the target has counted, in all and in default, and whether that is up to date.
 
-        The connection that asks is counted, and then ends.
+        And the id that the next job may have. The connection that asks is counted, and then ends.
         """
+        last = 0
         try:
             with visit(self.target.address, REPLY_LIMIT) as sock:
+                if self.target.exclusive:
+                    put = ask(sock, b"put 0 0 1 0\r\n", REPLY_LIMIT)
+                    last = int(put.args[0]) if put.args else 0
+                    ask(sock, b"delete %d" % last, REPLY_LIMIT)
                 default = ask(sock, b"stats-tube default", REPLY_LIMIT)
                 first, stats = (
                     yamlish.dictionary(ask(sock, b"stats", REPLY_LIMIT).body or b"")
@@ -109,7 +114,7 @@ class Session:
                 int(stats[key])
             # Some servers keep their statistics for a while.
             fresh = stats["cmd-stats"] != first["cmd-stats"]
-            return stats, yamlish.dictionary(default.body or b""), fresh
+            return stats, yamlish.dictionary(default.body or b""), fresh, last + 1
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise TargetError(f"the target does not tell its stats: {error}") from error
 

@@ -91,7 +91,7 @@ class Author:
         if model.next_ready(conn) is not None:
             return True
         waiting = sum(other.waiting for other in model.connections.values())
-        return self._chance.random() < (0.1 if waiting or self._brisk else 0.5)
+        return self._chance.random() < (0.01 if self._brisk else 0.1 if waiting else 0.5)
 
     def _burst(self, client: int, length: int) -> Iterator[Step]:
         session = self._session

@@ -162,10 +162,18 @@ class _Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.congested = False
         self._engine.resume(self._number)
+        self._reconsider()
         self._server.schedule()
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
+        if self._paused:
+            # It may be answered again, but only when this has been seen to the end.
+            asyncio.get_running_loop().call_soon(self._reconsider)
+
+    def _reconsider(self) -> None:
+        if self._paused and not self._transport.is_closing():
+            self._limit_reading(self._engine.receive(self._number, b""))
 
     def close(self) -> None:
         self._transport.close()

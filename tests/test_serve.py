@@ -179,3 +179,16 @@ def test_a_client_that_sends_on_while_it_waits_costs_little(server: Launched) ->
         assert refused
         assert exchange(server.address, b"list-tube-used\r\n") == b"USING default\r\n"
         assert _memory(server) - before < 20 * 2**20
+
+
+def test_a_client_that_has_sent_much_while_it_waited_is_read_again(server: Launched) -> None:
+    with connect(server.address, 10) as waiting, connect(server.address, 10) as other:
+        body = b"x" * 65000
+        waiting.sendall(b"reserve\r\n" + (b"put 0 0 60 65000\r\n" + body + b"\r\n") * 3)
+        waiting.sendall(b"use the-end\r\n")
+        ask(other, b"list-tube-used", 10)
+        ask(other, b"put 0 0 60 0\r\n", 10)
+        replies = waiting.makefile("rb")
+        lines = [replies.readline() for _ in range(6)]
+    assert lines[0] == b"RESERVED 1 0\r\n"
+    assert lines[-1] == b"USING the-end\r\n"

@@ -1,0 +1,128 @@
+"""Speed of judging on beanstalkd, beside what the same machine does unjudged, in one run.
+
+``python -m tests.bench_judging``
+"""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+from unittest import mock
+
+from conformance.address import connect, visit
+from conformance.exploration import Exploration
+from conformance.session import Session
+from conformance.target import LaunchedTarget, Target
+from conformance.test_stateful import test_any_conversation
+from conformance.transcript import Transcript
+from fuzz.campaign import Campaign
+from fuzz.program import BRISK, Writer
+from reference_server.events import Connect
+from reference_server.model import Model
+from reference_server.wire import Body, Put
+from tests.servers import BEANSTALKD_COMMAND
+
+ROUNDS = 5
+LIMIT = 30.0
+"""Seconds within which everything is answered."""
+BURST = 256
+
+
+def round_trips(target: Target, seed: int) -> int:
+    """Bare requests and replies, one by one."""
+    with visit(target.address, LIMIT) as sock:
+        for _ in range(20_000):
+            sock.sendall(b"list-tube-used\r\n")
+            sock.recv(100)
+    return 20_000
+
+
+def generator(target: Target, seed: int) -> int:
+    """Commands of the second gear's generator, pipelined, their replies read and not looked at."""
+    model = Model()
+    model.handle(Connect(), 0, 1)
+    for _ in range(50):
+        model.handle(Put(0, 0, 60, 1), 0, 1)
+        model.handle(Body(b"a"), 0, 1)
+    writer = Writer(Random(seed), BRISK, lambda id: id)
+    count = 0
+    with connect(target.address, LIMIT) as sock:
+        reader = threading.Thread(target=_drain, args=(sock,))
+        reader.start()
+        for _ in range(400):
+            burst = bytearray()
+            for _ in range(BURST):
+                step = writer.ask(model, 1, 1)
+                text = step.text if step.job is None else step.text % step.job
+                # Nobody may wait.
+                burst += b"reserve-with-timeout 0\r\n" if text.startswith(b"reserve") else text
+                count += 1
+            sock.sendall(burst)
+        sock.shutdown(socket.SHUT_WR)
+        reader.join()
+        # What it has put must not slow down what follows.
+        target.restart()
+    return count
+
+
+def _drain(sock: socket.socket) -> None:
+    while sock.recv(2**20):
+        pass
+
+
+def _judged(run: Callable[[], None]) -> int:
+    count = 0
+    real = Session.ask
+
+    def counted(*args: object, **options: object) -> None:
+        nonlocal count
+        count += 1
+        real(*args, **options)  # type: ignore[arg-type]
+
+    with mock.patch.object(Session, "ask", counted):
+        run()
+    return count
+
+
+def second_gear(target: Target, seed: int) -> int:
+    """Programs of the second gear, where nothing is timed, judged."""
+
+    def run() -> None:
+        exploration = Exploration(1, seed, profile=target.probe())
+        if Campaign(exploration, target, brisk=True).run(60) is not None:
+            raise AssertionError("beanstalkd is not as it is thought to be")
+
+    return _judged(run)
+
+
+def rules(target: Target, seed: int) -> int:
+    """The rule-based machine, judged."""
+    exploration = Exploration(20, seed, profile=target.probe())
+    return _judged(lambda: test_any_conversation(target, Transcript(), exploration))
+
+
+MEASURED = (round_trips, generator, rules, second_gear)
+
+
+def main() -> int:
+    """Prints commands a second, medians of all rounds."""
+    rates: dict[str, list[float]] = {measure.__name__: [] for measure in MEASURED}
+    for seed in range(ROUNDS):
+        for measure in MEASURED:
+            target = LaunchedTarget(BEANSTALKD_COMMAND, "real")
+            start = time.perf_counter()
+            rates[measure.__name__].append(measure(target, seed) / (time.perf_counter() - start))
+            target.close()
+    medians = {name: statistics.median(measured) for name, measured in rates.items()}
+    for name, rate in medians.items():
+        print(f"{name}: {rate:,.0f}/s, {rate / medians['rules']:.1f} times the rules", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
