@@ -131,16 +131,9 @@ class Moves:
             only &= not waiting(world.model)
         elif isinstance(item.event, Command) and item.event.verb in TAKE_SOONEST:
             only &= not has_tie(world.model, conn)
-        told: list[Reply | None] = [None]
-        if isinstance(item.event, Body) and reply is not None:
-            if conn == asked and reply.word == "INSERTED":
-                told = [reply]
-            elif conn != asked and reply.word == "RESERVED":
-                # A client that waits may see the id before the one that puts does.
-                told, only = [reply, None], False
+        told = reply if conn == asked and reply is not None and reply.word == "INSERTED" else None
         for at in times:
-            for id in told:
-                yield from after(world, partial(self._handle, conn, item, at, told=id), only)
+            yield from after(world, partial(self._handle, conn, item, at, told=told), only)
 
     def _lose(self, conn: int, at: int, world: World) -> list[Output]:
         """Ends a connection with all that had been sent on it."""
@@ -154,7 +147,7 @@ class Moves:
         """Lets an item be handled; ``told`` tells the id that the target may give a job."""
         world.done[conn] += 1
         if isinstance(item.event, Body):
-            take_id(world.model, conn, told)
+            take_id(world, conn, told)
         return world.model.handle(item.event, at, conn)
 
 

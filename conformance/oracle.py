@@ -422,6 +422,8 @@ class Oracle(Moves):
             if reply is None:
                 self._expected.append(str(owed[0]))
                 return False
+            world.bind(owed[0], reply)
+            owed = world.owed[conn]
             other = difference(owed[0], reply, self._alone, self._fresh)
             if other is None:
                 owed.popleft()

@@ -297,14 +297,15 @@ class Session:
         for number in list(self._clients):
             self.leave(number, half=True)
         number = 0
-        if self.judge.model.is_paused("default"):
-            self.ask(number, b"pause-tube default 0\r\n")
-            self.flush()
         for id in sorted(self.judge.jobs()):
             self.ask(number, b"delete %d\r\n" % id)
         self.ask(number, b"list-tubes\r\n")
         if self.target.exclusive:
             self.ask(number, b"stats\r\n")
+        if self.judge.model.is_paused("default"):
+            # Last: when exactly it ends is open for a while.
+            self.flush()
+            self.ask(number, b"pause-tube default 0\r\n")
         self.leave(number, half=True)
         self._ids.clear()
         self._tags.clear()

@@ -20,6 +20,8 @@ EARLY = SECOND // 100
 MAX_BRANCHES = 64
 """Outcomes of one move beyond which it is not worth to look at them all."""
 
+_NAMING = ("INSERTED", "RESERVED", "FOUND")
+"""Replies that name a job first of all."""
 Move = Callable[["World"], list[Output]]
 """Something that may happen in a world, and the replies that it causes."""
 
@@ -27,16 +29,20 @@ Move = Callable[["World"], list[Output]]
 class World:
     """One state that the target may be in: how far each client is handled, and what it is owed."""
 
-    __slots__ = ("done", "model", "owed")
+    __slots__ = ("done", "guessed", "model", "owed")
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.done: dict[int, int] = {}
         self.owed: dict[int, deque[Reply]] = {}
+        self.guessed: set[int] = set()
+        """Ids that nobody has told yet."""
 
     def saved(self) -> bytes:
         """All of it, to be given to :func:`restored` as often as needed."""
-        return pickle.dumps((self.model, self.done, self.owed), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(
+            (self.model, self.done, self.owed, self.guessed), pickle.HIGHEST_PROTOCOL
+        )
 
     def apply(self, move: Move, choose: Callable[[Sequence[Any]], Any] = first) -> None:
         """Lets a move happen, the model's choices made by ``choose``."""
@@ -49,6 +55,36 @@ class World:
         for receiver, reply in outputs:
             if not isinstance(reply, Hangup):
                 self.owed[receiver].append(reply)
+
+    def bind(self, owed: Reply, seen: Reply) -> None:
+        """Gives a job whose id was guessed the one that is seen."""
+        if owed.word != seen.word or owed.word not in _NAMING:
+            return
+        guess, id = int(owed.args[0]), int(seen.args[0])
+        if guess == id or guess not in self.guessed:
+            return
+        self.free(id)
+        if id not in self.model.jobs:
+            self._rename(guess, id)
+            self.guessed.remove(id)
+
+    def free(self, id: int) -> None:
+        """Gives a job whose id was guessed another, as the target has not meant that."""
+        if id in self.guessed:
+            self._rename(id, max([self.model.next_id, *self.model.jobs]) + 1)
+
+    def _rename(self, old: int, new: int) -> None:
+        if old in self.model.jobs:
+            self.model.rename(old, new)
+        for conn, replies in self.owed.items():
+            self.owed[conn] = deque(
+                reply._replace(args=(new, *reply.args[1:]))
+                if reply.word in _NAMING and reply.args[0] == old
+                else reply
+                for reply in replies
+            )
+        self.guessed.discard(old)
+        self.guessed.add(new)
 
     def branches(self, move: Move) -> Iterator[World]:
         """The worlds after a move, one for each way in which the model may choose."""
@@ -88,14 +124,14 @@ class World:
         owed = tuple((conn, tuple(replies)) for conn, replies in self.owed.items() if replies)
         counters = frozenset(model.commands.items())
         numbers = model.timeouts, model.next_id, tuple(self.done.items())
-        return jobs, tubes, conns, owed, counters, numbers
+        return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed)
 
 
 def restored(saved: bytes) -> World:
     """A world as it was when it was saved."""
-    model, done, owed = pickle.loads(saved)
+    model, done, owed, guessed = pickle.loads(saved)
     world = World(model)
-    world.done, world.owed = done, owed
+    world.done, world.owed, world.guessed = done, owed, guessed
     return world
 
 
@@ -137,12 +173,15 @@ def after(world: World, move: Move, only: bool) -> Iterable[World]:
     return (world,)
 
 
-def take_id(model: Model, conn: int, told: Reply | None) -> None:
+def take_id(world: World, conn: int, told: Reply | None) -> None:
     """Lets a job have the id that the target gives it, or one that it may have given."""
+    model = world.model
     incoming = model.connections[conn].incoming
     if incoming is None:
         return
     id = incoming.id if told is None else int(told.args[0])
+    if told is not None:
+        world.free(id)
     if id in model.jobs:
         id = max(*model.jobs, model.next_id)
     others = [
@@ -154,6 +193,8 @@ def take_id(model: Model, conn: int, told: Reply | None) -> None:
         if other.id == id:
             other.id = incoming.id
     incoming.id = id
+    if told is None:
+        world.guessed.add(id)
     if told is not None or id >= model.next_id:
         taken = (other.id for other in others)
         model.next_id = max([id, *taken, *model.jobs]) + 1

@@ -55,7 +55,7 @@ class Author:
         while commands > 0:
             kind = chance.random()
             free = [number for number in CLIENTS if self._session.may_ask(number)]
-            if kind < WAITS or not (free or kind < 0.5):
+            if self._times.waits and (kind < WAITS or not (free or kind < 0.5)):
                 commands -= 1
                 # Odd times, so that few delays end together: which is first, then, is left open.
                 yield Wait(chance.choice(self._times.waits) + chance.randrange(1000) / 1000)

@@ -164,6 +164,30 @@ class Model(Queries, Tubes):
         elif isinstance(event, Drain):
             self.draining = True
 
+    def rename(self, old: int, new: int) -> None:
+        """Gives a job another id; it keeps its place but where ids make the order."""
+        job = self.jobs[old]
+        tables: list[dict[int, Job]] = [self.jobs, job.tube.buried]
+        queues = [(job.tube.ready, job.pri), (job.tube.delayed, job.deadline)]
+        if job.reserver is not None:
+            tables.append(job.reserver.reserved)
+            queues.append((job.reserver.deadlines, job.deadline))
+        for queue, place in queues:
+            if (place, old) in queue:
+                queue.remove((place, old))
+                queue.add((place, new))
+        for kind in (Timer.DELAY, Timer.TTR):
+            if (job.deadline, kind, old) in self._timers:
+                self._timers.remove((job.deadline, kind, old))
+                self._timers.add((job.deadline, kind, new))
+        for table in tables:
+            renamed = [(new if id == old else id, other) for id, other in table.items()]
+            if old in table:
+                table.clear()
+                table.update(renamed)
+        job.id = new
+        self.next_id = max(self.next_id, new + 1)
+
     def due(self, now: int) -> list[Alarm]:
         """The timers that have fallen due by ``now``, in order."""
         return list(itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers))
