@@ -28,6 +28,8 @@ from reference_server.faults import FAULTS, NO_FAULT, Fault
 
 # A server in this process answers at once, or not at all.
 SILENCE = 0.25
+PATIENCE = 1.0
+"""Seconds that a reply may take in random conversations."""
 EXAMPLES = 100
 """Random conversations of each kind."""
 FEW = 5
@@ -64,8 +66,6 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
     names = list(test.__code__.co_varnames[: test.__code__.co_argcount])
     for values in itertools.product(*(choices for _, choices in parameters)):
         arguments: dict[str, object] = dict.fromkeys(names)
-        if "exploration" in names:
-            arguments["exploration"] = Exploration(EXAMPLES, patience=SILENCE)
         more: set[str] = set()
         for (argument, _), value in zip(parameters, values, strict=True):
             marked = isinstance(value, ParameterSet)
@@ -91,7 +91,9 @@ def _seen() -> Mapping[Case, str]:
     return found
 
 
-def failures(fault: Fault, chosen: Callable[[Case], bool], enough: int) -> list[str]:
+def failures(
+    fault: Fault, chosen: Callable[[Case], bool], enough: int, examples: int = EXAMPLES
+) -> list[str]:
     """The requirements of the tests that fail, in the order of the tests, until it is enough."""
     found: list[str] = []
     server = BuiltIn(fault=fault)
@@ -104,7 +106,10 @@ def failures(fault: Fault, chosen: Callable[[Case], bool], enough: int) -> list[
         for case in cases():
             if not chosen(case):
                 continue
-            outcome = running.run(case.test, case.arguments, server, 0.25)
+            arguments = dict(case.arguments)
+            if "exploration" in arguments:
+                arguments["exploration"] = Exploration(examples, patience=PATIENCE)
+            outcome = running.run(case.test, arguments, server, 0.25)
             if outcome.error is not None or outcome.seen != _seen().get(case, ""):
                 broken = ", ".join(sorted(case.slugs))
                 found += [broken] * (broken not in found)
