@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.catalogue import catalogue
 from conformance.connection import REPLY_LIMIT
 from conformance.findings import keep, kept
+from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.replay import replay
 from conformance.session import Session
@@ -14,6 +16,9 @@ from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
+
+MOST_NAMES = 3
+"""Requirements beyond which a finding says too little to name any."""
 
 
 @dataclass(slots=True)
@@ -69,5 +74,12 @@ class Exploration:
             said = f"expected {expected}, observed {violation.observed}"
             path = keep(self.folder, transcript, violation.mark, said)
             where = f"; beanstalk-conformance replay {path} drives it again"
-        observed = violation.observed + where
-        return Deviation(expected, observed, violation.mark, conclusive=True)
+        entries = transcript.entries
+        names = broken(entries[: violation.mark % max(len(entries), 1) + 1], self.profile)
+        if 0 < len(names) <= MOST_NAMES:
+            where = f"; it breaks {' or '.join(names)}{where}"
+        deviation = Deviation(expected, violation.observed + where, violation.mark, conclusive=True)
+        deviation.de_facto = bool(names) and all(
+            catalogue()[name].level == "de-facto" for name in names
+        )
+        return deviation

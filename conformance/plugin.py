@@ -271,7 +271,8 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
         case Inconclusive():
             return Verdict.INCONCLUSIVE, str(error)
         case Deviation():
-            verdict = Verdict.FAIL if "must" in levels else Verdict.NON_STRICT
+            must = "must" in levels and not error.de_facto
+            verdict = Verdict.FAIL if must else Verdict.NON_STRICT
             return verdict, str(error).splitlines()[0][:300]
     return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
 

@@ -28,6 +28,8 @@ class Deviation(AssertionError):
         self.late = late
         self.conclusive = conclusive
         self.waited = waited
+        self.de_facto = False
+        """Only what every server does is broken, not what the text says."""
 
 
 class TargetLost(Deviation):

@@ -70,7 +70,7 @@ class Author:
                     keep = int(chance.random() * (len(last.text) - 2))
                     if b"%" not in last.text:
                         yield last._replace(apart=True, tag=None, text=last.text[:keep])
-                if client in free and chance.random() < 0.2:
+                elif client in free and chance.random() < 0.2:
                     # What comes together with it is not done.
                     behind = chance.choice((b"", b"put 0 0 1 1\r\na\r\n"))
                     yield Ask(client, b"quit\r\n" + behind, apart=True)
