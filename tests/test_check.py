@@ -10,11 +10,13 @@ import pytest
 
 from conformance.builtin import BuiltIn
 from conformance.exploration import Exploration
+from conformance.naming import broken
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
 from reference_server.faults import Fault
 from reference_server.model import Model
+from reference_server.profiles import NEWEST
 from reference_server.state import Connection
 from reference_server.wire import NOT_FOUND, Reply
 
@@ -137,6 +139,33 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     server = BuiltIn()
     exploration.again(server)
     server.close()
+
+
+README_EXAMPLE = r"""
+A > use a\r\n
+A < USING a\r\n
+A > watch a\r\n
+A < WATCHING 2\r\n
+A > put 0 0 60 1\r\na\r\n
+A < INSERTED 9\r\n
+A > reserve-with-timeout 0\r\n
+A < TIMED_OUT\r\n
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "requirements"),
+    [
+        (README_EXAMPLE, ["lifecycle.starts-ready", "reserve.any-watched-tube"]),
+        (README_EXAMPLE.replace("TIMED_OUT", r"RESERVED 9 1\r\na"), []),
+        (README_EXAMPLE.replace("TIMED_OUT", "OUT_OF_MEMORY"), []),
+        (r"A > delete\r\n" + "\n" + r"A < BAD_FORMAT\r\n", ["error.word-without-argument"]),
+        (SEED_001, []),
+    ],
+    ids=("a fault", "no fault", "no fault of ours", "de-facto", "closed by the target"),
+)
+def test_what_is_wrong_is_named(text: str, requirements: list[str]) -> None:
+    assert broken(parse(text).entries, NEWEST) == requirements
 
 
 def _deaf_use(self: Model, conn: Connection, name: str) -> Reply:

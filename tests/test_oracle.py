@@ -54,6 +54,28 @@ def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:
     assert oracle.most_worlds == 1
 
 
+@pytest.mark.parametrize(("first", "second"), [(70, 77), (3, 2), (2, 3), (1, 2), (1, 77)], ids=str)
+def test_a_job_may_be_seen_before_its_id_is_told(first: int, second: int) -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.sent(2, b"put 0 9 60 1\r\nb\r\n" + PUT, 0)
+    oracle.received(1, RESERVED(second, b"a"), 0)
+    oracle.received(2, INSERTED(first), 0)
+    oracle.received(2, INSERTED(second), 0)
+    _ask(oracle, 1, b"delete %d\r\n" % second, DELETED)
+    _ask(oracle, 2, b"peek %d\r\n" % first, FOUND(first, b"b"))
+    _ask(oracle, 2, b"peek-delayed\r\n", FOUND(first, b"b"))
+
+
+def test_an_id_that_was_seen_stays() -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.sent(2, PUT, 0)
+    oracle.received(1, RESERVED(77, b"a"), 0)
+    with pytest.raises(Violation):
+        oracle.received(2, INSERTED(78), 0)
+
+
 def test_a_violation_says_what_was_expected() -> None:
     oracle = _oracle()
     _ask(oracle, 1, PUT, INSERTED(7))
