@@ -161,7 +161,8 @@ class Judge:
         quiet = self._oracle.is_quiet(now)
         if quiet:
             self._calls.append(("quiet", 0, (now,)))
-            if len(self._calls) > _CHECKPOINT:
+            # All jobs are written down each time.
+            if len(self._calls) > max(_CHECKPOINT, len(self.model.jobs)):
                 self._save()
         return quiet
 

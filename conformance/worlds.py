@@ -195,9 +195,12 @@ def take_id(world: World, conn: int, told: Reply | None) -> None:
     incoming.id = id
     if told is None:
         world.guessed.add(id)
-    if told is not None or id >= model.next_id:
-        taken = (other.id for other in others)
-        model.next_id = max([id, *taken, *model.jobs]) + 1
+    following = max([id, *(other.id for other in others)]) + 1
+    if following > model.next_id:
+        model.next_id = following
+    elif told is not None and following < model.next_id:
+        # The target counts from less than was guessed.
+        model.next_id = max([following - 1, *model.jobs]) + 1
 
 
 def _about(time: int | None) -> int | None:
