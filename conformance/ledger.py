@@ -155,20 +155,23 @@ class Ledger:
 
     def _deleted(self, told: Told, job: _Job) -> None:
         if job.deleted is not None:
-            raise Violation(["NOT_FOUND, as it was deleted before"], str(told.reply), told.mark)
+            said = f"NOT_FOUND, as job {told.asked.job} was deleted before"
+            raise Violation([said], str(told.reply), told.mark)
         if job.holder and told.asked.at > job.since:
-            raise Violation([f"NOT_FOUND, as {job.holder} holds it"], str(told.reply), told.mark)
+            said = f"NOT_FOUND, as {job.holder} holds job {told.asked.job}"
+            raise Violation([said], str(told.reply), told.mark)
         job.deleted = told.at
         job.taken.append(told)
 
     def _missing(self, told: Told, job: _Job) -> None:
         asked = told.asked
         if asked in self._sure:
-            raise Violation([f"that {told.client} holds it"], f"{told.reply}", told.mark)
+            said = f"no NOT_FOUND, as {told.client} holds job {asked.job}"
+            raise Violation([said], str(told.reply), told.mark)
         job.dying -= asked.verb == "delete"
         if asked.verb == "peek" and job.deleted is None and not job.dying:
             said = f"job {asked.job}, which was put and not deleted"
-            raise Violation([said], f"{told.reply}", told.mark)
+            raise Violation([said], str(told.reply), told.mark)
 
     def overdue(self, waiting: Iterable[Asked]) -> int | None:
         """A job that certainly is ready, though somebody waits for it."""

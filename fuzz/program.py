@@ -118,6 +118,8 @@ ODD_NUMBERS = (
     *("", "-1", "+1", "007", " 3", "3 ", "x", "3x", "0x1", "1.5", "\t3", "3\t", "4294967295"),
     *("4294967296", "8589934591", "18446744073709551615", "18446744073709551616", "9" * 40),
 )
+BEFORE = ("", "", "+", "-", "0", " ")
+BEHIND = (" ", "x", ".0", "~", "\t", "\0")
 PRIORITIES = (*range(11), 1023, 1024, 2**31, 2**32 - 1)
 BARE = (
     *("reserve", "peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes"),
@@ -176,9 +178,9 @@ class Writer:
             self._by_name: 80 if wide else 10,
             self._bare: 8,
             self._pause: 3,
-            self._odd: 6,
+            self._odd: 12,
             self._wrong: 3,
-            self._spoiled: 8,
+            self._spoiled: 10,
             self._garbage: 3,
         }
         self._kinds = [kind for kind, weight in kinds.items() for _ in range(weight)]
@@ -280,12 +282,17 @@ class Writer:
 
     def _odd(self, _: Model, __: int) -> Ask:
         """A command that is well-formed but for one argument, or one too many."""
-        word = self._pick(WORDS)
+        pick = self._pick
+        word = pick(WORDS)
         kinds = SHAPES[word]
-        arguments = ["1" if kind == "n" else "a" for kind in kinds]
+        arguments = [pick(("0", "1")) if kind == "n" else pick(("default", "a")) for kind in kinds]
         index = self._chance.randrange(len(kinds) + 1)
-        odd = self._pick(ODD_NAMES if kinds[index : index + 1] == "t" else ODD_NUMBERS)
-        arguments[index : index + 1] = [odd]
+        if index == len(kinds):
+            arguments.append(pick(("", "1", "a", "x")))
+        elif self._chance.random() < 0.5:
+            arguments[index] = pick(BEFORE) + arguments[index] + pick(BEHIND)
+        else:
+            arguments[index] = pick(ODD_NAMES if kinds[index] == "t" else ODD_NUMBERS)
         return self._line(word, arguments)
 
     def _wrong(self, _: Model, __: int) -> Ask:
@@ -304,6 +311,8 @@ class Writer:
             word += pick(("x", "-", " ", "\t"))
         elif mutate < 0.25:
             word = word.upper()
+        elif mutate < 0.35:
+            word = pick(("get", "help", "stats-", "reserve-"))
         return self._line(word, arguments)
 
     def _line(self, word: str, arguments: Sequence[str]) -> Ask:
@@ -313,7 +322,7 @@ class Writer:
 
     def _spoiled(self, model: Model, conn: int) -> Ask:
         """A command that would make sense, but for one argument."""
-        makers = (self._put, self._reserve, self._by_id, self._of_held, self._by_name, self._pause)
+        makers = (self._put, self._by_id, self._of_held, self._by_name, self._pause)
         ask = self._pick(makers)(model, conn)
         line, _, rest = ask.text.partition(b"\r\n")
         words = line.split(b" ")
@@ -322,7 +331,8 @@ class Writer:
         if last < 2:
             return ask
         index = 1 + int(self._chance.random() * (last - 1))
-        odd = self._pick((*ODD_NUMBERS, *ODD_NAMES)).encode("latin-1").replace(b"%", b"")
+        odds = ODD_NUMBERS if self._chance.random() < 0.8 else ODD_NAMES
+        odd = self._pick(odds).encode("latin-1").replace(b"%", b"")
         if words[0] == b"put":
             # With more arguments, or fewer, another would be taken for the size.
             words[index] = odd.replace(b" ", b"") or b"x"

@@ -206,8 +206,8 @@ def test_a_ledger_of_what_is_not(happens: Callable[[_Book], None], expected: str
     ("client", "verb", "job", "reply", "expected"),
     [
         ("B", "reserve", 0, RESERVED(1, b"a"), "for A alone"),
-        ("B", "delete", 1, DELETED, "A holds it"),
-        ("A", "release", 1, NOT_FOUND, "A holds it"),
+        ("B", "delete", 1, DELETED, "A holds job 1"),
+        ("A", "release", 1, NOT_FOUND, "A holds job 1"),
         ("B", "peek", 1, NOT_FOUND, "put and not deleted"),
         ("B", "peek", 1, FOUND(1, b"b"), "body"),
         ("A", "put", 0, INSERTED(1), "no job had before"),
