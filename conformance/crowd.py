@@ -33,7 +33,7 @@ LEAVES = 0.01
 """How often a client that is idle, or waits, leaves, and another comes."""
 WAITS = "reserve"
 """What asks for a job and waits for it, with a timeout or not."""
-MOST_TIME = 20.0
+MOST_TIME = 5.0
 """Seconds after which clients do nothing more; a slow target has less to do."""
 _FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
@@ -126,20 +126,25 @@ class Crowd:
         self._ledger.close()
 
     def abandon(self) -> None:
-        """Ends all clients without looking at what comes, and deletes the jobs that are left."""
+        """Ends all clients without looking at what comes, and deletes all jobs of the tubes."""
+        self._ledger.forget()
+        if not self._clients:
+            return
         for client in self._clients:
             hang_up(client.socket, _FAREWELL)
         self._clients.clear()
-        jobs = self._ledger.jobs()
-        self._ledger.forget()
-        if not jobs:
-            return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
             visit(self._target.address, self._patience) as sock,
         ):
-            for job in jobs:
-                ask(sock, b"delete %d" % job, self._patience)
+            for tube in self._tubes:
+                ask(sock, f"use {tube}".encode(), self._patience)
+                for queue in (b"peek-ready", b"peek-delayed", b"peek-buried"):
+                    for _ in range(self.commands):
+                        found = ask(sock, queue, self._patience)
+                        if found.word != "FOUND":
+                            break
+                        ask(sock, f"delete {found.args[0]}".encode(), self._patience)
 
     def show(self, transcript: Transcript, violation: Violation) -> int:
         """Writes down what concerns the job of a violation, or all; gives where it is shown."""

@@ -37,6 +37,13 @@ class Exploration:
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
 
+    def told(self, count: int) -> str:
+        """How many of so many conversations were not decided; raises Inconclusive if most were."""
+        told = f"{self.undecided} of {count} were not decided, as too much was possible"
+        if self.undecided > count // 2:
+            raise Inconclusive(told)
+        return told if self.undecided else ""
+
     def session(self, target: Target) -> Session:
         """A new conversation with a target that nobody else uses; raises NotTestable."""
         if not target.exclusive:

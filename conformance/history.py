@@ -61,7 +61,7 @@ class _Step:
 class History(Moves):
     """What clients have done and heard since the target had none of their jobs.
 
-    Times are in nanoseconds; no timer may fall due meanwhile.
+    Times are any numbers that grow; no timer may fall due meanwhile.
     """
 
     def __init__(self, profile: Profile = NEWEST, max_job_size: int | None = None) -> None:
@@ -296,4 +296,4 @@ class History(Moves):
 
 def _changes_nothing(reply: Reply) -> bool:
     """Whether what is answered this way has left everything as it was."""
-    return reply.word in ("NOT_FOUND", "FOUND", "TIMED_OUT") or reply == wire.KICKED_COUNT(0)
+    return reply.word in ("NOT_FOUND", "FOUND", "TIMED_OUT")

@@ -263,7 +263,7 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
         return Verdict.SEEN, (outcome.seen or str(error))[:300]
     match error:
         case None:
-            return Verdict.PASS, ""
+            return Verdict.PASS, outcome.seen[:300]
         case NotTestable():
             return Verdict.NOT_TESTABLE, str(error)
         case NotApplicable():

@@ -79,7 +79,7 @@ class Summary:
         for line in (*self._not_tested(), *self._waited()):
             terminalreporter.write_line(line)
         for entry in tally.entries.values():
-            if entry.verdict is Verdict.SEEN:
+            if entry.verdict is Verdict.SEEN or (entry.verdict is Verdict.PASS and entry.reason):
                 terminalreporter.write_line(f"{entry.requirement.slug}: {entry.reason}")
         for slug in tally.gone():
             terminalreporter.write_line(

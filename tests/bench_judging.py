@@ -75,7 +75,7 @@ def _drain(sock: socket.socket) -> None:
         pass
 
 
-def _judged(run: Callable[[], None]) -> int:
+def _judged(run: Callable[[], object]) -> int:
     count = 0
     real = Session.ask
 

@@ -110,7 +110,7 @@ def failures(
             if "exploration" in arguments:
                 arguments["exploration"] = Exploration(examples, patience=PATIENCE)
             outcome = running.run(case.test, arguments, server, 0.25)
-            if outcome.error is not None or outcome.seen != _seen().get(case, ""):
+            if outcome.error is not None or outcome.seen != _seen().get(case, outcome.seen):
                 broken = ", ".join(sorted(case.slugs))
                 found += [broken] * (broken not in found)
                 if len(found) >= enough:
