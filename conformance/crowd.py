@@ -185,7 +185,7 @@ class Crowd:
         now = self._now()
         client.leaving = True
         self._history.leaves(client.conn, now)
-        self._ledger.leaves(client.name, client.asked[0].at if client.asked else now, now)
+        self._ledger.leaves(client.name, client.asked)
         word = b"half-closes" if half else b"closes"
         self.transcript.add(client.name, "!", word, self._target.clock.time())
         if half:

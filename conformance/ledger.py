@@ -74,7 +74,8 @@ class Ledger:
         self._reserved: list[Told] = []
         self._sure: set[Asked] = set()
         """What is asked of a job by the client that certainly holds it."""
-        self._left: list[tuple[int, int]] = []
+        self._left: list[int] = []
+        """When clients that have left had asked for what they did not wait to the end for."""
 
     def jobs(self) -> list[int]:
         """The jobs that nobody has heard to be deleted."""
@@ -92,9 +93,9 @@ class Ledger:
             job.pris += [asked.pri] * (asked.verb != "delete")
             job.holder = "" if job.holder == client else job.holder
 
-    def leaves(self, client: str, waiting_since: int, now: int) -> None:
+    def leaves(self, client: str, asked: Collection[Asked]) -> None:
         """A client sends nothing more; what it holds, and what it waits for, is open from now."""
-        self._left.append((waiting_since, now))
+        self._left += [waiting.at for waiting in asked]
         for job in self._jobs.values():
             if job.holder == client:
                 job.holder = ""
@@ -219,8 +220,6 @@ class Ledger:
 
     def _until(self, job: _Job, ready: Told) -> int:
         """Until when a job certainly was ready, after somebody has been told so."""
-        asked = ready.asked.at
-        taken = [told.asked.at for told in job.taken if told.at > asked]
-        # A client that left may have had it for a moment.
-        left = [waiting for waiting, at in self._left if at > asked]
-        return min(taken + left, default=_FOR_EVER)
+        taken = [told.asked.at for told in job.taken if told.at > ready.asked.at]
+        # A client that left may have had it until the target came to its end, whenever that was.
+        return min(taken + self._left, default=_FOR_EVER)

@@ -222,6 +222,18 @@ def test_a_ledger_of_a_job_that_is_held(
         book.does(client, verb, reply, job)
 
 
+def test_a_target_may_come_to_the_end_of_a_client_late() -> None:
+    book = _Book()
+    # A may be given the second job, and only then be seen to be gone.
+    waits = book.asks("A", "reserve")
+    book.ledger.leaves("A", [waits])
+    for id, pri in ((1, 1), (2, 0)):
+        book.does("B", "put", INSERTED(id), pri=pri)
+    book.does("B", "reserve", RESERVED(1, b"a"))
+    assert book.ledger.overdue([book.asks("C", "reserve")]) is None
+    book.ledger.close()
+
+
 def test_a_job_is_overdue_that_is_ready_while_somebody_waits() -> None:
     book = _Book()
     waits = book.asks("A", "reserve")
