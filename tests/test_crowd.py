@@ -261,14 +261,14 @@ def _crowds(target: Target, sizes: Sequence[int], profile: Profile) -> int:
 
 @pytest.mark.parametrize("real_time", [False, True])
 def test_crowds_on_the_reference_server(real_time: bool) -> None:
-    assert _crowds(BuiltIn(real_time=real_time), (2, 3, 4, 8, 16) * 3, NEWEST) < 5
+    assert _crowds(BuiltIn(real_time=real_time), (2, 3, 4, 8, 16) * 2, NEWEST) < 4
 
 
 @needs_beanstalkd
 @pytest.mark.parametrize("clock", ["auto", "real"])
 def test_crowds_on_beanstalkd(clock: str) -> None:
     server = LaunchedTarget(BEANSTALKD_COMMAND, clock)
-    assert _crowds(server, (2, 3, 4, 8, 16, 32) * 3, PROFILES["1.12"]) < 8
+    assert _crowds(server, (2, 3, 4, 8, 16, 32) * 2, PROFILES["1.12"]) < 6
 
 
 def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
