@@ -18,7 +18,7 @@ from conformance.connection import REPLY_LIMIT
 from conformance.history import History
 from conformance.ledger import GIVES_UP, Asked, Ledger, Told
 from conformance.oracle import Violation
-from conformance.session import GRACE
+from conformance.session import FAREWELL, GRACE
 from conformance.target import Target
 from conformance.transcript import Transcript, letters
 from reference_server.profiles import NEWEST, Profile
@@ -35,8 +35,6 @@ WAITS = "reserve"
 """What asks for a job and waits for it, with a timeout or not."""
 MOST_TIME = 5.0
 """Seconds after which clients do nothing more; a slow target has less to do."""
-_FAREWELL = 0.5
-"""Seconds that a target gets to notice that a client has gone."""
 
 
 @dataclass(slots=True)
@@ -131,7 +129,7 @@ class Crowd:
         if not self._clients:
             return
         for client in self._clients:
-            hang_up(client.socket, _FAREWELL)
+            hang_up(client.socket, FAREWELL)
         self._clients.clear()
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
@@ -348,15 +346,18 @@ class Crowd:
                 client = busy[0]
                 missing = "the end of the connection" if client.leaving else "a reply"
                 said = f"nothing for {client.name} within {self._patience:g} s"
-                raise Violation([missing], said, len(self.transcript.entries) - 1)
+                raise Violation([missing], said, self.transcript.last)
 
     def _queue_up(self) -> None:
-        """Those who may wait do, for a few jobs that come then."""
+        """Those who may wait do, for a few jobs that come then, or as many as there are clients."""
         first = self._clients[0]
         for client in self._clients:
-            if client.patient and not client.asked and not client.held:
-                self._say(client, [self._waits(client)])
-        self._say(first, [self._put(first) for _ in range(self._pick((1, 2, 3)))])
+            if client.patient and not client.asked and (not client.held or self._pick((0, 1))):
+                done = [self._of_job("delete", job) for job in client.held]
+                self._say(client, [*done, self._waits(client)])
+        waiting = sum(first.used in client.watched for client in self._clients if client.asked)
+        count = self._pick((1, 2, max(waiting, 1)))
+        self._say(first, [self._put(first) for _ in range(count)])
         self._await_replies()
 
     def _await_jobs(self) -> None:
@@ -370,7 +371,7 @@ class Crowd:
             if not self._listen(end - time.monotonic()):
                 waiting = " or ".join(client.name for client in self._clients if client.asked)
                 said = f"job {job} for {waiting}, who wait"
-                raise Violation([said], "nothing", len(self.transcript.entries) - 1)
+                raise Violation([said], "nothing", self.transcript.last)
         while any(client.asked for client in self._clients):
             try:
                 self._history.explain()
@@ -396,7 +397,7 @@ class Crowd:
                 raise Violation(
                     [f"job {left[0]} held by nobody"],
                     "it cannot be deleted",
-                    len(self.transcript.entries) - 1,
+                    self.transcript.last,
                 )
         self._leaves(cleaner, half=True)
         self._await_replies()

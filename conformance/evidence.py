@@ -20,7 +20,7 @@ def describe(
     """The text of a failure."""
     transcript, marked = outcome.transcript, error.marked
     if marked is None and transcript.entries:
-        marked = len(transcript.entries) - 1
+        marked = transcript.last
     found = [f"EXPECTED  {error.expected}", f"OBSERVED  {error.observed}"]
     lines = []
     for requirement in requirements:

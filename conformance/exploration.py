@@ -59,18 +59,20 @@ class Exploration:
         except NotTestable:
             session.clean_up()
 
-    def again(self, target: Target) -> None:
-        """Looks first whether what earlier runs have found is still there; raises Deviation."""
-        for path, transcript in kept(self.folder) if self.folder else ():
+    def again(self, target: Target, transcript: Transcript) -> None:
+        """Looks whether what earlier runs have found is still there.
+
+        Raises Deviation; ``transcript`` then shows it.
+        """
+        for path, found in kept(self.folder) if self.folder else ():
             session = self.session(target)
             try:
-                replay(session, transcript)
+                replay(session, found)
                 session.abandon()
             except Violation as violation:
                 self.start_anew(session)
-                raise self.deviation(
-                    violation, session.transcript, f", as kept in {path}"
-                ) from violation
+                transcript.entries[:] = session.transcript.entries
+                raise self.deviation(violation, transcript, f", as kept in {path}") from violation
             except Inconclusive:
                 self.start_anew(session)
 
@@ -82,7 +84,7 @@ class Exploration:
             path = keep(self.folder, transcript, violation.mark, said)
             where = f"; beanstalk-conformance replay {path} drives it again"
         entries = transcript.entries
-        names = broken(entries[: violation.mark % max(len(entries), 1) + 1], self.profile)
+        names = broken(entries[: violation.mark + 1], self.profile)
         if 0 < len(names) <= MOST_NAMES:
             where = f"; it breaks {' or '.join(names)}{where}"
         deviation = Deviation(expected, violation.observed + where, violation.mark, conclusive=True)

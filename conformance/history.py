@@ -9,21 +9,20 @@ the replies that are known (Wing and Gong; Lowe's just-in-time linearization).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from conformance.moves import RESERVES, Client, Item, Moves
-from conformance.oracle import Violation
+from conformance.moves import RESERVES, Item, Moves
+from conformance.oracle import FOR_EVER, Violation
 from conformance.verdict import Inconclusive
-from conformance.worlds import EARLY, World, restored
+from conformance.worlds import World, restored
 from reference_server import wire
-from reference_server.events import Close, Connect, HalfClose
-from reference_server.model import Model
+from reference_server.events import Close, HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
-from reference_server.wire import Body, Command, Malformed, Put, Reply, RequestReader
+from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 MAX_STEPS = 1_500
 """Steps that a search may go astray before it is given up."""
@@ -32,7 +31,6 @@ FAILURES = 16
 JUMPS = 100
 BURST = 3
 """Replies of one client that are likely to be told soon after each other."""
-_FOR_EVER = 2**63
 _OWN = ("use", "watch", "ignore", "list-tube-used", "list-tubes-watched")
 """Commands whose place among those of others makes no difference."""
 
@@ -65,14 +63,8 @@ class History(Moves):
     """
 
     def __init__(self, profile: Profile = NEWEST, max_job_size: int | None = None) -> None:
-        model = Model(profile, max_job_size=max_job_size)
-        model.tie = EARLY
-        self._start = World(model)
-        self._profile = profile
-        self._max_job_size = model.max_job_size
-        self._clients: dict[int, Client] = {}
-        self._lateness = SECOND
-        self._jumps = deque()
+        super().__init__(profile, max_job_size, SECOND)
+        self._start = self._first_world()
         self._heard: dict[int, list[_Heard]] = {}
         self._asked: dict[int, list[Command | Body | Malformed]] = {}
         self._ended: set[int] = set()
@@ -83,12 +75,10 @@ class History(Moves):
 
     def connect(self, conn: int) -> None:
         """A client has connected; when makes no difference to others."""
-        self._clients[conn] = Client(RequestReader(self._profile, self._max_job_size))
+        self._arrived(conn)
         self._heard[conn] = []
         self._asked[conn] = []
-        self._start.model.handle(Connect(), 0, conn)
-        self._start.done[conn] = 0
-        self._start.owed[conn] = deque()
+        self._start.connect(conn, 0)
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
         """A client has sent these bytes."""
@@ -102,8 +92,8 @@ class History(Moves):
     def leaves(self, conn: int, now: int) -> None:
         """A client sends nothing more; it may still hear something."""
         client = self._clients[conn]
-        client.leaving = True
-        client.items += (Item(HalfClose(), now), Item(Close(), now))
+        client.items.append(Item(HalfClose(), now))
+        client.leave(now)
 
     def heard(self, conn: int, reply: Reply, now: int, mark: int) -> None:
         """A client has got a reply; ``mark`` is its position in the transcript."""
@@ -184,11 +174,8 @@ class History(Moves):
         return _Step(world, given, self._twins(world, given, conns), len(conns) > 1)
 
     def _is_explained(self, step: _Step) -> bool:
-        world = step.world
-        return self._first(step.given) is None and all(
-            world.done[conn] == len(client.items)
-            or (world.model.is_waiting(conn) and not client.leaving)
-            for conn, client in self._clients.items()
+        return self._first(step.given) is None and not any(
+            self._is_open(step.world, conn) for conn in self._clients
         )
 
     def _twins(
@@ -212,15 +199,15 @@ class History(Moves):
         And whether that changes nothing, if the reply is as it was heard.
         """
         first = self._first(given)
-        horizon = _FOR_EVER if first is None else first.at
+        horizon = FOR_EVER if first is None else first.at
         found: list[tuple[int, int, int, int]] = []
         for conn, client in self._clients.items():
-            done = world.done[conn]
-            if done == len(client.items) or client.items[done].at > horizon:
+            if not self._is_open(world, conn):
                 continue
-            if world.model.is_waiting(conn) and not client.leaving:
+            item = client.items[world.done[conn]]
+            if item.at > horizon:
                 continue
-            event, heard = client.items[done].event, self._after(conn, given)
+            event, heard = item.event, self._after(conn, given)
             if isinstance(event, Put) or (isinstance(event, Command) and event.verb in _OWN):
                 return [(False, conn)]
             rank = 2
@@ -242,7 +229,7 @@ class History(Moves):
                 else:
                     rank = 1
             urgent = self._urgent[conn, given[conn]]
-            found.append((rank, -urgent, client.items[done].at, conn))
+            found.append((rank, -urgent, item.at, conn))
         return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
 
     def _told(self, world: World, given: Mapping[int, int]) -> Mapping[int, int] | None:

@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from conformance.oracle import Violation
+from conformance.oracle import FOR_EVER, Violation
 from reference_server.wire import Reply
 
 GIVES_UP = ("delete", "release", "bury")
 """Commands after which a client may not hold a job any more."""
-_FOR_EVER = 2**63
 
 
 class Asked(NamedTuple):
@@ -178,7 +177,7 @@ class Ledger:
         """A job that certainly is ready, though somebody waits for it."""
         tubes = {tube for asked in waiting for tube in asked.watched}
         for id, job in self._jobs.items():
-            certain = any(self._until(job, ready) == _FOR_EVER for ready in job.ready)
+            certain = any(self._until(job, ready) == FOR_EVER for ready in job.ready)
             if certain and job.put.tube in tubes:
                 return id
         return None
@@ -198,8 +197,6 @@ class Ledger:
         self._reserved.clear()
         self._left.clear()
         self._sure.clear()
-        self._reserved.clear()
-        self._left.clear()
 
     def _are_in_order(self) -> None:
         """Whether nobody got a job while one with a smaller priority certainly was ready."""
@@ -222,4 +219,4 @@ class Ledger:
         """Until when a job certainly was ready, after somebody has been told so."""
         taken = [told.asked.at for told in job.taken if told.at > ready.asked.at]
         # A client that left may have had it until the target came to its end, whenever that was.
-        return min(taken + self._left, default=_FOR_EVER)
+        return min(taken + self._left, default=FOR_EVER)

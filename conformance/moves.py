@@ -9,7 +9,8 @@ from functools import partial
 
 from conformance.worlds import EARLY, World, after, has_tie, take_id, waiting
 from reference_server.events import Close, Event, HalfClose, Output
-from reference_server.model import SAFETY_MARGIN
+from reference_server.model import SAFETY_MARGIN, Model
+from reference_server.profiles import Profile
 from reference_server.state import Alarm
 from reference_server.wire import Body, Command, Reply, RequestReader
 
@@ -40,13 +41,29 @@ class Client:
     deaf: bool = False
     """It does not read any more either."""
 
+    def leave(self, now: int) -> None:
+        """Nothing follows but the end of its connection."""
+        self.leaving = True
+        self.items.append(Item(Close(), now))
+
 
 class Moves:
-    """The part of the oracle that knows what the target may do next."""
+    """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds."""
 
-    _clients: dict[int, Client]
-    _lateness: int
-    _jumps: deque[tuple[int, int]]
+    def __init__(self, profile: Profile, max_job_size: int | None, lateness: int) -> None:
+        self._profile = profile
+        self._max_job_size = profile.max_job_size if max_job_size is None else max_job_size
+        self._lateness = lateness
+        self._clients: dict[int, Client] = {}
+        self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
+
+    def _first_world(self) -> World:
+        model = Model(self._profile, max_job_size=self._max_job_size)
+        model.tie = EARLY
+        return World(model)
+
+    def _arrived(self, conn: int) -> None:
+        self._clients[conn] = Client(RequestReader(self._profile, self._max_job_size))
 
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""
@@ -57,8 +74,7 @@ class Moves:
 
     def _possible(self, world: World, now: int) -> tuple[list[Alarm], list[int]]:
         """The moves that may come next: timers that may fire, clients that may be handled."""
-        model = world.model
-        alarms = model.due(now + EARLY)
+        alarms = world.model.due(now + EARLY)
         # Timers fire in order, but for those of idle holders: these may be forgotten.
         ordered = [alarm for alarm in alarms if not self._may_be_lost(world, alarm)]
         firing = [
@@ -68,12 +84,18 @@ class Moves:
         ]
         conns = []
         for number, client in self._clients.items():
-            done = world.done[number]
-            if done >= len(client.items) or (model.is_waiting(number) and not client.leaving):
+            if not self._is_open(world, number):
                 continue
-            if not self._must_fire(world, ordered, client.items[done].at):
+            if not self._must_fire(world, ordered, client.items[world.done[number]].at):
                 conns.append(number)
         return firing, conns
+
+    def _is_open(self, world: World, conn: int) -> bool:
+        """Whether there is anything that a client has sent and the target may come to."""
+        client = self._clients[conn]
+        return world.done[conn] < len(client.items) and (
+            client.leaving or not world.model.is_waiting(conn)
+        )
 
     def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
         """Whether this is the TTR of a client that has been idle since; tested elsewhere."""

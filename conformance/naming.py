@@ -48,7 +48,7 @@ class _Link:
 
 def broken(entries: Sequence[Entry], profile: Profile) -> list[str]:
     """The requirements whose faults make the reference server behave as a target did."""
-    if len(entries) > LONGEST or _behaves(NO_FAULT, entries, profile):
+    if not 0 < len(entries) <= LONGEST or _behaves(NO_FAULT, entries, profile):
         return []
     faults = [fault for fault in FAULTS.values() if _behaves(fault, entries, profile)]
     return list(dict.fromkeys(fault.requirement for fault in faults))

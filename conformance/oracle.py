@@ -10,18 +10,17 @@ No world left is a violation; too many are given up as inconclusive, never taken
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from conformance.agreement import difference
-from conformance.moves import RESERVES, TAKE_SOONEST, Client, Item, Moves
+from conformance.moves import RESERVES, TAKE_SOONEST, Item, Moves
 from conformance.verdict import Inconclusive
 from conformance.worlds import EARLY, Frontier, World, has_tie, waiting
-from reference_server.events import Close, Connect, Event, HalfClose
+from reference_server.events import Event, HalfClose
 from reference_server.model import SAFETY_MARGIN, Model
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
-from reference_server.wire import Body, Command, Reply, RequestReader
+from reference_server.wire import Body, Command, Reply
 
 FOR_EVER = 2**63
 _QUIT = Command("quit")
@@ -67,17 +66,12 @@ class Oracle(Moves):
         fresh: bool = True,
         guess_ids: bool = False,
     ) -> None:
-        model = Model(profile, max_job_size=max_job_size)
-        model.tie = EARLY
+        super().__init__(profile, max_job_size, lateness)
         self.eager = False
         self.guess_ids = guess_ids
-        self._profile = profile
-        self._max_job_size = model.max_job_size
-        self._lateness = lateness
         self._alone = alone
         self._fresh = fresh
-        self._worlds = [World(model)]
-        self._clients: dict[int, Client] = {}
+        self._worlds = [self._first_world()]
         self._expected: list[str] = []
         self._observed = ""
         self._moves = 0
@@ -85,7 +79,6 @@ class Oracle(Moves):
         self._calm: int | None = None
         # Whether more than one thing may come of a job that becomes ready.
         self._crowded = False
-        self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
         self.most_worlds = 1
 
     def adopt(
@@ -143,11 +136,9 @@ class Oracle(Moves):
     def connect(self, conn: int, now: int) -> None:
         """A client has connected."""
         self._calm = None
-        self._clients[conn] = Client(RequestReader(self._profile, self._max_job_size))
+        self._arrived(conn)
         for world in self._worlds:
-            world.model.handle(Connect(), max(world.model.now, now), conn)
-            world.done[conn] = 0
-            world.owed[conn] = deque()
+            world.connect(conn, max(world.model.now, now))
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
         """A client has sent these bytes."""
@@ -162,7 +153,7 @@ class Oracle(Moves):
         while reader.buffered and (request := reader.next_request()) is not None:
             client.items.append(Item(request, now))
             if request == _QUIT:
-                self._leave(client, now)
+                client.leave(now)
                 return
             if self._calm is not None and self._is_certain(world, conn, request, now):
                 world.done[conn] += 1
@@ -183,7 +174,7 @@ class Oracle(Moves):
         client = self._clients[conn]
         if not client.leaving:
             client.items.append(Item(HalfClose(), now))
-            self._leave(client, now)
+            client.leave(now)
 
     def close(self, conn: int, now: int) -> None:
         """A client has closed its connection, and does not hear of anything more."""
@@ -191,12 +182,7 @@ class Oracle(Moves):
         self._calm = None
         client.deaf = True
         if not client.leaving:
-            self._leave(client, now)
-
-    @staticmethod
-    def _leave(client: Client, now: int) -> None:
-        client.leaving = True
-        client.items.append(Item(Close(), now))
+            client.leave(now)
 
     def moved(self, before: int, now: int) -> None:
         self._calm = None

@@ -34,7 +34,7 @@ GRACE = 0.01
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
 _CONTROL = -1
-_FAREWELL = 0.5
+FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
 _PROMPT = struct.pack("ll", 0, 20_000)
 """How long what is promised is waited for at once: 20 milliseconds."""
@@ -170,7 +170,7 @@ class Session:
         cut: int = 0,
     ) -> None:
         """A client sends a command; see ``fuzz.program.Ask``."""
-        client = self._clients.get(number) or self._client(number)
+        client = self._client(number)
         if apart or self._sending is not client:
             self.flush(hasty)
         if client.half_closed:
@@ -199,7 +199,7 @@ class Session:
         if self.judge.is_leaving(client.conn):
             self._deliver()
             if not self._is_ended(number):
-                mark = len(self.transcript.entries) - 1
+                mark = self.transcript.last
                 raise Violation(["the end of the connection"], "nothing", mark)
 
     def flush(self, hasty: bool = False) -> None:
@@ -323,7 +323,7 @@ class Session:
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""
         for client in self._clients.values():
-            hang_up(client.socket, _FAREWELL)
+            hang_up(client.socket, FAREWELL)
         if self._attendant is not None:
             self._attendant.close()
 
@@ -367,7 +367,7 @@ class Session:
             self._poll(GRACE)
         while self._poll(0.0) or self.judge.awaits(self.now()):
             if time.monotonic() > limit:
-                self.judge.quiet(self.now(), len(self.transcript.entries) - 1)
+                self.judge.quiet(self.now(), self.transcript.last)
                 return
             if not self._poll(pause):
                 pause *= 2

@@ -12,6 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 from conformance.catalogue import requirement
 from conformance.exploration import Exploration
 from conformance.oracle import Violation
+from conformance.session import Session
 from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
@@ -162,12 +163,13 @@ class Conversation(RuleBasedStateMachine):
 
 @requirement("protocol.any-conversation")
 def test_any_conversation(server: Target, transcript: Transcript, exploration: Exploration) -> str:
-    exploration.again(server)
-    machines: list[Conversation] = []
+    exploration.again(server, transcript)
+    sessions: list[Session] = []
 
-    def machine() -> Conversation:
-        machines[:] = [Conversation(exploration, server)]
-        return machines[0]
+    class Machine(Conversation):
+        def __init__(self) -> None:
+            super().__init__(exploration, server)
+            sessions[:] = [self.session]
 
     limits = settings(
         settings.get_profile("default"),
@@ -183,9 +185,9 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
         suppress_health_check=list(HealthCheck),
     )
     try:
-        run_state_machine_as_test(seed(exploration.seed)(machine), settings=limits)  # type: ignore[arg-type]
+        run_state_machine_as_test(seed(exploration.seed)(Machine), settings=limits)
     except Violation as violation:
-        transcript.entries[:] = machines[0].session.transcript.entries
+        transcript.entries[:] = sessions[0].transcript.entries
         raise exploration.deviation(violation, transcript) from violation
     except Flaky as error:
         raise Inconclusive("a violation was seen once, and not again") from error

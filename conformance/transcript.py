@@ -76,11 +76,16 @@ class Transcript:
     entries: list[Entry] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    @property
+    def last(self) -> int:
+        """The position of the last message; -1 if there is none."""
+        return len(self.entries) - 1
+
     def add(self, connection: str, direction: Direction, data: bytes, time: float) -> int:
         """Records a message and gives its position."""
         with self._lock:
             self.entries.append(Entry(connection, direction, data, time))
-            return len(self.entries) - 1
+            return self.last
 
     def add_to_reply(self, connection: str, data: bytes, time: float) -> int:
         """Records bytes received, with those of the entry before if these are their rest."""
@@ -92,7 +97,7 @@ class Transcript:
                 and not last.data.endswith(b"\n")
             ):
                 self.entries[-1] = Entry(connection, "<", last.data + data, last.time)
-                return len(self.entries) - 1
+                return self.last
         return self.add(connection, "<", data, time)
 
     def copy(self) -> Transcript:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from conformance.verdict import Inconclusive
-from reference_server.events import Hangup, Output
+from reference_server.events import Connect, Hangup, Output
 from reference_server.model import Model, first
 from reference_server.state import SECOND, Job, State
 from reference_server.wire import Reply
@@ -22,6 +22,7 @@ MAX_BRANCHES = 64
 
 _NAMING = ("INSERTED", "RESERVED", "FOUND")
 """Replies that name a job first of all."""
+
 Move = Callable[["World"], list[Output]]
 """Something that may happen in a world, and the replies that it causes."""
 
@@ -37,6 +38,12 @@ class World:
         self.owed: dict[int, deque[Reply]] = {}
         self.guessed: set[int] = set()
         """Ids that nobody has told yet."""
+
+    def connect(self, conn: int, now: int) -> None:
+        """A client connects."""
+        self.model.handle(Connect(), now, conn)
+        self.done[conn] = 0
+        self.owed[conn] = deque()
 
     def saved(self) -> bytes:
         """All of it, to be given to :func:`restored` as often as needed."""

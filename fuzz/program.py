@@ -356,11 +356,3 @@ class Writer:
         else:
             line = bytes(pick(LETTERS) for _ in range(chance.randrange(12)))
         return Ask(self._client, line + b"\r\n")
-
-
-def pieces(chance: Random, data: bytes) -> list[bytes]:
-    """The same bytes in one segment or in several."""
-    if chance.random() < 0.6 or len(data) < 2:
-        return [data]
-    cuts = sorted(chance.randrange(1, len(data)) for _ in range(chance.randrange(1, 4)))
-    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]

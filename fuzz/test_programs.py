@@ -11,7 +11,7 @@ from fuzz.campaign import Campaign
 
 @requirement("protocol.any-program")
 def test_any_program(server: Target, transcript: Transcript, exploration: Exploration) -> str:
-    exploration.again(server)
+    exploration.again(server, transcript)
     finding = Campaign(exploration, server).run(exploration.examples)
     if finding is not None:
         transcript.entries[:] = finding.transcript.entries

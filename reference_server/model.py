@@ -12,7 +12,6 @@ does not depend on how often the model is stepped.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -98,18 +97,6 @@ class Model(Queries, Tubes):
         """When time alone will change something next, in nanoseconds; None if never."""
         return self._timers[0][0] if self._timers else None
 
-    def is_waiting(self, conn: int) -> bool:
-        """Whether a connection waits for a job; its next command must wait as well."""
-        return self.connections[conn].waiting
-
-    def is_paused(self, tube: str) -> bool:
-        """Whether a tube, if there is one of this name, is paused."""
-        return tube in self._by_name and bool(self._by_name[tube].pause)
-
-    def next_ready(self, conn: int) -> Job | None:
-        """The job that a connection would get if it reserved one now."""
-        return self._next_ready(self.connections[conn])
-
     def remember(self, old: Model) -> None:
         """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""
         self.next_id = old.next_id
@@ -187,20 +174,6 @@ class Model(Queries, Tubes):
                 table.update(renamed)
         job.id = new
         self.next_id = max(self.next_id, new + 1)
-
-    def due(self, now: int) -> list[Alarm]:
-        """The timers that have fallen due by ``now``, in order."""
-        return list(itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers))
-
-    def holder(self, alarm: Alarm) -> int | None:
-        """The connection whose job's TTR a timer is; None if it is another timer."""
-        _, kind, subject = alarm
-        if kind is not Timer.TTR:
-            return None
-        assert isinstance(subject, int)
-        job = self.jobs[subject]
-        assert job.reserver is not None
-        return job.reserver.id
 
     def fire(self, alarm: Alarm, now: int) -> list[Output]:
         """Lets one timer fire at ``now``, whatever others are due."""
@@ -420,11 +393,6 @@ class Model(Queries, Tubes):
         conn.timeout_at = None if timeout is None else self.now + timeout * SECOND
         self._set_wake_up(conn)
         return None
-
-    def _next_ready(self, conn: Connection) -> Job | None:
-        """The job that a reserve gets: the smallest priority in all watched, unpaused tubes."""
-        best = min((t.ready[0] for t in conn.watch if t.ready and not t.pause), default=None)
-        return None if best is None else self.jobs[best[1]]
 
     def _set_wake_up(self, conn: Connection) -> None:
         due = [] if conn.timeout_at is None else [conn.timeout_at]

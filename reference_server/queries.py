@@ -1,4 +1,4 @@
-"""The commands that only look: peek and the lists."""
+"""What only looks: the commands peek and list, and what an oracle asks of a state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sortedcontainers import SortedList
 
 from reference_server import stats, wire
-from reference_server.state import Bag, Connection, Job, Tube
+from reference_server.state import Alarm, Bag, Connection, Job, Timer, Tube
 from reference_server.wire import Reply
 
 
@@ -18,10 +18,43 @@ class Queries:
 
     jobs: dict[int, Job]
     tubes: Bag[Tube]
+    connections: dict[int, Connection]
     choose: Callable[[Sequence[Any]], Any]
     tie = 0
     """Nanoseconds by which the ends of two delays must differ to be told apart."""
     _by_name: dict[str, Tube]
+    _timers: SortedList[Alarm]
+
+    def is_waiting(self, conn: int) -> bool:
+        """Whether a connection waits for a job; its next command must wait as well."""
+        return self.connections[conn].waiting
+
+    def is_paused(self, tube: str) -> bool:
+        """Whether a tube, if there is one of this name, is paused."""
+        return tube in self._by_name and bool(self._by_name[tube].pause)
+
+    def next_ready(self, conn: int) -> Job | None:
+        """The job that a connection would get if it reserved one now."""
+        return self._next_ready(self.connections[conn])
+
+    def due(self, now: int) -> list[Alarm]:
+        """The timers that have fallen due by ``now``, in order."""
+        return list(itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers))
+
+    def holder(self, alarm: Alarm) -> int | None:
+        """The connection whose job's TTR a timer is; None if it is another timer."""
+        _, kind, subject = alarm
+        if kind is not Timer.TTR:
+            return None
+        assert isinstance(subject, int)
+        job = self.jobs[subject]
+        assert job.reserver is not None
+        return job.reserver.id
+
+    def _next_ready(self, conn: Connection) -> Job | None:
+        """The job that a reserve gets: the smallest priority in all watched, unpaused tubes."""
+        best = min((t.ready[0] for t in conn.watch if t.ready and not t.pause), default=None)
+        return None if best is None else self.jobs[best[1]]
 
     def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
         return self.jobs[queue[0][1]] if queue else None

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from random import Random
+from typing import Any
 from unittest import mock
 
 from conformance.address import connect, visit
@@ -79,10 +80,10 @@ def _judged(run: Callable[[], object]) -> int:
     count = 0
     real = Session.ask
 
-    def counted(*args: object, **options: object) -> None:
+    def counted(*args: Any, **options: Any) -> None:
         nonlocal count
         count += 1
-        real(*args, **options)  # type: ignore[arg-type]
+        real(*args, **options)
 
     with mock.patch.object(Session, "ask", counted):
         run()

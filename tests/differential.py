@@ -16,7 +16,7 @@ from random import Random
 
 from conformance.address import connect
 from conformance.launch import Launched
-from fuzz.program import STILL, Writer, pieces
+from fuzz.program import STILL, Writer
 from reference_server.engine import Engine
 from reference_server.model import Model
 from reference_server.profiles import PROFILES, Profile
@@ -235,7 +235,7 @@ class Differential:
         elif not careful and random.random() < 0.05:
             keep = random.randrange(len(data))
             data, client.unsent = data[:keep], data[keep:]
-        for piece in pieces(random, data):
+        for piece in _pieces(random, data):
             client.rest = client.send(piece)
         return client.rest
 
@@ -250,6 +250,14 @@ def compare(command: str, profile: Profile, seed: int, commands: int, clients: i
             log = "\n".join(run.log)
             raise Difference(f"seed {seed}, command {run.commands}:\n{log}\n{error}") from error
         return run.commands
+
+
+def _pieces(random: Random, data: bytes) -> list[bytes]:
+    """The same bytes in one segment or in several."""
+    if random.random() < 0.6 or len(data) < 2:
+        return [data]
+    cuts = sorted(random.randrange(1, len(data)) for _ in range(random.randrange(1, 4)))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 def main() -> int:

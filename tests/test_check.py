@@ -133,11 +133,13 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     exploration.deviation(finding.violation, finding.transcript)
     (path,) = tmp_path.iterdir()
     assert r"use " in path.read_text(encoding="utf-8")
+    shown = Transcript()
     with pytest.raises(Deviation, match="as kept in"):
-        exploration.again(server)
+        exploration.again(server, shown)
+    assert b"use " in shown.entries[-2].data
     server.close()
     server = BuiltIn()
-    exploration.again(server)
+    exploration.again(server, Transcript())
     server.close()
 
 

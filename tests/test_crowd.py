@@ -282,7 +282,7 @@ def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
 def test_what_a_crowd_shows_is_told_in_few_lines(fault: str) -> None:
     server = BuiltIn(fault=FAULTS[fault])
     ledger, chance = Ledger(), Random(2)
-    for number, clients in enumerate((2, 3, 4, 8) * 40):
+    for number, clients in enumerate((2, 3, 4, 8) * 100):
         crowd = Crowd(server, [f"crowd-{number}"], chance, ledger, patience=0.25)
         try:
             crowd.run(clients, 100)

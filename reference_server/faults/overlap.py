@@ -6,7 +6,7 @@ from reference_server import wire
 from reference_server.faults.registry import fault
 from reference_server.model import Model
 from reference_server.state import Connection, Job, Tube
-from reference_server.wire import Put, Reply
+from reference_server.wire import Command, Put, Reply
 
 SELDOM = 500
 """Jobs of which one meets with a fault."""
@@ -95,12 +95,14 @@ class IdsReused(Model):
 class LateBody(Model):
     _late: tuple[int, Job] | None = None
 
-    def _peek(self, conn: Connection, id: int) -> Reply | None:  # type: ignore[override]
-        reply = super()._peek(conn, id)
-        if reply.body is None or len(reply.body) != 3000:
-            return reply
-        self._late = conn.id, self.jobs[id]
-        return None
+    def _command(self, conn: Connection, command: Command) -> None:
+        super()._command(conn, command)
+        if command.verb != "peek":
+            return
+        _, reply = self._outputs[-1]
+        if isinstance(reply, Reply) and reply.body is not None and len(reply.body) == 3000:
+            self._outputs.pop()
+            self._late = conn.id, self.jobs[int(reply.args[0])]
 
     def _body(self, conn: Connection, data: bytes | None) -> Reply:
         if self._late is not None and data is not None:
