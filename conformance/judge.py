@@ -92,6 +92,10 @@ class Judge:
         """When a timer falls due next after ``now``, in any of the possible states."""
         return self._oracle.next_due(now)
 
+    def give_up_at(self, end: float) -> None:
+        """From then on, in seconds of the monotonic clock, what is not certain is not judged."""
+        self._oracle.ends = end
+
     # ------------------------------------------------------------ what happens
 
     def connect(self, conn: int, now: int) -> None:
@@ -196,7 +200,7 @@ class Judge:
 
     def _again(self) -> None:
         oracle: Oracle = pickle.loads(self._saved)
-        oracle.eager = False
+        oracle.eager, oracle.ends = False, self._oracle.ends
         for name, mark, args in self._calls:
             try:
                 getattr(oracle, name)(*args)

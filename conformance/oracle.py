@@ -10,6 +10,8 @@ No world left is a violation; too many are given up as inconclusive, never taken
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from conformance.agreement import difference
@@ -69,6 +71,8 @@ class Oracle(Moves):
         super().__init__(profile, max_job_size, lateness)
         self.eager = False
         self.guess_ids = guess_ids
+        self.ends = math.inf
+        """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
         self._fresh = fresh
         self._worlds = [self._first_world()]
@@ -353,7 +357,7 @@ class Oracle(Moves):
 
     def _count(self, moves: int) -> None:
         self._moves += moves
-        if self._moves > MAX_MOVES:
+        if self._moves > MAX_MOVES or time.monotonic() > self.ends:
             raise Inconclusive("too many ways in which it may have come to this reply")
 
     def _keep(self, worlds: list[World], observed: object) -> None:

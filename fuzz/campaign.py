@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from random import Random
 
@@ -13,12 +15,17 @@ from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from fuzz.minimise import minimise
 from fuzz.player import Author, play, take
-from fuzz.program import Program, Step
+from fuzz.program import Program, Step, Wait
 
 COMMANDS = 300
 """Commands of one program; a longer one is no better, and takes longer to make small."""
-SHRINK_PATIENCE = 0.5
-"""Seconds after which a reply is missing, while a program is made small."""
+HASTE = 0.03
+PATIENCE = 0.5
+"""Seconds after which a reply is missing, while a program is made small, first and last."""
+TRY = 0.15
+"""Seconds after which a smaller program is given up, if no time passes in it."""
+SHRINKING = 20.0
+"""Seconds in which a program must be made small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +92,25 @@ class Campaign:
 
     def _smallest(self, found: Finding) -> Finding:
         """What a finding comes down to; itself, if it is not seen again."""
-        program = minimise(found.program, lambda steps: self._replayed(steps) is not None)
-        return self._replayed(program) or found
+        for patience in (HASTE, PATIENCE):
+            end = time.monotonic() + SHRINKING
 
-    def _replayed(self, program: Program) -> Finding | None:
+            def shows(steps: Program, patience: float = patience, end: float = end) -> bool:
+                return time.monotonic() < end and bool(self._replayed(steps, patience, TRY))
+
+            program = minimise(found.program, shows)
+            smallest = self._replayed(program, PATIENCE, math.inf)
+            if smallest is not None:
+                return smallest
+        return found
+
+    def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
+        """What comes of a program that may take so many seconds, if no time passes in it."""
         session = self._exploration.session(self._target)
-        session.patience = SHRINK_PATIENCE
+        session.patience = patience
+        if not self._target.clock.movable:
+            limit += sum(step.seconds for step in program if isinstance(step, Wait))
+        session.judge.give_up_at(time.monotonic() + limit)
         try:
             play(session, program)
         except Violation as violation:

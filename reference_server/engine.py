@@ -94,8 +94,9 @@ class Engine:
 
     def close(self) -> None:
         """Ends all connections."""
-        for conn in list(self._sessions):
-            self._hang_up(conn)
+        while self._sessions:
+            # The end of one may be what another has waited for.
+            self._hang_up(next(iter(self._sessions)))
 
     def tick(self) -> None:
         """Time has passed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 
+from reference_server.engine import Engine
 from reference_server.events import Close, Connect
 from reference_server.model import Model
 from reference_server.wire import Body, Command, Put
@@ -54,3 +55,27 @@ def test_a_copy_answers_as_the_model_does_and_shares_nothing() -> None:
         assert sorted(kept.connections) == [1, 2]
         held = sum(len(conn.reserved) for conn in kept.connections.values())
         assert held == sum(tube.reserved for tube in kept.tubes)
+
+
+class _Link:
+    congested = False
+
+    def __init__(self) -> None:
+        self.got = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.got += data
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_server_that_ends_serves_who_waited_for_the_jobs_of_others() -> None:
+    engine, links = Engine(Model(), lambda: 0), (_Link(), _Link())
+    holder, waiter = (engine.connect(link) for link in links)
+    engine.receive(holder, b"put 0 0 60 1\r\na\r\nreserve\r\n")
+    engine.receive(waiter, b"reserve\r\nquit\r\n")
+    engine.close()
+    assert links[1].got == b"RESERVED 1 1\r\na\r\n"
+    assert all(link.closed for link in links)
