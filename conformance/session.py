@@ -33,6 +33,8 @@ GRACE = 0.01
 """Seconds that a server gets to answer others after it has answered one, under a real clock."""
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
+BEHIND = 2**15
+"""Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 _CONTROL = -1
 FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
@@ -51,6 +53,8 @@ class _Client:
     burst: bytearray = field(default_factory=bytearray)
     puts: deque[int] = field(default_factory=deque)
     half_closed: bool = False
+    behind: int = 0
+    """Bytes that it has sent while it waits."""
 
 
 class Session:
@@ -177,6 +181,9 @@ class Session:
             return
         if job is not None:
             text = text % self._ids.get(job, MISSING + job)
+        client.behind = client.behind + len(text) if not self.may_ask(number) else 0
+        if client.behind > BEHIND:
+            return
         self._sending = client
         model = self.judge.model
         guess = model.next_id

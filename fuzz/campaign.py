@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from conformance.exploration import Exploration
@@ -22,8 +23,8 @@ COMMANDS = 300
 HASTE = 0.03
 PATIENCE = 0.5
 """Seconds after which a reply is missing, while a program is made small, first and last."""
-TRY = 0.15
-"""Seconds after which a smaller program is given up, if no time passes in it."""
+TRY, LONG_TRY = 0.15, 0.6
+"""Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
 SHRINKING = 20.0
 """Seconds in which a program must be made small."""
 
@@ -93,16 +94,19 @@ class Campaign:
     def _smallest(self, found: Finding) -> Finding:
         """What a finding comes down to; itself, if it is not seen again."""
         for patience in (HASTE, PATIENCE):
-            end = time.monotonic() + SHRINKING
-
-            def shows(steps: Program, patience: float = patience, end: float = end) -> bool:
-                return time.monotonic() < end and bool(self._replayed(steps, patience, TRY))
-
+            start = time.monotonic()
+            self._replayed(found.program, patience, LONG_TRY)
+            limit = max(TRY, time.monotonic() - start)
+            shows = partial(self._shows, patience, limit, start + SHRINKING)
             program = minimise(found.program, shows)
             smallest = self._replayed(program, PATIENCE, math.inf)
             if smallest is not None:
                 return smallest
         return found
+
+    def _shows(self, patience: float, limit: float, end: float, program: Program) -> bool:
+        """Whether a program shows a violation, and is tried before ``end``."""
+        return time.monotonic() < end and self._replayed(program, patience, limit) is not None
 
     def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
         """What comes of a program that may take so many seconds, if no time passes in it."""
