@@ -8,6 +8,7 @@ from pathlib import Path
 from conformance.catalogue import catalogue
 from conformance.connection import REPLY_LIMIT
 from conformance.findings import keep, kept
+from conformance.leeway import open_line
 from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.replay import replay
@@ -16,6 +17,7 @@ from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
+from reference_server.wire import escape
 
 MOST_NAMES = 3
 """Requirements beyond which a finding says too little to name any."""
@@ -84,11 +86,15 @@ class Exploration:
             path = keep(self.folder, transcript, violation.mark, said)
             where = f"; beanstalk-conformance replay {path} drives it again"
         entries = transcript.entries
-        names = broken(entries[: violation.mark + 1], self.profile)
+        shown = entries[: violation.mark + 1]
+        names = broken(shown, self.profile)
+        open_to_all = None if names else open_line(shown, self.profile)
         if 0 < len(names) <= MOST_NAMES:
             where = f"; it breaks {' or '.join(names)}{where}"
+        elif open_to_all is not None:
+            where = f"; the text does not decide the line {escape(open_to_all[:60])!r}{where}"
         deviation = Deviation(expected, violation.observed + where, violation.mark, conclusive=True)
-        deviation.de_facto = bool(names) and all(
-            catalogue()[name].level == "de-facto" for name in names
+        deviation.de_facto = open_to_all is not None or (
+            bool(names) and all(catalogue()[name].level != "must" for name in names)
         )
         return deviation

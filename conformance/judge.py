@@ -58,9 +58,18 @@ class Judge:
         """Whether there is one possible state, and nothing is open in it."""
         return self._oracle.is_settled
 
+    @property
+    def states(self) -> int:
+        """How many states the target may be in."""
+        return self._oracle.states
+
     def promised(self, conn: int) -> bytes:
         """What the target must send to a client now, as far as that is certain."""
         return self._oracle.promised(conn)
+
+    def owed(self, conn: int) -> list[Reply]:
+        """The replies that the target must send to a client now, as far as that is certain."""
+        return list(self._oracle.owed(conn))
 
     def jobs(self) -> set[int]:
         """The ids of all jobs that there may be."""

@@ -77,7 +77,7 @@ def _behaves(fault: Fault, entries: Sequence[Entry], profile: Profile) -> bool:
                     return False
             elif entry.data == b"half-closes":
                 engine.eof(link.number)
-            elif entry.data == b"closes":
+            elif entry.data in (b"closes", b"resets"):
                 engine.lost(links.pop(entry.connection).number)
             elif not links.pop(entry.connection).closed:
                 return False

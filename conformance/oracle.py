@@ -107,6 +107,11 @@ class Oracle(Moves):
         """One of the states that the target may be in, to be looked at only."""
         return self._worlds[0].model
 
+    @property
+    def states(self) -> int:
+        """How many states the target may be in."""
+        return len(self._worlds)
+
     def jobs(self) -> set[int]:
         """The ids of all jobs that there may be."""
         return {id for world in self._worlds for id in world.model.jobs}
@@ -353,7 +358,9 @@ class Oracle(Moves):
             del world.done[conn], world.owed[conn]
 
     def _ends_put(self, world: World, conn: int) -> bool:
-        return isinstance(self._clients[conn].items[world.done[conn]].event, Body)
+        """Whether a put is to be handled, and its client hears of it."""
+        client = self._clients[conn]
+        return isinstance(client.items[world.done[conn]].event, Body) and not client.deaf
 
     def _count(self, moves: int) -> None:
         self._moves += moves

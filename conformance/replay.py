@@ -43,8 +43,8 @@ def replay(session: Session, transcript: Transcript) -> None:
                     command = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
                 session.ask(number, command, job=tag)
             session.flush()
-        elif entry.data in (b"half-closes", b"closes"):
-            session.leave(number, half=entry.data == b"half-closes")
+        elif entry.data in (b"half-closes", b"closes", b"resets"):
+            session.leave(number, entry.data == b"half-closes", entry.data == b"resets")
     session.finish()
 
 

@@ -38,6 +38,7 @@ BEHIND = 2**15
 _CONTROL = -1
 FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
+_RESET = struct.pack("ii", 1, 0)
 _PROMPT = struct.pack("ll", 0, 20_000)
 """How long what is promised is waited for at once: 20 milliseconds."""
 
@@ -171,7 +172,7 @@ class Session:
         tag: int | None = None,
         apart: bool = False,
         hasty: bool = False,
-        cut: int = 0,
+        cuts: tuple[int, ...] = (),
     ) -> None:
         """A client sends a command; see ``fuzz.program.Ask``."""
         client = self._client(number)
@@ -196,11 +197,13 @@ class Session:
                 self._name(tag, guess)
             else:
                 client.puts.append(tag)
-        client.unsent += text[:cut]
-        if cut:
+        sent = 0
+        for cut in cuts:
+            client.unsent += text[sent:cut]
+            sent = cut
             self._send(client)
             self._settle()
-        client.unsent += text[cut:]
+        client.unsent += text[sent:]
         if len(client.unsent) > CHUNK:
             self._send(client)
         if self.judge.is_leaving(client.conn):
@@ -233,15 +236,18 @@ class Session:
                 self._settle()
                 self.hear()
 
-    def leave(self, number: int, half: bool) -> None:
-        """A client closes, or (``half``) sends nothing more and is heard until the end."""
+    def leave(self, number: int, half: bool, reset: bool = False) -> None:
+        """A client closes, or (``half``) sends nothing more and is heard until the end.
+
+        ``reset``: it closes at once, in the middle of a command perhaps.
+        """
         self.flush()
         client = self._clients.get(number)
         if client is None or client.half_closed:
             return
         # Nobody could tell what became of commands that wait on a connection that is closed.
-        half = half or not self.judge.is_handled(client.conn)
-        word = b"half-closes" if half else b"closes"
+        half = not reset and (half or not self.judge.is_handled(client.conn))
+        word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
         if half:
             client.half_closed = True
@@ -252,6 +258,8 @@ class Session:
         if number in self._clients:
             del self._clients[number]
             self.judge.close(client.conn, self.now())
+            if reset:
+                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             client.socket.close()
             self._settle()
             self.hear()

@@ -16,7 +16,7 @@ from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from fuzz.minimise import minimise
 from fuzz.player import Author, play, take
-from fuzz.program import Program, Step, Wait
+from fuzz.program import Program, Step, Wait, has_quirk
 
 COMMANDS = 300
 """Commands of one program; a longer one is no better, and takes longer to make small."""
@@ -106,7 +106,9 @@ class Campaign:
 
     def _shows(self, patience: float, limit: float, end: float, program: Program) -> bool:
         """Whether a program shows a violation, and is tried before ``end``."""
-        return time.monotonic() < end and self._replayed(program, patience, limit) is not None
+        if time.monotonic() > end or has_quirk(program, self._exploration.profile):
+            return False
+        return self._replayed(program, patience, limit) is not None
 
     def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
         """What comes of a program that may take so many seconds, if no time passes in it."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from fuzz.program import Ask, Program, Step
+
+T = TypeVar("T")
 
 Shows = Callable[[Program], bool]
 """Whether a program still shows what is wrong."""
@@ -12,26 +16,60 @@ Shows = Callable[[Program], bool]
 
 def minimise(program: Program, shows: Shows) -> list[Step]:
     """The steps without which it is not shown any more, each as plain as it may be."""
-    steps = list(program)
-    size = max(len(steps) // 2, 1)
+
+    def some(steps: list[Step]) -> bool:
+        return bool(steps) and shows(steps)
+
+    steps = _plain(_without_chunks(list(program), some), shows)
+    for number, step in enumerate(steps):
+        if isinstance(step, Ask) and step.tag is None:
+            steps[number] = _with_fewer_bytes(steps, number, step, shows)
+    return steps
+
+
+def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -> Ask:
+    """A command without the bytes that make no difference."""
+    head, id, tail = step.text.partition(b"%d") if step.job is not None else (step.text, b"", b"")
+
+    def shown(atoms: list[bytes]) -> bool:
+        text = b"".join(atoms)
+        candidate = step._replace(text=text)
+        known = (id in atoms) == bool(id)
+        return known and shows([*steps[:number], candidate, *steps[number + 1 :]])
+
+    before, after = (_atoms(part, bool(id)) for part in (head, tail))
+    atoms: list[bytes] = [*before, *([id] if id else []), *after]
+    smallest: list[bytes] = _without_chunks(atoms, shown)
+    return step._replace(text=b"".join(smallest))
+
+
+def _atoms(text: bytes, escaped: bool) -> list[bytes]:
+    """Its bytes; the end of a line is one, and so is what stands for a %, where it is escaped."""
+    pattern = rb"\r\n|%%|[^%]" if escaped else rb"\r\n|[^\r]|\r"
+    return [match.group() for match in re.finditer(pattern, text, re.DOTALL)]
+
+
+def _without_chunks(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
+    """The items without which it is not shown any more: larger chunks are left out first."""
+    size = max(len(items) // 2, 1)
     while True:
-        smaller = _without_chunks(steps, size, shows)
-        if size == 1 and len(smaller) == len(steps):
-            return _plain(smaller, shows)
-        steps = smaller
-        size = max(min(size // 2, len(steps) // 2), 1)
+        smaller = _without_chunks_of(items, size, shown)
+        if size == 1 and len(smaller) == len(items):
+            return smaller
+        items = smaller
+        size = max(min(size // 2, len(items) // 2), 1)
 
 
-def _without_chunks(steps: list[Step], size: int, shows: Shows) -> list[Step]:
+def _without_chunks_of(items: list[T], size: int, shown: Callable[[list[T]], bool]) -> list[T]:
     # From the end, where it is most often shown.
-    end = len(steps)
+    end = len(items)
     while end > 0:
         start = max(end - size, 0)
-        candidate = steps[:start] + steps[end:]
-        if candidate and shows(candidate):
-            steps = candidate
+        candidate = items[:start] + items[end:]
+        if shown(candidate):
+            items = candidate
         end = start
-    return steps
+    return items
 
 
 def _plain(steps: list[Step], shows: Shows) -> list[Step]:
@@ -48,7 +86,7 @@ def _plain(steps: list[Step], shows: Shows) -> list[Step]:
 def _plainer(step: Step) -> Sequence[Step]:
     if not isinstance(step, Ask):
         return ()
-    alone = step._replace(apart=True, hasty=False)
+    alone = step._replace(apart=True, hasty=False, cuts=())
     if step.tag is None:
         return (alone,)
     line, _, _ = step.text.partition(b"\r\n")

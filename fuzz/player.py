@@ -106,6 +106,7 @@ class Author:
                 yield ask
             else:
                 cut = int(self._chance.random() * len(ask.text)) if length < 3 else 0
-                yield ask._replace(apart=True, hasty=hasty, cut=cut)
+                cuts = (cut,) if cut else ()
+                yield ask._replace(apart=True, hasty=hasty, cuts=cuts)
             if not session.is_clear(client) and (number > 3 or not stubborn):
                 return

@@ -1,0 +1,128 @@
+"""Which lines the text of the protocol decides, and to which a server may answer as it likes.
+
+What a server does after a line that the text leaves open is at most de-facto wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from conformance.transcript import Entry
+from reference_server.profiles import Profile
+from reference_server.wire import NAME_CHARS, U32, VERBS, Malformed, Request, RequestReader
+
+_NUMBER = re.compile(rb"0|[1-9][0-9]*")
+_NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
+_NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
+_NO_NAME = re.compile(rb"[\x01-\x08\x0e-\x1f!-\xff]+")
+_WORD = re.compile(rb"[a-z][a-z-]*")
+KINDS = {
+    **dict.fromkeys(VERBS, ""),
+    **dict.fromkeys(("delete", "kick-job", "peek", "reserve-job", "stats-job", "touch"), "n"),
+    **dict.fromkeys(("ignore", "stats-tube", "use", "watch"), "t"),
+    "bury": "nn",
+    "kick": "c",
+    "pause-tube": "tn",
+    "put": "nnnn",
+    "release": "nnn",
+    "reserve-with-timeout": "c",
+}
+"""Arguments: n a number, t a tube, c a number that some servers read as C does."""
+
+
+_STRAY = re.compile(rb"\r(?!\n)")
+_SWALLOWS = 224
+"""Of a line that is one byte longer than a multiple of it, beanstalkd takes the next for a part."""
+
+
+def is_decided(line: bytes, profile: Profile) -> bool:
+    """Whether the text says how a line (without CR LF) is answered."""
+    word, *arguments = line.split(b" ")
+    if len(line) + 2 > profile.max_line or 0 in line or not _WORD.fullmatch(word):
+        return False
+    kinds = KINDS.get(word.decode())
+    if kinds is None:
+        # Some servers know a command by how a line begins.
+        return not any(word.startswith(verb.encode()) for verb in VERBS)
+    if not arguments or b"" in arguments:
+        # No arguments: malformed, or unknown; several blanks: as one likes.
+        return not (kinds or arguments)
+    decided = all(map(_is_decided, kinds, arguments))
+    if word == b"put":
+        # What follows a put that is refused may be taken for its body, or for commands.
+        return decided and len(arguments) == 4 and all(map(_is_below_limit, arguments))
+    return decided
+
+
+def _is_decided(kind: str, argument: bytes) -> bool:
+    if kind == "t":
+        return bool(_NAME.fullmatch(argument) or _NO_NAME.fullmatch(argument))
+    if _NUMBER.fullmatch(argument):
+        return kind == "n" or int(argument) < 2**31
+    return bool(_NO_NUMBER.fullmatch(argument)) and (kind == "n" or argument.isalpha())
+
+
+def _is_below_limit(argument: bytes) -> bool:
+    return bool(_NUMBER.fullmatch(argument)) and int(argument) <= U32
+
+
+class Lines(RequestReader):
+    """Understands what a client sends, and notes its lines, None for one that is too long.
+
+    ``is_quirk``: no text and no decision covers what beanstalkd does with them.
+    """
+
+    def __init__(self, profile: Profile, max_job_size: int) -> None:
+        super().__init__(profile, max_job_size)
+        self.requests: list[Request] = []
+        self.lines: list[bytes | None] = []
+        self.is_quirk = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether what was sent ends with the end of a line or of a body."""
+        return not (self.buffered or self._skip or self._overlong) and self._body is None
+
+    @property
+    def missing(self) -> int:
+        """How many bytes of a body are to come; 0 if a line is."""
+        return 0 if self._body is None else self._skip or self._body + 2 - self.buffered
+
+    @property
+    def shape(self) -> object:
+        """What kinds of requests there are, and whether there is something behind them."""
+        return [type(request) for request in self.requests], self.is_complete
+
+    def parse(self, line: bytes) -> Request:
+        self.lines.append(line)
+        self.is_quirk |= b"\r" in line
+        return super().parse(line)
+
+    def read(self, data: bytes) -> None:
+        """Takes in bytes, and all requests that are complete then."""
+        self.receive(data)
+        known, left = len(self.lines), self.buffered
+        while (request := self.next_request()) is not None:
+            self.requests.append(request)
+            if isinstance(request, Malformed) and len(self.lines) == known:
+                self.lines.append(None)
+                self.is_quirk |= (left - self.buffered) % _SWALLOWS == 1
+                self.is_quirk |= bool(_STRAY.search(data))
+            known, left = len(self.lines), self.buffered
+        self.is_quirk |= self._body is None and b"\r" in self._buffer
+
+
+def open_line(entries: Iterable[Entry], profile: Profile) -> bytes | None:
+    """The first line of some messages that the text leaves open; empty if it is too long."""
+    readers: dict[str, Lines] = {}
+    for entry in entries:
+        if entry.direction != ">":
+            continue
+        reader = readers.setdefault(entry.connection, Lines(profile, profile.max_job_size))
+        reader.lines.clear()
+        reader.read(entry.data)
+        for line in reader.lines:
+            if line is None or not is_decided(line, profile):
+                return line or b""
+    return None
