@@ -6,6 +6,7 @@ last point at which only one state was possible, without haste.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Mapping
 from typing import Any
@@ -67,9 +68,13 @@ class Judge:
         """What the target must send to a client now, as far as that is certain."""
         return self._oracle.promised(conn)
 
-    def owed(self, conn: int) -> list[Reply]:
-        """The replies that the target must send to a client now, as far as that is certain."""
-        return list(self._oracle.owed(conn))
+    def owes(self, conn: int) -> int:
+        """How many replies the target must send to a client now, as far as that is certain."""
+        return len(self._oracle.owed(conn))
+
+    def owed(self, conn: int, behind: int) -> list[Reply]:
+        """Those of them behind so many others."""
+        return list(itertools.islice(self._oracle.owed(conn), behind, None))
 
     def jobs(self) -> set[int]:
         """The ids of all jobs that there may be."""

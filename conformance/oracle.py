@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from conformance.agreement import difference
 from conformance.moves import RESERVES, TAKE_SOONEST, Item, Moves
@@ -245,7 +245,7 @@ class Oracle(Moves):
             return True
         return not isinstance(event, Body) or (self.guess_ids and not self._crowded)
 
-    def owed(self, conn: int) -> Iterable[Reply]:
+    def owed(self, conn: int) -> Collection[Reply]:
         """The replies that the target must send to a client now, as far as that is certain."""
         return self._worlds[0].owed[conn] if len(self._worlds) == 1 else ()
 

@@ -20,10 +20,12 @@ from reference_server.wire import CRLF, U64, Command, Put, Request
 
 _QUIT = Command("quit")
 HOSTILE, BYSTANDER = 1, 2
-BURSTS = (1, 2, 8, 32, 64, 128)
+BURSTS = (1, 2, 8, 64, 128, 128)
 """Cases that are sent in one go."""
-ENDS = 0.05
+ENDS = 0.02
 """How often a case may end where no line and no body ends; nothing can follow but the end."""
+_KINDS = 4
+"""Replies to a case beyond which it makes no difference what they are."""
 _MISSING = 70_000
 _UNSETTLED = 3
 """Bursts after which a program ends if it is still open what came of an earlier one."""
@@ -58,35 +60,36 @@ class Author:
             cases -= length
             yield from self._burst(length)
             yield from self._look_on()
-            if chance.random() < 0.1:
-                yield Leave(HOSTILE, half=chance.random() < 0.5, reset=chance.random() < 0.3)
+            if chance.random() < 0.05:
+                yield Leave(HOSTILE, half=False, reset=chance.random() < 0.5)
 
     def _burst(self, length: int) -> Iterator[Step]:
         session = self._session
         for number in range(length):
             conn = session.conn(HOSTILE)
-            owed = len(session.judge.owed(conn))
+            owed = session.judge.owes(conn)
             case, complete = self._case(conn)
             if number == 0:
                 case = case._replace(apart=True, cuts=self._cuts(case.text, length))
-            yield case
-            if not complete:
+            if complete:
+                self._sentinels += 1
+                yield case._replace(text=case.text + b"use s%d\r\n" % self._sentinels)
+            else:
                 # Nothing can follow but the end.
-                yield Leave(HOSTILE, half=True, reset=self._chance.random() < 0.3)
+                yield case
+                yield Leave(HOSTILE, half=True, reset=self._chance.random() < 0.1)
                 return
             if not session.is_clear(HOSTILE):
                 return
             if session.conn(HOSTILE) == conn:
-                kinds = tuple(reply.word for reply in session.judge.owed(conn)[owed:])
-                self._pool.note(case.text, kinds)
-            self._sentinels += 1
-            yield Ask(HOSTILE, b"use s%d\r\n" % self._sentinels)
+                replies = session.judge.owed(conn, owed)
+                self._pool.note(case.text, tuple(reply.word for reply in replies[:_KINDS]))
 
     def _cuts(self, text: bytes, length: int) -> tuple[int, ...]:
         """Where a case that is alone is cut into pieces: nowhere, somewhere, or everywhere."""
         if length > 2 or len(text) < 2 or self._chance.random() < 0.3:
             return ()
-        if len(text) < 40 and self._chance.random() < 0.2:
+        if len(text) < 20 and self._chance.random() < 0.2:
             return tuple(range(1, len(text)))
         count = self._mutate.pick((1, 1, 2, 3))
         return tuple(sorted({self._chance.randrange(1, len(text)) for _ in range(count)}))
@@ -144,7 +147,7 @@ class Author:
         if kind < 0.4 and len(self._pool):
             return self._mutate(self._pool.pick(self._chance)), self._chance.randrange(20)
         text, job = b"", None
-        for _ in range(self._mutate.pick((1, 1, 1, 2, 3))):
+        for _ in range(self._mutate.pick((1, 1, 1, 1, 1, 2, 3))):
             ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
             text, job = text + ask.text, ask.job if job is None else job
         return (self._mutate(text) if kind < 0.9 else text), job
