@@ -19,6 +19,7 @@ from conformance.session import Session
 from conformance.suite import Options
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Inconclusive
+from fuzz.cli import main as fuzz_main
 from reference_server import serve
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
@@ -37,6 +38,7 @@ _PASSED_ON = {
     "run": "run the suite; takes the options of pytest, those of the suite among them",
     "list": "list the requirements; takes the same options",
     "serve": "run the reference server; takes its options",
+    "fuzz": "send hostile bytes; see fuzz --help",
 }
 
 
@@ -62,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return pytest.main([*SUITE, "-q", "--list-requirements", *rest])
         case "serve":
             return serve.main(rest)
+        case "fuzz":
+            return fuzz_main(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     transcript = _read(parser, args.file)

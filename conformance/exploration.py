@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.catalogue import catalogue
 from conformance.connection import REPLY_LIMIT
+from conformance.diagnosis import diagnose
 from conformance.findings import keep, kept
-from conformance.leeway import open_line
-from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.replay import replay
 from conformance.session import Session
@@ -17,10 +15,6 @@ from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import escape
-
-MOST_NAMES = 3
-"""Requirements beyond which a finding says too little to name any."""
 
 
 @dataclass(slots=True)
@@ -36,6 +30,10 @@ class Exploration:
     patience: float = REPLY_LIMIT
     profile: Profile = NEWEST
     folder: Path | None = None
+    shared: bool = False
+    """What is made up leaves alone what others have on the target."""
+    fuzz_time: float = 1.0
+    """Seconds in which hostile bytes are tried."""
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
 
@@ -47,8 +45,8 @@ class Exploration:
         return told if self.undecided else ""
 
     def session(self, target: Target) -> Session:
-        """A new conversation with a target that nobody else uses; raises NotTestable."""
-        if not target.exclusive:
+        """A new conversation with a target; raises NotTestable if others may use it, too."""
+        if not target.exclusive and not self.shared:
             raise NotTestable("needs --launch: a server of its own, for random conversations")
         return Session(target, self.profile, self.lateness, self.patience)
 
@@ -80,21 +78,17 @@ class Exploration:
 
     def deviation(self, violation: Violation, transcript: Transcript, where: str = "") -> Deviation:
         """The failure of a test for a violation; it is kept for the next run."""
-        expected = " or ".join(violation.expected)
+        end = Transcript(transcript.entries[: violation.mark + 1])
+        diagnosis = diagnose(violation, end.entries, self.profile)
         if not where and self.folder is not None:
-            said = f"expected {expected}, observed {violation.observed}"
-            path = keep(self.folder, transcript, violation.mark, said)
+            path, _ = keep(self.folder, diagnosis, end)
             where = f"; beanstalk-conformance replay {path} drives it again"
-        entries = transcript.entries
-        shown = entries[: violation.mark + 1]
-        names = broken(shown, self.profile)
-        open_to_all = None if names else open_line(shown, self.profile)
-        if 0 < len(names) <= MOST_NAMES:
-            where = f"; it breaks {' or '.join(names)}{where}"
-        elif open_to_all is not None:
-            where = f"; the text does not decide the line {escape(open_to_all[:60])!r}{where}"
-        deviation = Deviation(expected, violation.observed + where, violation.mark, conclusive=True)
-        deviation.de_facto = open_to_all is not None or (
-            bool(names) and all(catalogue()[name].level != "must" for name in names)
+        about = f"; {diagnosis.about}" if diagnosis.about else ""
+        deviation = Deviation(
+            diagnosis.expected,
+            violation.observed + about + where,
+            violation.mark,
+            conclusive=True,
         )
+        deviation.de_facto = diagnosis.de_facto
         return deviation

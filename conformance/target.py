@@ -39,6 +39,11 @@ class Target(ABC):
     def address(self) -> Address:
         """Where it listens now."""
 
+    @property
+    def pid(self) -> int | None:
+        """The process of a server that we have started."""
+        return None
+
     def connect(self) -> socket.socket:
         """A new connection; raises OSError."""
         return connect(self.address, PROBE_LIMIT)
@@ -173,6 +178,10 @@ class LaunchedTarget(Target):
     @property
     def address(self) -> Address:
         return self._server.address
+
+    @property
+    def pid(self) -> int | None:
+        return self._server.process.pid
 
     def fate(self) -> str | None:
         with contextlib.suppress(subprocess.TimeoutExpired):

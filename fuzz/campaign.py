@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -15,11 +16,9 @@ from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from fuzz.minimise import minimise
-from fuzz.player import Author, play, take
+from fuzz.player import play, second_gear, take
 from fuzz.program import Program, Step, Wait, has_quirk
 
-COMMANDS = 300
-"""Commands of one program; a longer one is no better, and takes longer to make small."""
 HASTE = 0.03
 PATIENCE = 0.5
 """Seconds after which a reply is missing, while a program is made small, first and last."""
@@ -27,40 +26,56 @@ TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
 SHRINKING = 20.0
 """Seconds in which a program must be made small."""
+REPLAYS = 3
+"""How often what was found is looked for again."""
+MakesUp = Callable[[Session, Random], Iterator[Step]]
+"""Makes up a program, each step when the one before has been taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A program that shows a violation, as small as it could be made, and what came of it."""
+    """A program that shows a violation, as small as it could be made, and what came of it.
+
+    ``seen``: in how many of :data:`REPLAYS` replays.
+    """
 
     program: Program
     violation: Violation
     transcript: Transcript
+    seen: int = 0
 
 
 class Campaign:
-    """Plays programs on a target that nobody else uses. ``brisk``: fast, where nothing is timed."""
+    """Plays programs on a target, those of the second gear if nothing else is said."""
 
-    def __init__(self, exploration: Exploration, target: Target, brisk: bool = False) -> None:
+    def __init__(
+        self, exploration: Exploration, target: Target, makes_up: MakesUp = second_gear
+    ) -> None:
         self._exploration = exploration
         self._target = target
-        self._brisk = brisk
+        self._makes_up = makes_up
         self._session: Session | None = None
 
     def run(self, programs: int) -> Finding | None:
         """Plays so many programs; gives what the first violation comes down to."""
         chance = Random(self._exploration.seed)
         for _ in range(programs):
-            steps: list[Step] = []
-            try:
-                self._play(Random(chance.randrange(2**32)), steps)
-            except Violation as violation:
-                found = Finding(steps, violation, self._end().transcript)
-                return self._smallest(found)
-            except Inconclusive:
-                self._exploration.undecided += 1
-                self._end()
+            found = self.play(Random(chance.randrange(2**32)))
+            if found is not None:
+                return self.smallest(found)
         self.close()
+        return None
+
+    def play(self, chance: Random) -> Finding | None:
+        """Plays one program; gives it if it shows a violation."""
+        steps: list[Step] = []
+        try:
+            self._play(chance, steps)
+        except Violation as violation:
+            return Finding(steps, self._told(violation), self._end().transcript)
+        except Inconclusive:
+            self._exploration.undecided += 1
+            self._end()
         return None
 
     def _play(self, chance: Random, steps: list[Step]) -> None:
@@ -68,14 +83,21 @@ class Campaign:
             self._session = self._exploration.session(self._target)
         session = self._session
         session.transcript.entries.clear()
-        author = Author(session, chance, brisk=self._brisk)
-        for step in author.steps(COMMANDS * (4 if self._brisk else 1)):
+        for step in self._makes_up(session, chance):
             steps.append(step)
             take(session, step)
         session.finish()
         if not session.judge.is_settled:
             # What is still open would only slow down what follows.
             self._end()
+
+    def _told(self, violation: Violation) -> Violation:
+        """The violation; if the target is gone, that is what was observed."""
+        ended = violation.observed.startswith("the end of the connection")
+        fate = self._target.fate() if ended else None
+        if fate is None:
+            return violation
+        return Violation(violation.expected, fate, violation.mark)
 
     def _end(self) -> Session:
         session, self._session = self._session, None
@@ -91,7 +113,7 @@ class Campaign:
 
     # ------------------------------------------------------------ making it small
 
-    def _smallest(self, found: Finding) -> Finding:
+    def smallest(self, found: Finding) -> Finding:
         """What a finding comes down to; itself, if it is not seen again."""
         for patience in (HASTE, PATIENCE):
             start = time.monotonic()
@@ -101,8 +123,12 @@ class Campaign:
             program = minimise(found.program, shows)
             smallest = self._replayed(program, PATIENCE, math.inf)
             if smallest is not None:
-                return smallest
-        return found
+                return replace(smallest, seen=self._seen(smallest.program))
+        return replace(found, seen=self._seen(found.program))
+
+    def _seen(self, program: Program) -> int:
+        """In how many replays a program shows a violation."""
+        return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
 
     def _shows(self, patience: float, limit: float, end: float, program: Program) -> bool:
         """Whether a program shows a violation, and is tried before ``end``."""
@@ -120,7 +146,7 @@ class Campaign:
         try:
             play(session, program)
         except Violation as violation:
-            return Finding(program, violation, session.transcript)
+            return Finding(program, self._told(violation), session.transcript)
         except Inconclusive:
             return None
         finally:

@@ -7,7 +7,10 @@ covers: a CR that does not end a line, and too long lines of which beanstalkd sw
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
 
 from conformance.leeway import Lines
@@ -16,10 +19,29 @@ from conformance.session import Session
 from fuzz.mutate import Mutator
 from fuzz.pool import Pool
 from fuzz.program import BRISK, Ask, Leave, Step, Writer
-from reference_server.wire import CRLF, U64, Command, Put, Request
+from reference_server.wire import CRLF, U64, Body, Command, Malformed, Put, Request
 
 _QUIT = Command("quit")
+_HARMLESS = (
+    *(b"put 0 0 120 5\r\nhello\r\n", b"put 0 3600 120 0\r\n\r\n", b"use %(own)sa\r\n"),
+    *(b"watch %(own)sb\r\n", b"ignore default\r\n", b"peek-ready\r\n", b"peek-delayed\r\n"),
+    *(b"stats-tube %(own)sa\r\n", b"list-tube-used\r\n", b"list-tubes-watched\r\n", b"stats\r\n"),
+    *(b"peek-buried\r\n", b"list-tubes\r\n", b"delete 0\r\n", b"peek 0\r\n", b"stats-job 0\r\n"),
+    *(b"touch 0\r\n", b"release 0 0 0\r\n", b"bury 0 0\r\n", b"kick-job 0\r\n"),
+)
+"""Where others use the target, too."""
+_HARMFUL = re.compile(
+    rb"(?i)(delete|release|bury|touch|kick|reserve|pause|peek |stats-job)[^\r\n]*[1-9]"
+)
+_OF_ONE_S_OWN = (
+    *("ignore", "peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes"),
+    *("list-tube-used", "list-tubes-watched"),
+    *("delete", "peek", "stats-job", "touch", "release", "bury", "kick-job"),
+)
+"""Commands without a tube, about jobs that no server has, or of the tube that is used."""
 HOSTILE, BYSTANDER = 1, 2
+CASES = 1000
+"""Cases of one program."""
 BURSTS = (1, 2, 8, 64, 128, 128)
 """Cases that are sent in one go."""
 ENDS = 0.02
@@ -35,13 +57,33 @@ _SOON = 100
 """Seconds: what ends earlier would leave much open, while time flows."""
 
 
-class Author:
-    """Makes up a program of ``cases`` cases; ``pool`` has inputs to begin with, and keeps new."""
+@dataclass(slots=True)
+class Progress:
+    """How much was made up; ``slowest``: the longest that others waited for a reply, in seconds."""
 
-    def __init__(self, session: Session, chance: Random, pool: Pool) -> None:
+    cases: int = 0
+    commands: int = 0
+    slowest: float = 0.0
+
+
+def cases(pool: Pool, progress: Progress, session: Session, chance: Random) -> Iterator[Step]:
+    """A program of hostile bytes."""
+    return Author(session, chance, pool, progress).steps(CASES)
+
+
+class Author:
+    """Makes up a program of some cases; ``pool`` has inputs to begin with, and keeps new ones.
+
+    Where others use the target, it keeps to tubes of its own and lets their jobs alone.
+    """
+
+    def __init__(self, session: Session, chance: Random, pool: Pool, progress: Progress) -> None:
         self._session = session
         self._chance = chance
         self._pool = pool
+        self._progress = progress
+        self._shared = not session.target.exclusive
+        self._own = f"fuzz-{chance.randrange(16**8):08x}-".encode() if self._shared else b""
         self._writer = Writer(chance, BRISK, session.tag)
         self._mutate = Mutator(chance)
         self._profile = session.judge.model.profile
@@ -66,6 +108,8 @@ class Author:
     def _burst(self, length: int) -> Iterator[Step]:
         session = self._session
         for number in range(length):
+            if self._shared and number == 0:
+                yield Ask(HOSTILE, b"use %bs\r\n" % self._own, apart=True)
             conn = session.conn(HOSTILE)
             owed = session.judge.owes(conn)
             case, complete = self._case(conn)
@@ -73,7 +117,8 @@ class Author:
                 case = case._replace(apart=True, cuts=self._cuts(case.text, length))
             if complete:
                 self._sentinels += 1
-                yield case._replace(text=case.text + b"use s%d\r\n" % self._sentinels)
+                proof = b"use %bs%d\r\n" % (self._own, self._sentinels)
+                yield case._replace(text=case.text + proof)
             else:
                 # Nothing can follow but the end.
                 yield case
@@ -99,7 +144,9 @@ class Author:
         pick, jobs = self._mutate.pick, self._puts
         if self._chance.random() < 0.2:
             yield Ask(BYSTANDER, b"list-tube-used\r\n", apart=True, hasty=True)
-        yield Ask(BYSTANDER, b"use bystander\r\n", apart=True)
+        start = time.monotonic()
+        yield Ask(BYSTANDER, b"use %bbystander\r\n" % self._own, apart=True)
+        self._progress.slowest = max(self._progress.slowest, time.monotonic() - start)
         if jobs < 5 or self._chance.random() < 0.2:
             self._puts += 1
             yield Ask(BYSTANDER, b"put 5 0 1000 9\r\nuntouched\r\n", tag=self._puts)
@@ -133,9 +180,13 @@ class Author:
                 template += b"b" * (reader.missing - 2) + CRLF
                 reader = self._read(template if job is None else template % 1)
             requests = reader.requests
+            if self._shared and _HARMFUL.search(template):
+                continue
             if reader.is_quirk or not all(map(self._is_decent, requests)) or _QUIT in requests[1:]:
                 # With what follows quit, replies to what came before it may get lost.
                 continue
+            self._progress.cases += 1
+            self._progress.commands += len(requests) + 1
             return Ask(HOSTILE, template, job, apart=_QUIT in requests), reader.is_complete
         return Ask(HOSTILE, b"list-tube-used\r\n"), True
 
@@ -144,6 +195,8 @@ class Author:
         kind = self._chance.random()
         if kind < 0.05:
             return self._mutate.noise(), None
+        if self._shared:
+            return self._mutate(self._mutate.pick(_HARMLESS) % {b"own": self._own}), None
         if kind < 0.4 and len(self._pool):
             return self._mutate(self._pool.pick(self._chance)), self._chance.randrange(20)
         text, job = b"", None
@@ -159,11 +212,19 @@ class Author:
 
     def _is_decent(self, request: Request) -> bool:
         """Whether little is open after a request."""
-        if _ends_soon(request):
+        if _ends_soon(request) or (self._shared and not self._is_own(request)):
             return False
         if not isinstance(request, Command) or request.verb not in RESERVES:
             return True
         return request.args == (0,) or self._chance.random() < 0.05
+
+    def _is_own(self, request: Request) -> bool:
+        """Whether a request is about nobody else's tubes or jobs."""
+        if isinstance(request, Put | Body | Malformed):
+            return True
+        if request.verb in ("use", "watch", "stats-tube"):
+            return str(request.args[0]).startswith(self._own.decode())
+        return request.verb in _OF_ONE_S_OWN
 
 
 def _ends_soon(request: Request) -> bool:

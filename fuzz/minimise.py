@@ -20,7 +20,7 @@ def minimise(program: Program, shows: Shows) -> list[Step]:
     def some(steps: list[Step]) -> bool:
         return bool(steps) and shows(steps)
 
-    steps = _plain(_without_chunks(list(program), some), shows)
+    steps = _plain(without_chunks(list(program), some), shows)
     for number, step in enumerate(steps):
         if isinstance(step, Ask) and step.tag is None:
             steps[number] = _with_fewer_bytes(steps, number, step, shows)
@@ -39,7 +39,7 @@ def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -
 
     before, after = (_atoms(part, bool(id)) for part in (head, tail))
     atoms: list[bytes] = [*before, *([id] if id else []), *after]
-    smallest: list[bytes] = _without_chunks(atoms, shown)
+    smallest: list[bytes] = without_chunks(atoms, shown)
     return step._replace(text=b"".join(smallest))
 
 
@@ -49,7 +49,7 @@ def _atoms(text: bytes, escaped: bool) -> list[bytes]:
     return [match.group() for match in re.finditer(pattern, text, re.DOTALL)]
 
 
-def _without_chunks(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
+def without_chunks(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
     """The items without which it is not shown any more: larger chunks are left out first."""
     size = max(len(items) // 2, 1)
     while True:

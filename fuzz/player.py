@@ -9,6 +9,8 @@ from conformance.session import Session
 from fuzz.program import BRISK, MOVED, REAL, Ask, Leave, Program, Step, Wait, Writer
 
 CLIENTS = range(1, 4)
+COMMANDS = 300
+"""Commands of one program; a longer one is no better, and takes longer to make small."""
 WAITS = 0.01
 """How often a step is that time passes."""
 BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
@@ -34,6 +36,11 @@ def take(session: Session, step: Step) -> None:
         session.leave(*step)
     else:
         session.wait(step.seconds)
+
+
+def second_gear(session: Session, chance: Random, brisk: bool = False) -> Iterator[Step]:
+    """A program of the second gear. ``brisk``: fast, where nothing is timed."""
+    return Author(session, chance, brisk).steps(COMMANDS * (4 if brisk else 1))
 
 
 class Author:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 from unittest import mock
@@ -21,6 +22,7 @@ from conformance.session import Session
 from conformance.target import LaunchedTarget, Target
 from conformance.test_stateful import test_any_conversation
 from conformance.transcript import Transcript
+from fuzz import player
 from fuzz.campaign import Campaign
 from fuzz.program import BRISK, Writer
 from reference_server.events import Connect
@@ -95,7 +97,8 @@ def second_gear(target: Target, seed: int) -> int:
 
     def run() -> None:
         exploration = Exploration(1, seed, profile=target.probe())
-        if Campaign(exploration, target, brisk=True).run(60) is not None:
+        brisk = partial(player.second_gear, brisk=True)
+        if Campaign(exploration, target, brisk).run(60) is not None:
             raise AssertionError("beanstalkd is not as it is thought to be")
 
     return _judged(run)

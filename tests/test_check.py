@@ -131,7 +131,7 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     finding = Campaign(exploration, server).run(5)
     assert finding is not None
     exploration.deviation(finding.violation, finding.transcript)
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*/transcript")
     assert r"use " in path.read_text(encoding="utf-8")
     shown = Transcript()
     with pytest.raises(Deviation, match="as kept in"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from conformance.builtin import BuiltIn
@@ -10,7 +12,7 @@ from conformance.oracle import Oracle, Violation
 from conformance.target import LaunchedTarget, Target
 from fuzz.campaign import Campaign
 from fuzz.minimise import minimise
-from fuzz.player import Author, take
+from fuzz.player import Author, second_gear, take
 from fuzz.program import Ask, Choices, Program
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -172,7 +174,7 @@ def test_statistics_are_compared_by_what_they_say() -> None:
 
 def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
     exploration = Exploration(PROGRAMS, seed, patience=1.0, profile=profile)
-    finding = Campaign(exploration, target, brisk).run(PROGRAMS)
+    finding = Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(PROGRAMS)
     target.close()
     if finding is not None:
         transcript = finding.transcript.render(finding.violation.mark)

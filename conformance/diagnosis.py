@@ -1,0 +1,75 @@
+"""What is wrong in a conversation: named by requirements, and at which level."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from conformance.catalogue import catalogue
+from conformance.leeway import open_line
+from conformance.naming import broken
+from conformance.oracle import Violation
+from conformance.transcript import Entry
+from reference_server.profiles import Profile
+from reference_server.wire import escape
+
+MOST_NAMES = 3
+"""Requirements beyond which a finding says too little to name any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a violation is about.
+
+    ``requirements``: those that it breaks, if that can be told. ``open_line``: a line on which it
+    depends though the text does not decide it, None if there is none.
+    """
+
+    expected: str
+    observed: str
+    requirements: tuple[str, ...]
+    open_line: bytes | None
+
+    @property
+    def de_facto(self) -> bool:
+        """Only what every server does is broken, not what the text says."""
+        if self.requirements:
+            return all(catalogue()[name].level != "must" for name in self.requirements)
+        return self.open_line is not None
+
+    @property
+    def about(self) -> str:
+        """The requirements, or the line that is open, in words; empty if neither is known."""
+        if self.requirements:
+            return f"it breaks {' or '.join(self.requirements)}"
+        if self.open_line is not None:
+            return f"the text does not decide the line “{escape(self.open_line[:60])}”"
+        return ""
+
+    @property
+    def name(self) -> str:
+        """The same for findings that are about the same, and fit to name a folder."""
+        if self.requirements:
+            return "-or-".join(self.requirements)
+        line = re.match(rb"[a-z-]*", self.open_line or b"")
+        words = [_kind(self.expected), "not", _kind(self.observed)]
+        words += ["behind", line[0].decode() or "odd-line"] if line and self.open_line else []
+        return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[:80]
+
+
+def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
+    """What a violation is about, which the last of these messages shows."""
+    names = broken(entries, profile)
+    return Diagnosis(
+        " or ".join(violation.expected),
+        violation.observed,
+        tuple(names) if len(names) <= MOST_NAMES else (),
+        None if names else open_line(entries, profile),
+    )
+
+
+def _kind(said: str) -> str:
+    """A reply's word, or what is said instead of a reply."""
+    word = re.match(r"[A-Z_]+", said)
+    return word[0] if word else re.sub(r"[0-9]+", "n", said.split("behind")[0])[:40]

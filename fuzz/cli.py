@@ -1,0 +1,188 @@
+"""The command line of the fuzzer."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import queue
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from conformance.address import TargetError
+from conformance.exploration import Exploration
+from conformance.findings import FOLDER
+from conformance.launch import LaunchError
+from conformance.suite import Options
+from fuzz.fuzzer import Fuzzer
+from fuzz.hostile import Progress
+from fuzz.pool import Pool
+
+USAGE = 4
+"""Exit code for what the user has got wrong, as pytest has it."""
+_LINE = 1.0
+"""Seconds between two lines on a terminal."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one process does."""
+
+    options: Options
+    seed: int
+    seconds: float
+    most: float
+    findings: Path
+    corpus: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What a process tells: how far it is, what it has found, and whether it has ended."""
+
+    job: int
+    progress: Progress
+    shapes: int
+    undecided: int
+    found: tuple[tuple[str, bool], ...]
+    """A line for each finding, and whether the text of the protocol decides it."""
+    error: str = ""
+    ended: bool = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Fuzzes a target; exit code 0: nothing that breaks the text found, 1: something, 4: usage."""
+    parser = _Parser(prog="beanstalk-conformance fuzz", description="Sends hostile bytes.")
+    parser.add_argument("--target", metavar="ADDRESS", help="HOST:PORT or unix:/path")
+    parser.add_argument("--launch", metavar="COMMAND", help="a server to start, as for run")
+    parser.add_argument("--clock", choices=("auto", "real", "fake"), default="real")
+    parser.add_argument("--time", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where choices begin")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
+    parser.add_argument("--max-findings", type=int, metavar="N", help="end after so many")
+    parser.add_argument("--findings", type=Path, default=FOLDER, metavar="FOLDER")
+    parser.add_argument(
+        "--corpus", type=Path, metavar="FOLDER", help="share inputs with other fuzzers"
+    )
+    args = parser.parse_args(argv)
+    if args.jobs < 1 or not args.time > 0 or (args.max_findings or 1) < 1:
+        parser.error("--jobs, --time and --max-findings take numbers above 0")
+    clock = args.clock if args.launch is not None else "auto"
+    options = Options(args.target, args.launch, clock, 0.25)
+    most = args.max_findings or math.inf
+    work = [
+        _Work(options, args.seed + job * 10**6, args.time, most, args.findings, args.corpus)
+        for job in range(args.jobs)
+    ]
+    try:
+        options.check()
+        for folder in filter(None, (args.findings, args.corpus)):
+            folder.mkdir(parents=True, exist_ok=True)
+    except pytest.UsageError as error:
+        parser.error(str(error))
+    except OSError as error:
+        parser.error(f"cannot write to {error.filename}: {error.strerror}")
+    start = time.monotonic()
+    news = _run(work)
+    errors = [told.error for told in news if told.error]
+    if errors or not news:
+        parser.error(errors[0] if errors else "it was ended before it began")
+    return _summary(news, time.monotonic() - start)
+
+
+def _run(work: Sequence[_Work]) -> list[_News]:
+    """The last news of each job."""
+    context = multiprocessing.get_context("spawn")
+    told: multiprocessing.Queue[_News] = context.Queue()
+    processes = [
+        context.Process(target=_job, args=(number, job, told), daemon=True)
+        for number, job in enumerate(work)
+    ]
+    for process in processes:
+        process.start()
+    last: dict[int, _News] = {}
+    start = shown = time.monotonic()
+    try:
+        while not all(number in last and last[number].ended for number in range(len(work))):
+            try:
+                news = told.get(timeout=0.5)
+                last[news.job] = news
+            except queue.Empty:
+                for number, process in enumerate(processes):
+                    if process.exitcode and number not in last:
+                        error = f"process {number} ended with status {process.exitcode}"
+                        last[number] = _News(number, Progress(), 0, 0, (), error, ended=True)
+            if sys.stdout.isatty() and time.monotonic() - shown > _LINE:
+                shown = time.monotonic()
+                print(f"\r{_line(list(last.values()), shown - start)}", end="\x1b[K", flush=True)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+    if sys.stdout.isatty():
+        print()
+    return [last[number] for number in sorted(last)]
+
+
+def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
+    try:
+        target = work.options.target()
+    except (TargetError, LaunchError) as error:
+        told.put(_News(number, Progress(), 0, 0, (), str(error), ended=True))
+        return
+    try:
+        exploration = Exploration(
+            1, work.seed, profile=target.probe(), folder=work.findings, shared=not target.exclusive
+        )
+        fuzzer = Fuzzer(exploration, target, Pool(work.corpus))
+
+        def news(error: str = "", ended: bool = False) -> _News:
+            report = fuzzer.report
+            found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
+            count = exploration.undecided
+            return _News(number, report.progress, report.shapes, count, found, error, ended)
+
+        try:
+            fuzzer.run(work.seconds, work.most, lambda: told.put(news()))
+            told.put(news(ended=True))
+        except (OSError, TargetError, LaunchError) as error:
+            told.put(news(f"the target is lost: {error}", ended=True))
+    except (TargetError, LaunchError) as error:
+        told.put(_News(number, Progress(), 0, 0, (), str(error), ended=True))
+    finally:
+        target.close()
+
+
+def _line(news: Sequence[_News], seconds: float) -> str:
+    cases = sum(told.progress.cases for told in news)
+    commands = sum(told.progress.commands for told in news)
+    shapes = max((told.shapes for told in news), default=0)
+    found = len({line for told in news for line, _ in told.found})
+    rate = f"{cases / max(seconds, 1):,.0f}/s, {commands / max(seconds, 1):,.0f} commands/s"
+    return f"{seconds:.0f} s, {cases:,} cases ({rate}), {shapes:,} shapes, {found} findings"
+
+
+def _summary(news: Sequence[_News], seconds: float) -> int:
+    print(_line(news, seconds))
+    slowest = max((told.progress.slowest for told in news), default=0.0)
+    undecided = sum(told.undecided for told in news)
+    print(
+        f"slowest reply to somebody else: {slowest * 1000:.0f} ms; {undecided} programs undecided"
+    )
+    found = dict(sorted({finding for told in news for finding in told.found}))
+    for line, must in found.items():
+        print(f"{'fail' if must else 'non-strict'}: {line}")
+    return int(any(found.values()))

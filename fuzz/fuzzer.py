@@ -1,0 +1,192 @@
+"""A campaign of hostile bytes: for so long, or until so much was found."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from conformance.diagnosis import Diagnosis, diagnose
+from conformance.exploration import Exploration
+from conformance.findings import keep
+from conformance.oracle import Violation
+from conformance.target import Target
+from conformance.transcript import Transcript, parse
+from fuzz import wild
+from fuzz.campaign import REPLAYS, Campaign, Finding
+from fuzz.health import Health, growth, look
+from fuzz.hostile import Progress, cases
+from fuzz.minimise import without_chunks
+from fuzz.pool import Pool
+
+WILD = 8
+"""One program in so many is wild: of bytes of which no text says what comes of them."""
+RESTART = 50 * WILD
+"""Programs after which a server that has got what is wild gets rid of its jobs."""
+ENOUGH = 3
+"""How often something that looks the same is made small."""
+SHRINKING = 20.0
+"""Seconds in which what the wild have done must be made small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """Something that was found: what it is, what shows it, and where that is kept, if it is."""
+
+    diagnosis: Diagnosis
+    violation: Violation
+    transcript: Transcript
+    path: Path | None
+
+    @property
+    def line(self) -> str:
+        """It in one line."""
+        said = f"expected {self.diagnosis.expected[:120]}, observed {self.diagnosis.observed[:120]}"
+        where = f"; {self.path}" if self.path else ""
+        return f"{self.diagnosis.name}: {said}{where}"
+
+
+@dataclass
+class Report:
+    """What a campaign has done so far."""
+
+    progress: Progress = field(default_factory=Progress)
+    shapes: int = 0
+    programs: int = 0
+    seconds: float = 0.0
+    found: list[Filed] = field(default_factory=list)
+    again: int = 0
+    """Violations that were like one that is filed."""
+    health: list[Health] = field(default_factory=list)
+
+
+class Fuzzer:
+    """Sends hostile bytes to a target; where others use it, it lets alone what they have there."""
+
+    def __init__(self, exploration: Exploration, target: Target, pool: Pool) -> None:
+        self.report = Report()
+        self._exploration = exploration
+        self._target = target
+        self._pool = pool
+        makes_up = partial(cases, pool, self.report.progress)
+        self._campaign = Campaign(exploration, target, makes_up)
+        self._like: dict[tuple[str, str], int] = {}
+        self._pid: int | None = None
+        self._wild: Target | None = None
+
+    def run(
+        self, seconds: float, most: float = math.inf, tell: Callable[[], None] = lambda: None
+    ) -> Report:
+        """Goes on for some seconds, or until ``most`` things are found.
+
+        ``tell`` is called now and then.
+        """
+        chance, report = Random(self._exploration.seed), self.report
+        start = time.monotonic()
+        while report.seconds < seconds and len(report.found) < most:
+            seed = chance.randrange(2**32)
+            report.programs += 1
+            if self._target.exclusive and report.programs % WILD == 0:
+                self._go_wild(seed)
+            else:
+                found = self._campaign.play(Random(seed))
+                if found is not None:
+                    self._file(found)
+                self._look()
+            self._pool.exchange()
+            report.shapes = len(self._pool.shapes)
+            report.seconds = time.monotonic() - start
+            tell()
+        self._campaign.close()
+        if self._wild is not None:
+            self._wild.close()
+            self._wild = None
+        return report
+
+    def _file(self, found: Finding) -> None:
+        """Makes small what was found, and files it, unless it is known."""
+        violation = found.violation
+        like = violation.expected[0].split()[0], violation.observed.split()[0]
+        self._like[like] = self._like.get(like, 0) + 1
+        if self._like[like] > ENOUGH:
+            self.report.again += 1
+            return
+        small = self._campaign.smallest(found)
+        shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
+        diagnosis = diagnose(small.violation, shown.entries, self._exploration.profile)
+        seen = f"reproduced {small.seen} of {REPLAYS}"
+        self._add(diagnosis, small.violation, shown, seen, "transcript")
+
+    def _add(
+        self,
+        diagnosis: Diagnosis,
+        violation: Violation,
+        shown: Transcript,
+        seen: str,
+        name: str,
+    ) -> None:
+        report = self.report
+        if any(filed.diagnosis.name == diagnosis.name for filed in report.found):
+            report.again += 1
+            return
+        path, new = None, True
+        if self._exploration.folder is not None:
+            path, new = keep(self._exploration.folder, diagnosis, shown, seen, name)
+        if not new:
+            # Another fuzzer, or an earlier run, has told of it.
+            report.again += 1
+        report.found.append(Filed(diagnosis, violation, shown, path))
+
+    # ------------------------------------------------------------ beyond what is judged
+
+    def _go_wild(self, seed: int) -> None:
+        if self._wild is None:
+            # Nobody knows in what state it is then.
+            self._wild = self._target.fresh()
+        elif self.report.programs % RESTART == 0:
+            self._wild.restart()
+        done = wild.actions(Random(seed))
+        wrong, slowest = wild.survives(self._wild, done, self._exploration.patience)
+        self.report.progress.slowest = max(self.report.progress.slowest, slowest)
+        if wrong is None:
+            return
+        end = time.monotonic() + SHRINKING
+
+        def shows(fewer: list[wild.Action]) -> bool:
+            return time.monotonic() < end and self._is_wrong(fewer)
+
+        done = without_chunks(done, shows)
+        seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
+        self._wild.restart()
+        shown = parse(wild.told(done))
+        violation = Violation(["a server that goes on"], wrong, shown.last)
+        diagnosis = Diagnosis(violation.expected[0], wrong, (), None)
+        self._add(diagnosis, violation, shown, f"reproduced {seen} of {REPLAYS}", "wild")
+
+    def _is_wrong(self, done: list[wild.Action]) -> bool:
+        assert self._wild is not None
+        self._wild.restart()
+        wrong, _ = wild.survives(self._wild, done, self._exploration.patience)
+        return wrong is not None
+
+    def _look(self) -> None:
+        """Whether the target takes more and more."""
+        pid, report = self._target.pid, self.report
+        if pid is None:
+            return
+        if pid != self._pid:
+            self._pid = pid
+            report.health.clear()
+        health = look(pid, report.progress.cases)
+        if health is not None:
+            report.health.append(health)
+        wrong = growth(report.health)
+        if wrong is not None:
+            report.health.clear()
+            diagnosis = Diagnosis("a server that gives back what it takes", wrong, (), None)
+            violation = Violation([diagnosis.expected], wrong, -1)
+            self._add(diagnosis, violation, Transcript(), "", "wild")

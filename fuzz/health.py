@@ -1,0 +1,51 @@
+"""What a server that we run takes of its machine, and whether it takes more and more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = 4096
+FEW = 8
+"""Looks after which it can be told whether something grows."""
+LEAKED = 30
+"""Descriptors more than at first that are too many, while nobody is connected."""
+GROWN = 50_000_000
+"""Bytes more than at first that are too many, if each case takes some of them."""
+PER_CASE = 200
+"""Bytes that a case may take for good."""
+
+
+class Health(NamedTuple):
+    """After so many cases, with no client and no job left: memory in bytes, open descriptors."""
+
+    cases: int
+    memory: int
+    descriptors: int
+
+
+def look(pid: int, cases: int) -> Health | None:
+    """How a process is; None if it cannot be seen."""
+    home = Path("/proc", str(pid))
+    try:
+        pages = int((home / "statm").read_text().split()[1])
+        return Health(cases, pages * PAGE, len(list((home / "fd").iterdir())))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def growth(looks: Sequence[Health]) -> str | None:
+    """What grows and grows, in words; None if nothing does."""
+    if len(looks) < FEW:
+        return None
+    # What a server takes first, it may keep.
+    first, late = looks[len(looks) // 4], looks[-len(looks) // 4 :]
+    cases = late[0].cases - first.cases
+    leaked = min(look.descriptors for look in late) - first.descriptors
+    if leaked > LEAKED:
+        return f"{leaked} more open descriptors after {cases} cases, with no client left"
+    grown = min(look.memory for look in late) - first.memory
+    if grown > GROWN and grown > PER_CASE * cases:
+        return f"{grown / 1e6:.0f} MB more memory after {cases} cases, with no job left"
+    return None

@@ -1,0 +1,121 @@
+"""Bytes of which no text says what comes of them: a server must survive, and serve others.
+
+Nothing is judged but that: clients send noise, stop in the middle, do not read, and are gone, while
+somebody else goes on talking with the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from conformance.address import ask
+from conformance.target import Target
+from fuzz.mutate import Mutator
+from reference_server.wire import ProtocolError, escape
+
+CLIENTS = 8
+ACTIONS = 300
+"""What clients do in one go, all together."""
+_RESET = struct.pack("ii", 1, 0)
+_LINES = (
+    *(b"put 0 0 60 5\r\nhello\r\n", b"reserve-with-timeout 0\r\n", b"delete 1\r\n", b"peek 1\r\n"),
+    *(b"reserve\r\n", b"stats\r\n", b"watch a\r\n", b"use a\r\n", b"kick 9\r\n", b"bury 1 0\r\n"),
+    *(b"pause-tube a 0\r\n", b"touch 1\r\n", b"release 1 0 0\r\n", b"stats-job 1\r\n", b"quit\r\n"),
+    *(
+        b"put 0 0 1 2147483648\r\n",
+        b"put 0 1 1 0\r\n\r\n",
+        b"list-tubes\r\n",
+        b"ignore default\r\n",
+    ),
+)
+
+
+class Action(NamedTuple):
+    """A client sends something, or (``end``) closes, resets, or half-closes its connection."""
+
+    client: int
+    data: bytes
+    end: str = ""
+
+
+def actions(chance: Random) -> list[Action]:
+    """What some clients do."""
+    mutate = Mutator(chance)
+    made: list[Action] = []
+    for _ in range(ACTIONS):
+        client = chance.randrange(CLIENTS)
+        kind = chance.random()
+        if kind < 0.1:
+            made.append(Action(client, b"", mutate.pick(("closes", "resets", "half-closes"))))
+            continue
+        if kind < 0.3:
+            data = chance.randbytes(chance.randrange(1, 300))
+        elif kind < 0.9:
+            data = mutate(mutate.pick(_LINES))
+        else:
+            data = mutate.pick(_LINES) * 50
+        if chance.random() < 0.2:
+            # A CR at any place.
+            at = chance.randrange(len(data) + 1)
+            data = data[:at] + b"\r" + data[at:]
+        made.append(Action(client, data.replace(b"%d", b"1")))
+    return made
+
+
+def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[str | None, float]:
+    """What is wrong with a target to which this was done, if anything is.
+
+    And the longest time that somebody else had to wait for a reply, in seconds.
+    """
+    clients: dict[int, socket.socket] = {}
+    slowest = 0.0
+    try:
+        with target.connect() as bystander:
+            for number, action in enumerate(done):
+                _take(target, clients, action)
+                if number % 10 == 0 or number == len(done) - 1:
+                    start = time.monotonic()
+                    ask(bystander, b"list-tube-used", patience)
+                    slowest = max(slowest, time.monotonic() - start)
+    except (OSError, EOFError, ProtocolError) as error:
+        said = str(error) or type(error).__name__
+        return target.fate() or f"somebody else was not served: {said}", slowest
+    finally:
+        for sock in clients.values():
+            sock.close()
+    return target.fate(), slowest
+
+
+def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> None:
+    sock = clients.get(action.client)
+    if sock is None:
+        sock = clients[action.client] = target.connect()
+        sock.setblocking(False)
+    # A server may have closed it, or not read what was sent before.
+    with contextlib.suppress(OSError):
+        if not action.end:
+            sock.send(action.data)
+        elif action.end == "half-closes":
+            sock.shutdown(socket.SHUT_WR)
+        elif action.end == "resets":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    if action.end in ("closes", "resets"):
+        del clients[action.client]
+        sock.close()
+
+
+def told(done: Sequence[Action]) -> str:
+    """Actions in the format of transcripts."""
+    names = "ABCDEFGHIJKLMNOP"
+    return "\n".join(
+        f"{names[action.client]} ! {action.end}"
+        if action.end
+        else f"{names[action.client]} > {escape(action.data)}"
+        for action in done
+    )
