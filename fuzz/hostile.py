@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -46,6 +47,8 @@ BURSTS = (1, 2, 8, 64, 128, 128)
 """Cases that are sent in one go."""
 ENDS = 0.02
 """How often a case may end where no line and no body ends; nothing can follow but the end."""
+_BYSTANDERS = 10**9
+"""Tags of jobs from here on are those of the bystander."""
 _KINDS = 4
 """Replies to a case beyond which it makes no difference what they are."""
 _MISSING = 70_000
@@ -88,7 +91,9 @@ class Author:
         self._mutate = Mutator(chance)
         self._profile = session.judge.model.profile
         self._max_job_size = session.judge.model.max_job_size
-        self._sentinels = self._puts = 0
+        self._sentinels = 0
+        self._tags: deque[int] = deque(maxlen=30)
+        self._untouched: list[int] = []
 
     def steps(self, cases: int) -> Iterator[Step]:
         """The steps; each must be taken before the next is asked for."""
@@ -141,24 +146,25 @@ class Author:
 
     def _look_on(self) -> Iterator[Step]:
         """Somebody else is at work, and must be served, whatever others send."""
-        pick, jobs = self._mutate.pick, self._puts
         if self._chance.random() < 0.2:
             yield Ask(BYSTANDER, b"list-tube-used\r\n", apart=True, hasty=True)
         start = time.monotonic()
         yield Ask(BYSTANDER, b"use %bbystander\r\n" % self._own, apart=True)
         self._progress.slowest = max(self._progress.slowest, time.monotonic() - start)
-        if jobs < 5 or self._chance.random() < 0.2:
-            self._puts += 1
-            yield Ask(BYSTANDER, b"put 5 0 1000 9\r\nuntouched\r\n", tag=self._puts)
-        job = self._chance.randrange(max(jobs - 20, 0), jobs + 1)
-        yield Ask(BYSTANDER, pick((b"peek %d\r\n", b"stats-job %d\r\n", b"delete %d\r\n")), job)
+        pick, jobs = self._mutate.pick, self._untouched
+        if len(jobs) < 5 or self._chance.random() < 0.2:
+            jobs.append(_BYSTANDERS + len(jobs))
+            self._tags.append(jobs[-1])
+            yield Ask(BYSTANDER, b"put 5 0 1000 9\r\nuntouched\r\n", tag=jobs[-1])
+        verb = pick((b"peek %d\r\n", b"stats-job %d\r\n", b"delete %d\r\n"))
+        yield Ask(BYSTANDER, verb, pick(jobs[-20:]))
 
     # ------------------------------------------------------------ cases
 
     def _case(self, conn: int) -> tuple[Ask, bool]:
         """What the hostile client sends, and whether the server then expects a new line."""
         for _ in range(TRIES):
-            template, job = self._template(conn)
+            template, job, tag = self._template(conn)
             if b"%d" not in template:
                 job = None
             elif job is None:
@@ -187,23 +193,32 @@ class Author:
                 continue
             self._progress.cases += 1
             self._progress.commands += len(requests) + 1
-            return Ask(HOSTILE, template, job, apart=_QUIT in requests), reader.is_complete
+            if tag is not None:
+                self._tags.append(tag)
+            return Ask(HOSTILE, template, job, tag, apart=_QUIT in requests), reader.is_complete
         return Ask(HOSTILE, b"list-tube-used\r\n"), True
 
-    def _template(self, conn: int) -> tuple[bytes, int | None]:
-        """Something that is to be sent, and the job whose id belongs where it has ``%d``."""
+    def _template(self, conn: int) -> tuple[bytes, int | None, int | None]:
+        """What is to be sent, the job whose id belongs where it has ``%d``, and that of a put."""
         kind = self._chance.random()
         if kind < 0.05:
-            return self._mutate.noise(), None
+            return self._mutate.noise(), None, None
         if self._shared:
-            return self._mutate(self._mutate.pick(_HARMLESS) % {b"own": self._own}), None
+            harmless = self._mutate.pick(_HARMLESS) % {b"own": self._own}
+            return self._mutate(harmless), None, None
         if kind < 0.4 and len(self._pool):
-            return self._mutate(self._pool.pick(self._chance)), self._chance.randrange(20)
+            return self._mutate(self._pool.pick(self._chance)), self._some_job(), None
+        if kind < 0.5:
+            ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
+            return ask.text, ask.job, ask.tag
         text, job = b"", None
         for _ in range(self._mutate.pick((1, 1, 1, 1, 1, 2, 3))):
             ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
             text, job = text + ask.text, ask.job if job is None else job
-        return (self._mutate(text) if kind < 0.9 else text), job
+        return self._mutate(text), job, None
+
+    def _some_job(self) -> int:
+        return self._mutate.pick(self._tags) if self._tags else 0
 
     def _read(self, data: bytes) -> Lines:
         reader = Lines(self._profile, self._max_job_size)

@@ -6,10 +6,10 @@ import re
 
 from reference_server import wire
 from reference_server.events import Hangup
-from reference_server.faults.registry import asked, fault, parsed, takes
+from reference_server.faults.registry import asked, fault, parsed, takes, takes_like
 from reference_server.model import Model
 from reference_server.state import Connection
-from reference_server.wire import Body, Command, Malformed, Put, Request, RequestReader
+from reference_server.wire import U32, Body, Command, Malformed, Put, Request, RequestReader
 
 BAD = Malformed(wire.BAD_FORMAT)
 UNKNOWN = Malformed(wire.UNKNOWN_COMMAND)
@@ -33,24 +33,29 @@ class LineFeed(RequestReader):
         return super()._next_line()
 
 
-takes("protocol.integers-are-decimal", "ids may be hexadecimal", b"peek 0x1", Command("peek", (1,)))
-takes(
+takes_like(
+    "protocol.integers-are-decimal",
+    "ids may be hexadecimal",
+    rb"peek 0x([0-9]+)",
+    lambda id: Command("peek", (id,)),
+)
+takes_like(
     "protocol.integers-are-decimal",
     "a delay may have a fraction",
-    b"pause-tube default 1.0",
-    Command("pause-tube", ("default", 1)),
+    rb"pause-tube default ([0-9])[.][0-9]+",
+    lambda delay: Command("pause-tube", ("default", delay)),
 )
-takes(
+takes_like(
     "protocol.integers-are-nonnegative",
     "an id may have a plus sign",
-    b"touch +1",
-    Command("touch", (1,)),
+    rb"touch [+]([0-9]+)",
+    lambda id: Command("touch", (id,)),
 )
-takes(
+takes_like(
     "protocol.integers-are-nonnegative",
     "a negative priority of bury is 0",
-    b"bury 1 -1",
-    Command("bury", (1, 0)),
+    rb"bury ([0-9]+) -[0-9]+",
+    lambda id: Command("bury", (id, 0)),
 )
 parsed(
     "protocol.leading-zeros",
@@ -62,7 +67,12 @@ parsed(
     "there is one blank before a number",
     lambda line: BAD if b"  " in line else None,
 )
-takes("protocol.tab-is-no-blank", "a tab is a blank", b"delete \t0", Command("delete", (0,)))
+takes_like(
+    "protocol.tab-is-no-blank",
+    "a tab is a blank",
+    rb"delete[ \t]*\t([0-9]+)",
+    lambda id: Command("delete", (id,)),
+)
 takes(
     "protocol.blank-at-the-end",
     "a name ends at the first blank and what follows does not matter",
@@ -103,7 +113,12 @@ parsed(
     "commands may be written in capitals",
     lambda line: Command("stats") if line[:3].isupper() else None,
 )
-takes("error.unknown-command", "an unknown command with an argument is malformed", b"get a", BAD)
+takes_like(
+    "error.unknown-command",
+    "an unknown command with an argument is malformed",
+    rb"get .*",
+    lambda: BAD,
+)
 takes("error.empty-line", "an empty line is malformed", b"", BAD)
 takes("error.word-without-argument", "delete without an id is malformed", b"delete", BAD)
 
@@ -126,7 +141,14 @@ class DropsBehindBody(RequestReader):
         return request
 
 
-takes("put.size-of-32-bits", "a size of 33 bits is cut", b"put 0 0 60 4294967297", Put(0, 0, 60, 1))
+takes_like(
+    "put.size-of-32-bits",
+    "a size of 33 bits is cut",
+    rb"put ([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)",
+    lambda pri, delay, ttr, size: (
+        Put(pri, delay, ttr, size & U32) if size > U32 and max(pri, delay, ttr) <= U32 else None
+    ),
+)
 
 
 @fault("put.malformed-line-has-no-body", "the line behind a malformed put is dropped")
@@ -135,7 +157,7 @@ class DropsBody(RequestReader):
 
     def parse(self, line: bytes) -> Request:
         request = super().parse(line)
-        self._drop = request == BAD and line == b"put 0 0 60"
+        self._drop = request == BAD and bool(re.fullmatch(rb"put [0-9]+ [0-9]+ [0-9]+", line))
         return request
 
     def _next_line(self) -> Request | None:
@@ -147,11 +169,11 @@ class DropsBody(RequestReader):
         return request
 
 
-takes(
+takes_like(
     "reserve.longest-timeout",
     "timeouts have 30 bits",
-    b"reserve-with-timeout %d" % (2**31 - 1),
-    BAD,
+    rb"reserve-with-timeout ([0-9]+)",
+    lambda timeout: BAD if 2**30 <= timeout < 2**31 else None,
 )
 parsed(
     "ignore.name-limit",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from reference_server import wire
-from reference_server.faults.registry import asked, fault, takes
+from reference_server.faults.registry import asked, fault, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
-from reference_server.wire import Command, Reply
+from reference_server.wire import U32, U64, Command, Reply
 
 
 @fault("delete.reserved-by-client", "delete leaves a reserved job where peek finds it")
@@ -189,29 +189,29 @@ for _verb in ("release", "bury", "touch"):
         ),
     )
 
-takes(
+takes_like(
     "delete.bad-format",
     "delete takes an id with a plus sign",
-    b"delete +1",
-    Command("delete", (1,)),
+    rb"delete [+]([0-9]+)",
+    lambda id: Command("delete", (id,)),
 )
-takes(
+takes_like(
     "release.bad-format",
     "release takes a delay of 33 bits",
-    b"release 1 0 4294967296",
-    Command("release", (1, 0, 0)),
+    rb"release ([0-9]+) ([0-9]+) ([0-9]+)",
+    lambda id, pri, delay: Command("release", (id, pri, 0)) if delay > U32 >= pri else None,
 )
-takes(
+takes_like(
     "bury.bad-format",
     "bury takes a priority of 33 bits",
-    b"bury 1 4294967296",
-    Command("bury", (1, 0)),
+    rb"bury ([0-9]+) ([0-9]+)",
+    lambda id, pri: Command("bury", (id, 0)) if pri > U32 else None,
 )
-takes(
+takes_like(
     "touch.bad-format",
     "touch takes an id of 65 bits",
-    b"touch 18446744073709551616",
-    Command("touch", (0,)),
+    rb"touch ([0-9]+)",
+    lambda id: Command("touch", (id & U64,)) if id > U64 else None,
 )
 
 

@@ -9,7 +9,7 @@ from sortedcontainers import SortedList
 
 from reference_server import wire
 from reference_server.events import Hangup
-from reference_server.faults.registry import answered, asked, fault, says, takes
+from reference_server.faults.registry import answered, asked, fault, says, takes, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
@@ -90,11 +90,11 @@ class LooksAround(Model):
         return self._found(self._head(next((t.delayed for t in tubes if t.delayed), SortedList())))
 
 
-takes(
+takes_like(
     "peek.bad-format",
     "peek-ready ignores a number behind it",
-    b"peek-ready 1",
-    Command("peek-ready"),
+    rb"peek-ready [0-9]+",
+    lambda: Command("peek-ready"),
 )
 answered(
     "kick.kicked",
@@ -182,11 +182,11 @@ class KicksReady(Model):
         return super()._kick_job(conn, id)
 
 
-takes(
+takes_like(
     "kick-job.bad-format",
     "kick-job takes an id with garbage",
-    b"kick-job 1x",
-    Command("kick-job", (1,)),
+    rb"kick-job ([0-9]+)[a-z]+",
+    lambda id: Command("kick-job", (id,)),
 )
 
 
@@ -333,11 +333,11 @@ asked(
     "pause-tube",
     lambda name, delay: Command("pause-tube", (name, min(delay, 2**31 - 1))),
 )
-takes(
+takes_like(
     "pause-tube.bad-format",
     "the delay of a pause may be missing",
-    b"pause-tube a",
-    Command("pause-tube", ("default", 0)),
+    rb"pause-tube [a-z]+",
+    lambda: Command("pause-tube", ("default", 0)),
 )
 
 

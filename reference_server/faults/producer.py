@@ -7,10 +7,20 @@ from typing import Any
 
 from reference_server import wire
 from reference_server.events import Event, Output
-from reference_server.faults.registry import answered, asked, fault, parsed, profiled, takes
+from reference_server.faults.registry import (
+    answered,
+    asked,
+    fault,
+    parsed,
+    profiled,
+    takes,
+    takes_like,
+)
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
 from reference_server.wire import U32, Body, Command, Malformed, Put, Reply, Request, RequestReader
+
+_PUT = rb"put ([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)"
 
 answered(
     "put.inserted",
@@ -66,8 +76,11 @@ asked(
     "put",
     lambda pri, *rest: Put(min(pri, U32 - 1), *rest),
 )
-takes(
-    "put.priority-limit", "a priority of 33 bits is cut", b"put 4294967296 0 1 1", Put(0, 0, 1, 1)
+takes_like(
+    "put.priority-limit",
+    "a priority of 33 bits is cut",
+    _PUT,
+    lambda pri, delay, ttr, size: Put(pri & U32, delay, ttr, size) if pri > U32 >= size else None,
 )
 asked(
     "put.delay",
@@ -81,7 +94,12 @@ asked(
     "put",
     lambda pri, delay, *rest: Put(pri, min(delay, 2**31 - 1), *rest),
 )
-takes("put.delay-limit", "a delay of 33 bits is taken", b"put 0 4294967296 1 1", Put(0, 1, 1, 1))
+takes_like(
+    "put.delay-limit",
+    "a delay of 33 bits is taken",
+    _PUT,
+    lambda pri, delay, ttr, size: Put(pri, delay & U32, ttr, size) if delay > U32 >= size else None,
+)
 
 
 def _deadline_moved(change: int) -> type[Model]:
@@ -134,7 +152,12 @@ asked(
     "put",
     lambda pri, delay, ttr, size: Put(pri, delay, min(ttr, 2**31 - 1), size),
 )
-takes("put.ttr-limit", "a ttr of 33 bits is taken", b"put 0 0 4294967296 1", Put(0, 0, 1, 1))
+takes_like(
+    "put.ttr-limit",
+    "a ttr of 33 bits is taken",
+    _PUT,
+    lambda pri, delay, ttr, size: Put(pri, delay, ttr & U32, size) if ttr > U32 >= size else None,
+)
 
 
 @fault("put.ttr-from-reservation", "the ttr is counted from the put")
@@ -238,7 +261,7 @@ class DrainsReserve(Model):
         return None if self.draining and not conn.producer else super()._next_ready(conn)
 
 
-takes("put.bad-format", "a size may have garbage behind it", b"put 0 0 60 5x", Put(0, 0, 60, 5))
+takes_like("put.bad-format", "a size may have garbage behind it", _PUT + rb"[a-z]+", Put)
 parsed(
     "put.bad-format",
     "a priority may have a plus sign",

@@ -119,6 +119,18 @@ def takes(requirement: str, summary: str, line: bytes, request: Request) -> None
     parsed(requirement, summary, lambda other: request if other == line else None)
 
 
+def takes_like(
+    requirement: str, summary: str, pattern: bytes, make: Callable[..., Request | None]
+) -> None:
+    """Registers a fault that takes lines of a pattern for what ``make`` makes of their numbers."""
+
+    def parse(line: bytes) -> Request | None:
+        match = re.fullmatch(pattern, line)
+        return None if match is None else make(*map(int, match.groups()))
+
+    parsed(requirement, summary, parse)
+
+
 def edited(pattern: str, new: str) -> Answer:
     """A changed answer: the body with the first match of ``pattern`` replaced."""
 
