@@ -81,6 +81,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where random conversations begin (default: 0): the same ones each time",
     )
     group.addoption(
+        "--fuzz-time",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long hostile bytes are tried (default: 10)",
+    )
+    group.addoption(
         "--list-requirements",
         action="store_true",
         help="list the requirements that are selected, with level, profile and tests, and stop",
@@ -111,7 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.getoption
     options = Options(
         *(option("target"), option("launch"), option("clock"), option("lateness")),
-        *(option("examples"), option("seed")),
+        *(option("examples"), option("seed"), option("fuzz_time")),
     )
     options.check()
     for level in LEVELS:

@@ -21,7 +21,7 @@ from reference_server.profiles import NEWEST
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says; ``lateness`` in seconds."""
+    """What the command line says; ``lateness`` and ``fuzz_time`` in seconds."""
 
     address: str | None
     command: str | None
@@ -29,6 +29,7 @@ class Options:
     lateness: float
     examples: int = 25
     seed: int = 0
+    fuzz_time: float = 10.0
 
     def check(self) -> None:
         """Raises UsageError if they contradict each other or make no sense."""
@@ -38,6 +39,8 @@ class Options:
             raise pytest.UsageError("--clock=fake needs --launch: it is set when a server starts")
         if self.examples < 1:
             raise pytest.UsageError("--examples takes a number from 1 on")
+        if not self.fuzz_time > 0:
+            raise pytest.UsageError("--fuzz-time takes seconds, more than 0")
         if not 0 < self.lateness <= 0.5:
             raise pytest.UsageError("--lateness takes seconds, more than 0 and at most 0.5")
 
@@ -147,6 +150,7 @@ class Suite:
                 self.options.lateness,
                 profile=self.profile,
                 folder=FOLDER,
+                fuzz_time=self.options.fuzz_time,
             )
         return run(item.function, arguments, self.target, self.options.lateness)
 

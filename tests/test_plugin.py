@@ -26,7 +26,7 @@ def suite(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
     command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     return subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-q", *arguments],
+        [*command, "-p", "no:cacheprovider", "-q", "--fuzz-time=0.5", *arguments],
         capture_output=True,
         text=True,
         cwd=cwd,

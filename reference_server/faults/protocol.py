@@ -271,6 +271,13 @@ class ForgetsTheSecond(Model):
         super()._close(conn)
 
 
+parsed(
+    "protocol.any-bytes",
+    "a byte beyond ASCII behind a NUL ends the connection",
+    lambda line: Command("quit") if re.search(rb"\0.*[\x80-\xff]", line, re.DOTALL) else None,
+)
+
+
 @fault("protocol.any-conversation", "To a client that holds a job watch counts one tube more")
 class _OneHand(Model):
     def _watch(self, conn: Connection, name: str) -> Reply:

@@ -1,0 +1,42 @@
+"""One function from bytes to a verdict, for any engine that makes up bytes.
+
+Atheris, Hypothesis (``fuzz_one_input``) and runners in the manner of AFL call it again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conformance.exploration import Exploration
+from conformance.target import Target
+from fuzz.campaign import Campaign
+from fuzz.hostile import Author, Progress
+from fuzz.pool import Pool
+from fuzz.program import Choices
+
+CASES = 20
+"""Cases of one program: as many as some hundred bytes choose."""
+
+
+def judge(target: Target) -> Callable[[bytes], None]:
+    """A function that plays the program that bytes choose, and judges what comes of it.
+
+    It raises :class:`~conformance.oracle.Violation` if the target breaks the protocol, with what
+    was expected and observed; the finding is made small by playing the same bytes in a campaign.
+    """
+    exploration = Exploration(1, profile=target.probe())
+    progress = Progress()
+
+    def one(data: bytes) -> None:
+        # Nothing is kept from one input to the next: the same bytes mean the same.
+        campaign = Campaign(
+            exploration,
+            target,
+            lambda session, chance: Author(session, chance, Pool(), progress).steps(CASES),
+        )
+        found = campaign.play(Choices(data))
+        campaign.close()
+        if found is not None:
+            raise found.violation
+
+    return one

@@ -1,0 +1,54 @@
+"""Hostile bytes: known ones first, then mutated conversations, each reply judged by the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.exploration import Exploration
+from conformance.oracle import Violation
+from conformance.replay import replay
+from conformance.target import Target
+from conformance.transcript import Transcript, parse
+from conformance.verdict import Deviation
+from fuzz.fuzzer import Fuzzer
+from fuzz.pool import Pool
+
+CORPUS = Path(__file__).with_name("corpus")
+"""Transcripts of what was got wrong by some server, and of what is easily got wrong."""
+MOST = 5
+"""Findings after which a test tells of the worst."""
+
+
+@requirement("protocol.any-bytes")
+@pytest.mark.parametrize(
+    "known", [pytest.param(path, id=path.stem) for path in sorted(CORPUS.glob("*.transcript"))]
+)
+def test_known_bytes(
+    server: Target, transcript: Transcript, exploration: Exploration, known: Path
+) -> None:
+    exploration.shared = not server.exclusive
+    session = exploration.session(server)
+    try:
+        replay(session, parse(known.read_text(encoding="utf-8")))
+        session.abandon()
+    except Violation as violation:
+        transcript.entries[:] = session.transcript.entries
+        exploration.start_anew(session)
+        raise exploration.deviation(violation, transcript, f", as in {known.name}") from violation
+
+
+@requirement("protocol.any-bytes")
+def test_any_bytes(server: Target, transcript: Transcript, exploration: Exploration) -> str:
+    exploration.shared = not server.exclusive
+    report = Fuzzer(exploration, server, Pool()).run(exploration.fuzz_time, MOST)
+    for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
+        transcript.entries[:] = filed.transcript.entries
+        diagnosis = filed.diagnosis
+        said = "; ".join(filter(None, (diagnosis.observed, diagnosis.about)))
+        deviation = Deviation(diagnosis.expected, said, transcript.last, conclusive=True)
+        deviation.de_facto = diagnosis.de_facto
+        raise deviation from filed.violation
+    return exploration.told(report.programs)
