@@ -91,9 +91,8 @@ class Lines(RequestReader):
 
     @property
     def shape(self) -> object:
-        """What kinds of requests there are, and whether something is behind them or too long."""
-        kinds = [type(request) for request in self.requests]
-        return kinds, self.is_complete, None in self.lines
+        """What kinds of requests there are, and whether there is something behind them."""
+        return [type(request) for request in self.requests], self.is_complete
 
     def parse(self, line: bytes) -> Request:
         self.lines.append(line)

@@ -222,7 +222,9 @@ class Author:
         for reader, text in zip(readers, texts, strict=True):
             reader.read(text)
         short, long = readers[0], readers[-1]
-        return short if short is long or short.shape == long.shape else None
+        if short is not long and (None in long.lines or short.shape != long.shape):
+            return None
+        return short
 
     def _is_decent(self, template: bytes, reader: Lines, first: bool) -> bool:
         """Whether it is known what a server does, and little is open after it."""
