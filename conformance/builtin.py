@@ -70,7 +70,7 @@ class BuiltIn(Target):
             self.clock = RealClock()
         else:
             self.clock = virtual = VirtualClock()
-            virtual.tick = lambda: self._call(self._server.tick)
+            virtual.tick = lambda: self.call(self._server.tick)
         self._serve()
 
     def _serve(self) -> None:
@@ -90,7 +90,7 @@ class BuiltIn(Target):
         if virtual is not None:
             virtual.watch(self._address)
 
-    def _call(self, function: Callable[[], object]) -> None:
+    def call(self, function: Callable[[], object]) -> None:
         """Calls it between two turns of the server's loop, and waits until it is done."""
         done: Future[None] = Future()
 
@@ -120,19 +120,19 @@ class BuiltIn(Target):
 
     def restart(self) -> None:
         model = self._server.engine.model
-        self._call(self._server.close)
+        self.call(self._server.close)
         self._serve()
         if self._binlog:
-            self._call(lambda: self._server.engine.model.remember(model))
+            self.call(lambda: self._server.engine.model.remember(model))
 
     def signal(self, number: int) -> None:
         if number != signal.SIGUSR1:
             raise NotTestable("needs --launch: a server to send this signal to")
-        self._call(self._server.engine.drain)
+        self.call(self._server.engine.drain)
 
     def close(self) -> None:
         if self._in_real_time is not None:
             self._in_real_time.close()
-        self._call(self._server.close)
+        self.call(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

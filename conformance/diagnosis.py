@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conformance.catalogue import catalogue
-from conformance.leeway import open_line
+from conformance.leeway import open_line, understood
 from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import Entry
@@ -23,20 +23,22 @@ class Diagnosis:
     """What a violation is about.
 
     ``requirements``: those that it breaks, if that can be told. ``open_line``: a line on which it
-    depends though the text does not decide it, None if there is none.
+    depends though the text does not decide it, None if there is none. ``is_quirk``: no text and no
+    decision covers what was sent.
     """
 
     expected: str
     observed: str
     requirements: tuple[str, ...]
     open_line: bytes | None
+    is_quirk: bool = False
 
     @property
     def de_facto(self) -> bool:
         """Only what every server does is broken, not what the text says."""
         if self.requirements:
             return all(catalogue()[name].level != "must" for name in self.requirements)
-        return self.open_line is not None
+        return self.open_line is not None or self.is_quirk
 
     @property
     def about(self) -> str:
@@ -60,12 +62,18 @@ class Diagnosis:
 
 def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
     """What a violation is about, which the last of these messages shows."""
+    expected = " or ".join(violation.expected)
+    if violation.observed.startswith("the target "):
+        # Nothing that anybody sends may end a server.
+        return Diagnosis(expected, violation.observed, (), None)
     names = broken(entries, profile)
+    readers = understood(entries, profile)
     return Diagnosis(
-        " or ".join(violation.expected),
+        expected,
         violation.observed,
         tuple(names) if len(names) <= MOST_NAMES else (),
-        None if names else open_line(entries, profile),
+        None if names else open_line(readers, profile),
+        any(reader.is_quirk for reader in readers),
     )
 
 

@@ -113,15 +113,23 @@ class Lines(RequestReader):
         self.is_quirk |= self._body is None and b"\r" in self._buffer
 
 
-def open_line(entries: Iterable[Entry], profile: Profile) -> bytes | None:
-    """The first line of some messages that the text leaves open; empty if it is too long."""
-    readers: dict[str, Lines] = {}
+def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
+    """How what each client has sent is understood."""
+    sent: dict[str, bytearray] = {}
     for entry in entries:
-        if entry.direction != ">":
-            continue
-        reader = readers.setdefault(entry.connection, Lines(profile, profile.max_job_size))
-        reader.lines.clear()
-        reader.read(entry.data)
+        if entry.direction == ">":
+            sent.setdefault(entry.connection, bytearray()).extend(entry.data)
+    readers = []
+    for data in sent.values():
+        reader = Lines(profile, profile.max_job_size)
+        reader.read(bytes(data))
+        readers.append(reader)
+    return readers
+
+
+def open_line(readers: Iterable[Lines], profile: Profile) -> bytes | None:
+    """The first line that the text leaves open; empty if it is too long, None if there is none."""
+    for reader in readers:
         for line in reader.lines:
             if line is None or not is_decided(line, profile):
                 return line or b""

@@ -16,10 +16,12 @@ from typing import NoReturn
 import pytest
 
 from conformance.address import TargetError
+from conformance.builtin import BuiltIn
 from conformance.exploration import Exploration
 from conformance.findings import FOLDER
 from conformance.launch import LaunchError
 from conformance.suite import Options
+from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
 from fuzz.hostile import Progress
 from fuzz.pool import Pool
@@ -147,7 +149,8 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
         exploration = Exploration(
             1, work.seed, profile=target.probe(), folder=work.findings, shared=not target.exclusive
         )
-        fuzzer = Fuzzer(exploration, target, Pool(work.corpus))
+        is_new = Coverage(target).is_new if isinstance(target, BuiltIn) else lambda: False
+        fuzzer = Fuzzer(exploration, target, Pool(work.corpus, is_new))
 
         def news(error: str = "", ended: bool = False) -> _News:
             report = fuzzer.report

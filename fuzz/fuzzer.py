@@ -118,6 +118,10 @@ class Fuzzer:
         small = self._campaign.smallest(found)
         shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
         diagnosis = diagnose(small.violation, shown.entries, self._exploration.profile)
+        if diagnosis.is_quirk:
+            # Ids that differ from those of the first time may have made it one.
+            self.report.again += 1
+            return
         seen = f"reproduced {small.seen} of {REPLAYS}"
         self._add(diagnosis, small.violation, shown, seen, "transcript")
 

@@ -92,6 +92,7 @@ class Author:
         self._profile = session.judge.model.profile
         self._max_job_size = session.judge.model.max_job_size
         self._sentinels = 0
+        self._sent: list[bytes] = []
         self._tags: deque[int] = deque(maxlen=30)
         self._untouched: list[int] = []
 
@@ -107,17 +108,22 @@ class Author:
             cases -= length
             yield from self._burst(length)
             yield from self._look_on()
+            if self._pool.is_new():
+                for text in self._sent:
+                    self._pool.note(text, text)
             if chance.random() < 0.05:
                 yield Leave(HOSTILE, half=False, reset=chance.random() < 0.5)
 
     def _burst(self, length: int) -> Iterator[Step]:
         session = self._session
+        self._sent.clear()
         for number in range(length):
             if self._shared and number == 0:
                 yield Ask(HOSTILE, b"use %bs\r\n" % self._own, apart=True)
             conn = session.conn(HOSTILE)
             owed = session.judge.owes(conn)
             case, reader = self._case(conn, first=number == 0)
+            self._sent.append(case.text)
             # beanstalkd overlooks the end of a line that is too long, if it happens to read the CR
             # and the LF one after the other.
             too_long = None in reader.lines

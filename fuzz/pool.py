@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from random import Random
 
@@ -15,9 +15,15 @@ LARGEST = 120
 
 
 class Pool:
-    """The inputs that are kept, in memory and in ``folder``, if there is one."""
+    """The inputs that are kept, in memory and in ``folder``, if there is one.
 
-    def __init__(self, folder: Path | None = None) -> None:
+    ``is_new`` tells whether what was sent last has led to something new in some other way.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, is_new: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.is_new = is_new
         self.shapes: set[Hashable] = set()
         """All that was seen come of an input."""
         self._inputs: list[bytes] = []

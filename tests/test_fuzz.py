@@ -1,0 +1,275 @@
+"""The fuzzer finds what it should, alarms for nothing else, and leaves what others have alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from conformance.address import ask, visit
+from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
+from conformance.findings import kept
+from conformance.launch import Launched
+from conformance.leeway import Lines, is_decided
+from conformance.oracle import Violation
+from conformance.target import LaunchedTarget, Remote, Target
+from fuzz.cli import main
+from fuzz.coverage import Coverage
+from fuzz.engine import judge
+from fuzz.fuzzer import Fuzzer, Report
+from fuzz.health import GROWN, LEAKED, Health, growth
+from fuzz.hostile import Author, Progress
+from fuzz.mutate import Mutator
+from fuzz.player import take
+from fuzz.pool import Pool
+from fuzz.program import Program, Step
+from reference_server.faults import FAULTS
+from reference_server.profiles import NEWEST
+from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
+
+DECIDED = (
+    *(b"delete 1", b"delete x", b"delete 1 2", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
+    *(b"put 0 0 0 1", b"release 1 2", b"kick abc", b"kick 3", b"touch 18446744073709551616"),
+    *(b"bury 1 -1", b"use " + b"n" * 201, b"pause-tube a 1.0", b"reserve-with-timeout 4"),
+)
+OPEN = (
+    *(b"delete", b"delete 01", b"delete  1", b"stats ", b"statsx", b"FOO", b"", b"use a\0"),
+    *(b"put 0 0 0 4294967296", b"put 0 0 0 x", b"put 0 0 0", b"kick 1x", b"kick -1", b"quitx"),
+    *(b"reserve-with-timeout -1", b"reserve-with-timeout 2147483648", b"x" * 300, b"use a\tb"),
+    *(b"\xff", b" stats", b"use "),
+)
+
+
+@pytest.mark.parametrize("line", DECIDED)
+def test_the_text_decides(line: bytes) -> None:
+    assert is_decided(line, NEWEST)
+
+
+@pytest.mark.parametrize("line", OPEN)
+def test_the_text_leaves_open(line: bytes) -> None:
+    assert not is_decided(line, NEWEST)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_quirk"),
+    [
+        (b"x" * 223 + b"\r\n", True),
+        (b"x" * 224 + b"\r\n", False),
+        (b"sta\rts\r\n", True),
+        (b"put 0 0 9 3\r\na\rb\r\n", False),
+        (b"put 0 0 9 3\r\na\rb\r\nst\r", True),
+        (b"put 0 0 9 1\r\nabc" + b"x" * 223 + b"\r\n", True),
+        (b"put 0 0 9 1\r\nabc" + b"x" * 224 + b"\r\n", False),
+        (b"put 0 0 9 1\r\nabc" + b"x" * 222 + b"\r\n", False),
+        (b"put 0 0 9 0\r\nab" + b"x" * 223 + b"\r\n", True),
+    ],
+)
+def test_what_is_a_quirk_of_beanstalkd(data: bytes, is_quirk: bool) -> None:
+    reader = Lines(NEWEST, NEWEST.max_job_size)
+    reader.read(data)
+    assert reader.is_quirk == is_quirk
+
+
+def test_mutations_are_of_many_kinds() -> None:
+    mutate = Mutator(Random(1))
+    made = {mutate(b"put 0 0 120 5\r\nhello\r\nuse a\r\n") for _ in range(2000)}
+    assert len(made) > 1000
+    for part in (b"\0", b"\xff", b"\t", b"18446744073709551616", b"PUT", b"n" * 200, b"hello\r\n"):
+        assert any(part in data for data in made), part
+    assert any(not data.endswith(b"\r\n") for data in made)
+
+
+def _program(seed: int) -> Program:
+    target = BuiltIn()
+    session = Exploration(1).session(target)
+    steps: list[Step] = []
+    for step in Author(session, Random(seed), Pool(), Progress()).steps(200):
+        steps.append(step)
+        take(session, step)
+    session.abandon()
+    target.close()
+    return steps
+
+
+def test_a_seed_always_makes_up_the_same_program() -> None:
+    assert _program(7) == _program(7)
+
+
+def _fuzz(target: Target, seconds: float, folder: Path | None = None, most: int = 1) -> Report:
+    profile = target.probe()
+    shared = not target.exclusive
+    exploration = Exploration(1, 3, profile=profile, patience=1.0, folder=folder, shared=shared)
+    try:
+        return Fuzzer(exploration, target, Pool()).run(seconds, most)
+    finally:
+        target.close()
+
+
+def test_nothing_is_wrong_with_the_reference_server() -> None:
+    report = _fuzz(BuiltIn(), 4)
+    assert report.found == []
+    assert report.progress.cases > 500
+    assert report.shapes > 50
+
+
+@needs_beanstalkd
+@pytest.mark.parametrize("clock", ["real", "auto"])
+def test_nothing_is_wrong_with_beanstalkd(clock: str) -> None:
+    report = _fuzz(LaunchedTarget(BEANSTALKD_COMMAND, clock), 4)
+    assert report.found == []
+    assert report.health
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *("a-line-feed-alone-ends-a-line", "of-a-line-that-is-too-long-the-rest-is-a-command"),
+        *("names-may-have-201-bytes", "a-priority-of-33-bits-is-cut", "ids-may-be-hexadecimal"),
+    ],
+)
+def test_a_fault_of_the_parser_is_found_and_filed(fault: str, tmp_path: Path) -> None:
+    report = _fuzz(BuiltIn(fault=FAULTS[fault]), 60, tmp_path)
+    (filed,) = report.found
+    assert FAULTS[fault].requirement in filed.diagnosis.about or filed.diagnosis.about
+    (folder,) = tmp_path.iterdir()
+    told = (folder / "README.md").read_text(encoding="utf-8")
+    assert "reproduced 3 of 3" in told
+    assert "replay transcript" in told
+    ((path, transcript),) = kept(tmp_path)
+    assert path.parent == folder
+    assert len(transcript.entries) <= 6
+
+
+def test_what_one_connection_shows_is_told_as_a_command(tmp_path: Path) -> None:
+    _fuzz(BuiltIn(fault=FAULTS["names-may-have-201-bytes"]), 60, tmp_path)
+    (told,) = tmp_path.glob("*/README.md")
+    text = told.read_text(encoding="utf-8")
+    assert "    printf '" in text
+    assert r"\r\n' | nc -N 127.0.0.1 11300" in text
+
+
+def test_what_others_have_is_left_alone() -> None:
+    with Launched(REFERENCE_COMMAND) as server, visit(server.address, 5) as sock:
+        for line in (b"use others", b"put 0 0 60 1\r\na", b"put 0 3600 60 1\r\nb"):
+            ask(sock, line, 5)
+        host, port = server.address
+        report = _fuzz(Remote(f"{host}:{port}"), 3)
+        assert report.found == []
+        assert report.progress.cases > 100
+        assert ask(sock, b"list-tubes", 5).body == b"---\n- default\n- others\n"
+        stats = ask(sock, b"stats-tube others", 5).body or b""
+    for line in (b"current-jobs-ready: 1", b"current-jobs-delayed: 1", b"total-jobs: 2"):
+        assert line in stats
+
+
+CRASHES = """
+import os, sys
+from reference_server import serve, wire
+parse = wire.parse_line
+def crash(line, profile):
+    if b"2147483648" in line:
+        os._exit(3)
+    return parse(line, profile)
+wire.parse_line = crash
+sys.exit(serve.main())
+"""
+
+
+def test_a_crash_is_found_and_ends_with_1(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(CRASHES, encoding="utf-8")
+    launch = f"{sys.executable} {script} -l {{host}} -p {{port}}"
+    folder = tmp_path / "findings"
+    arguments = ["--launch", launch, "--time", "40", "--max-findings", "1"]
+    assert main([*arguments, "--findings", str(folder)]) == 1
+    said = capfd.readouterr().out
+    assert "the target crashed: exited with status 3" in said
+    assert "fail: " in said or "non-strict: " in said
+    assert list(folder.glob("*/README.md"))
+
+
+def test_two_processes_that_share_a_folder_find_it_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    launch = f"{REFERENCE_COMMAND} --fault a-line-feed-alone-ends-a-line"
+    folders = ["--findings", str(tmp_path / "found"), "--corpus", str(tmp_path / "corpus")]
+    main(["--launch", launch, "--time", "6", "--jobs", "2", "--max-findings", "1", *folders])
+    told = [line for line in capfd.readouterr().out.splitlines() if ": expected " in line]
+    assert told
+    names = [line.split(": ")[1] for line in told]
+    assert sorted(set(names)) == sorted(path.name for path in (tmp_path / "found").iterdir())
+    assert list((tmp_path / "corpus").iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--time", "0"],
+        ["--jobs", "0"],
+        ["--target", "127.0.0.1:1", "--launch", "x"],
+        ["--target", "127.0.0.1:1", "--time", "1"],
+        ["--launch", "/nonexistent {port}", "--time", "1"],
+        ["--findings", "/dev/null/x"],
+    ],
+)
+def test_bad_usage_is_one_sentence_and_exit_code_4(
+    arguments: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capfd.readouterr().err.strip()
+    assert ended.value.code == 4
+    assert len(said.splitlines()) == 1
+
+
+def test_growth_is_told_only_if_it_goes_on() -> None:
+    steady = [Health(n * 1000, 10**7, 5) for n in range(20)]
+    assert growth(steady) is None
+    leaks = [Health(n * 1000, 10**7, 5 + n * LEAKED // 5) for n in range(20)]
+    assert "open descriptors" in (growth(leaks) or "")
+    grows = [Health(n * 1000, 10**7 + n * GROWN // 5, 5) for n in range(20)]
+    assert "more memory" in (growth(grows) or "")
+    at_first = [Health(n * 1000, 10**7 + min(n, 3) * GROWN, 5) for n in range(20)]
+    assert growth(at_first) is None
+
+
+def test_inputs_are_shared_by_a_folder(tmp_path: Path) -> None:
+    mine, yours = Pool(tmp_path), Pool(tmp_path)
+    assert mine.note(b"use a\r\n", ("USING",))
+    assert not mine.note(b"use b\r\n", ("USING",))
+    yours.exchange()
+    assert yours.pick(Random(1)) == b"use a\r\n"
+
+
+def test_coverage_of_the_reference_server_tells_what_is_new() -> None:
+    target = BuiltIn()
+    coverage = Coverage(target)
+    with visit(target.address, 5) as sock:
+        for line, new in ((b"stats", True), (b"stats", False), (b"kick x", True)):
+            ask(sock, line, 5)
+            assert coverage.is_new() == new
+    target.close()
+
+
+def test_any_engine_can_drive_it() -> None:
+    chance = Random(5)
+    target = BuiltIn()
+    one = judge(target)
+    for _ in range(20):
+        one(chance.randbytes(400))
+    target.close()
+    target = BuiltIn(fault=FAULTS["an-empty-line-is-malformed"])
+    one = judge(target)
+
+    def many() -> None:
+        for _ in range(500):
+            one(chance.randbytes(400))
+
+    with pytest.raises(Violation):
+        many()
+    target.close()
