@@ -6,6 +6,7 @@ import argparse
 import math
 import multiprocessing
 import queue
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -113,6 +114,8 @@ def _run(work: Sequence[_Work]) -> list[_News]:
     ]
     for process in processes:
         process.start()
+    # SIGTERM ends it as Ctrl-C does: with what it has found, and with all that it has started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     last: dict[int, _News] = {}
     start = shown = time.monotonic()
     try:
@@ -158,8 +161,14 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
             count = exploration.undecided
             return _News(number, report.progress, report.shapes, count, found, error, ended)
 
+        def tell() -> None:
+            parent = multiprocessing.parent_process()
+            if parent is not None and not parent.is_alive():
+                raise SystemExit
+            told.put(news())
+
         try:
-            fuzzer.run(work.seconds, work.most, lambda: told.put(news()))
+            fuzzer.run(work.seconds, work.most, tell)
             told.put(news(ended=True))
         except (OSError, TargetError, LaunchError) as error:
             told.put(news(f"the target is lost: {error}", ended=True))

@@ -17,4 +17,4 @@ def _must(case: Case) -> bool:
 
 @pytest.mark.parametrize("variant", [pytest.param(v, id=name) for name, v in VARIANTS.items()])
 def test_a_variant_that_conforms_passes(variant: Fault) -> None:
-    assert failures(variant, _must, enough=9, examples=3) == []
+    assert failures(variant, _must, enough=9, examples=3, strict=False) == []
