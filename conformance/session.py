@@ -306,8 +306,11 @@ class Session:
                 self.ask(number, b"list-tube-used\r\n")
                 self._deliver()
 
-    def finish(self) -> None:
-        """Ends all clients, deletes all jobs, and sees that nothing is left."""
+    def finish(self, look: bool = True) -> None:
+        """Ends all clients, deletes all jobs, and sees that nothing is left.
+
+        ``look``: statistics are looked at, too.
+        """
         self.flush()
         for number in list(self._clients):
             self.leave(number, half=True)
@@ -315,7 +318,7 @@ class Session:
         for id in sorted(self.judge.jobs()):
             self.ask(number, b"delete %d\r\n" % id)
         self.ask(number, b"list-tubes\r\n")
-        if self.target.exclusive:
+        if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
         if self.judge.model.is_paused("default"):
             # Last: when exactly it ends is open for a while.

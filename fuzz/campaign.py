@@ -26,6 +26,7 @@ TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
 SHRINKING = 20.0
 """Seconds in which a program must be made small."""
+GOES_ON = "a server that goes on"
 REPLAYS = 3
 """How often what was found is looked for again."""
 MakesUp = Callable[[Session, Random], Iterator[Step]]
@@ -55,6 +56,8 @@ class Campaign:
         self._target = target
         self._makes_up = makes_up
         self._session: Session | None = None
+        self.looks = True
+        """Whether statistics are compared at the end of each program."""
 
     def run(self, programs: int) -> Finding | None:
         """Plays so many programs; gives what the first violation comes down to."""
@@ -73,10 +76,20 @@ class Campaign:
             self._play(chance, steps)
         except Violation as violation:
             return Finding(steps, self._told(violation), self._end().transcript)
+        except OSError as error:
+            # The target does not accept connections any more.
+            if self._session is None:
+                raise
+            lost = self._lost(error, self._session)
+            return Finding(steps, lost, self._end().transcript)
         except Inconclusive:
             self._exploration.undecided += 1
             self._end()
         return None
+
+    def _lost(self, error: OSError, session: Session | None) -> Violation:
+        observed = self._target.fate() or str(error)
+        return Violation([GOES_ON], observed, session.transcript.last if session else 0)
 
     def _play(self, chance: Random, steps: list[Step]) -> None:
         if self._session is None:
@@ -86,7 +99,7 @@ class Campaign:
         for step in self._makes_up(session, chance):
             steps.append(step)
             take(session, step)
-        session.finish()
+        session.finish(self.looks)
         if not session.judge.is_settled:
             # What is still open would only slow down what follows.
             self._end()
@@ -144,9 +157,11 @@ class Campaign:
             limit += sum(step.seconds for step in program if isinstance(step, Wait))
         session.judge.give_up_at(time.monotonic() + limit)
         try:
-            play(session, program)
+            play(session, program, self.looks)
         except Violation as violation:
             return Finding(program, self._told(violation), session.transcript)
+        except OSError as error:
+            return Finding(program, self._lost(error, session), session.transcript)
         except Inconclusive:
             return None
         finally:

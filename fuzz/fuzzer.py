@@ -17,7 +17,7 @@ from conformance.oracle import Violation
 from conformance.target import Target
 from conformance.transcript import Transcript, parse
 from fuzz import wild
-from fuzz.campaign import REPLAYS, Campaign, Finding
+from fuzz.campaign import GOES_ON, REPLAYS, Campaign, Finding
 from fuzz.health import Health, growth, look
 from fuzz.hostile import Progress, cases
 from fuzz.minimise import without_chunks
@@ -27,7 +27,10 @@ WILD = 8
 """One program in so many is wild: of bytes of which no text says what comes of them."""
 RESTART = 50 * WILD
 """Programs after which a server that has got what is wild gets rid of its jobs."""
-ENOUGH = 3
+_STATISTICS = ("OK", "OK")
+"""What is expected and observed where statistics differ, first of all."""
+_STATS = frozenset(("stats", "stats-job", "stats-tube"))
+ENOUGH = 2
 """How often something that looks the same is made small."""
 SHRINKING = 20.0
 """Seconds in which what the wild have done must be made small."""
@@ -114,6 +117,10 @@ class Fuzzer:
         self._like[like] = self._like.get(like, 0) + 1
         if self._like[like] > ENOUGH:
             self.report.again += 1
+            if like == _STATISTICS:
+                # Whatever else is wrong would not be seen behind it.
+                self._campaign.looks = False
+                self._pool.avoids = _STATS
             return
         small = self._campaign.smallest(found)
         shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
@@ -167,7 +174,7 @@ class Fuzzer:
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()
         shown = parse(wild.told(done))
-        violation = Violation(["a server that goes on"], wrong, shown.last)
+        violation = Violation([GOES_ON], wrong, shown.last)
         diagnosis = Diagnosis(violation.expected[0], wrong, (), None)
         self._add(diagnosis, violation, shown, f"reproduced {seen} of {REPLAYS}", "wild")
 

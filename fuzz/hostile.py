@@ -162,12 +162,13 @@ class Author:
         yield Ask(BYSTANDER, b"use %bbystander\r\n" % self._own, apart=True)
         self._progress.slowest = max(self._progress.slowest, time.monotonic() - start)
         pick, jobs = self._mutate.pick, self._untouched
+        avoids = {verb.encode() for verb in self._pool.avoids}
         if len(jobs) < 5 or self._chance.random() < 0.2:
             jobs.append(_BYSTANDERS + len(jobs))
             self._tags.append(jobs[-1])
             yield Ask(BYSTANDER, b"put 5 0 1000 9\r\nuntouched\r\n", tag=jobs[-1])
-        verb = pick((b"peek %d\r\n", b"stats-job %d\r\n", b"delete %d\r\n"))
-        yield Ask(BYSTANDER, verb, pick(jobs[-20:]))
+        verbs = [verb for verb in (b"peek", b"stats-job", b"delete") if verb not in avoids]
+        yield Ask(BYSTANDER, pick(verbs) + b" %d\r\n", pick(jobs[-20:]))
 
     # ------------------------------------------------------------ cases
 
@@ -244,7 +245,11 @@ class Author:
     def _leaves_little_open(self, request: Request) -> bool:
         if _ends_soon(request) or (self._shared and not self._is_own(request)):
             return False
-        if not isinstance(request, Command) or request.verb not in RESERVES:
+        if not isinstance(request, Command):
+            return True
+        if request.verb in self._pool.avoids:
+            return False
+        if request.verb not in RESERVES:
             return True
         return request.args == (0,) or self._chance.random() < 0.05
 

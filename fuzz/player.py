@@ -21,11 +21,11 @@ LONG_BURSTS = (64, 256, 512)
 """The same where speed matters."""
 
 
-def play(session: Session, program: Program) -> None:
-    """Plays a program to its end; raises Violation or Inconclusive."""
+def play(session: Session, program: Program, look: bool = True) -> None:
+    """Plays a program to its end, see :meth:`Session.finish`; raises Violation or Inconclusive."""
     for step in program:
         take(session, step)
-    session.finish()
+    session.finish(look)
 
 
 def take(session: Session, step: Step) -> None:

@@ -26,6 +26,8 @@ class Pool:
         self.is_new = is_new
         self.shapes: set[Hashable] = set()
         """All that was seen come of an input."""
+        self.avoids: frozenset[str] = frozenset()
+        """Commands that are not sent any more, as it is known what is wrong with them."""
         self._inputs: list[bytes] = []
         self._names: set[str] = set()
         self._folder = folder
