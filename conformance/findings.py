@@ -6,6 +6,7 @@ at the same time find it once: ``transcript`` drives it again, ``README.md`` exp
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,15 @@ def keep(
     text = "; ".join(part for part in (said, diagnosis.about, seen) if part)
     _write(home / "README.md", f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}")
     return home / name, True
+
+
+def at_first_sight(folder: Path, transcript: Transcript) -> Path:
+    """Writes what was found before anything else is done with it; gives where."""
+    text = transcript.render(fold=False)
+    path = folder / "unreduced" / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.transcript"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, f"{text}\n")
+    return path
 
 
 def _write(path: Path, text: str) -> None:

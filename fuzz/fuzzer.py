@@ -12,7 +12,7 @@ from random import Random
 
 from conformance.diagnosis import Diagnosis, diagnose
 from conformance.exploration import Exploration
-from conformance.findings import keep
+from conformance.findings import at_first_sight, keep
 from conformance.oracle import Violation
 from conformance.target import Target
 from conformance.transcript import Transcript, parse
@@ -44,13 +44,16 @@ class Filed:
     violation: Violation
     transcript: Transcript
     path: Path | None
+    seen: str
+    """How often it was seen again."""
 
     @property
     def line(self) -> str:
         """It in one line."""
         said = f"expected {self.diagnosis.expected[:120]}, observed {self.diagnosis.observed[:120]}"
         where = f"; {self.path}" if self.path else ""
-        return f"{self.diagnosis.name}: {said}{where}"
+        again = f" ({self.seen})" if self.seen else ""
+        return f"{self.diagnosis.name}: {said}{again}{where}"
 
 
 @dataclass
@@ -113,7 +116,7 @@ class Fuzzer:
     def _file(self, found: Finding) -> None:
         """Makes small what was found, and files it, unless it is known."""
         violation = found.violation
-        like = violation.expected[0].split()[0], violation.observed.split()[0]
+        like = violation.expected[0].partition(" ")[0], violation.observed.partition(" ")[0]
         self._like[like] = self._like.get(like, 0) + 1
         if self._like[like] > ENOUGH:
             self.report.again += 1
@@ -122,7 +125,11 @@ class Fuzzer:
                 self._campaign.looks = False
                 self._pool.avoids = _STATS
             return
+        folder = self._exploration.folder
+        first = at_first_sight(folder, found.transcript) if folder is not None else None
         small = self._campaign.smallest(found)
+        if first is not None:
+            first.unlink(missing_ok=True)
         shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
         diagnosis = diagnose(small.violation, shown.entries, self._exploration.profile)
         if diagnosis.is_quirk:
@@ -150,7 +157,7 @@ class Fuzzer:
         if not new:
             # Another fuzzer, or an earlier run, has told of it.
             report.again += 1
-        report.found.append(Filed(diagnosis, violation, shown, path))
+        report.found.append(Filed(diagnosis, violation, shown, path, seen))
 
     # ------------------------------------------------------------ beyond what is judged
 

@@ -52,6 +52,7 @@ _BYSTANDERS = 10**9
 _KINDS = 4
 """Replies to a case beyond which it makes no difference what they are."""
 _MISSING = 70_000
+"""Bytes of a body beyond which it is not completed."""
 _UNSETTLED = 3
 """Bursts after which a program ends if it is still open what came of an earlier one."""
 TRIES = 8

@@ -47,7 +47,7 @@ def test_any_bytes(server: Target, transcript: Transcript, exploration: Explorat
     for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
         transcript.entries[:] = filed.transcript.entries
         diagnosis = filed.diagnosis
-        said = "; ".join(filter(None, (diagnosis.observed, diagnosis.about)))
+        said = "; ".join(filter(None, (diagnosis.observed, diagnosis.about, filed.seen)))
         deviation = Deviation(diagnosis.expected, said, transcript.last, conclusive=True)
         deviation.de_facto = diagnosis.de_facto
         raise deviation from filed.violation
