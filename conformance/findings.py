@@ -46,8 +46,9 @@ def keep(
 def at_first_sight(folder: Path, transcript: Transcript) -> Path:
     """Writes what was found before anything else is done with it; gives where."""
     text = transcript.render(fold=False)
-    path = folder / "unreduced" / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.transcript"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"unreduced-{name}.transcript"
     _write(path, f"{text}\n")
     return path
 
