@@ -214,7 +214,7 @@ class Author:
             ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
             return ask.text, ask.job, ask.tag
         text, job = b"", None
-        for _ in range(self._mutate.pick((1, 1, 1, 1, 1, 2, 3))):
+        for _ in range(self._mutate.pick((1, 1, 1, 1, 1, 1, 2, 3))):
             ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
             text, job = text + ask.text, ask.job if job is None else job
         return self._mutate(text), job, None

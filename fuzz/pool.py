@@ -10,7 +10,7 @@ from random import Random
 
 MOST = 5000
 """Inputs beyond which each new one takes the place of another."""
-LARGEST = 120
+LARGEST = 64
 """Bytes of an input that is kept."""
 
 

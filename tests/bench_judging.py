@@ -24,6 +24,8 @@ from conformance.test_stateful import test_any_conversation
 from conformance.transcript import Transcript
 from fuzz import player
 from fuzz.campaign import Campaign
+from fuzz.fuzzer import Fuzzer
+from fuzz.pool import Pool
 from fuzz.program import BRISK, Writer
 from reference_server.events import Connect
 from reference_server.model import Model
@@ -31,6 +33,8 @@ from reference_server.wire import Body, Put
 from tests.servers import BEANSTALKD_COMMAND
 
 ROUNDS = 5
+HOSTILE = 5.0
+"""Seconds of hostile bytes in a round."""
 LIMIT = 30.0
 """Seconds within which everything is answered."""
 BURST = 256
@@ -110,7 +114,13 @@ def rules(target: Target, seed: int) -> int:
     return _judged(lambda: test_any_conversation(target, Transcript(), exploration))
 
 
-MEASURED = (round_trips, generator, rules, second_gear)
+def hostile(target: Target, seed: int) -> int:
+    """Cases of hostile bytes, judged; each has several commands."""
+    exploration = Exploration(1, seed, profile=target.probe())
+    return Fuzzer(exploration, target, Pool()).run(HOSTILE).progress.cases
+
+
+MEASURED = (round_trips, generator, rules, second_gear, hostile)
 
 
 def main() -> int:
