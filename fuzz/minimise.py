@@ -35,7 +35,7 @@ def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -
         text = b"".join(atoms)
         candidate = step._replace(text=text)
         known = (id in atoms) == bool(id)
-        return known and shows([*steps[:number], candidate, *steps[number + 1 :]])
+        return known and bool(text) and shows([*steps[:number], candidate, *steps[number + 1 :]])
 
     before, after = (_atoms(part, bool(id)) for part in (head, tail))
     atoms: list[bytes] = [*before, *([id] if id else []), *after]
