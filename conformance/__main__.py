@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -18,6 +16,7 @@ from conformance.replay import replay
 from conformance.session import Session
 from conformance.suite import Options
 from conformance.transcript import NotATranscript, Transcript, parse
+from conformance.usage import Parser
 from conformance.verdict import Inconclusive
 from fuzz.cli import main as fuzz_main
 from reference_server import serve
@@ -25,14 +24,6 @@ from reference_server.profiles import NEWEST, PROFILES, Profile
 
 SUITE = ("--pyargs", "conformance", "fuzz")
 """What pytest is asked to run."""
-USAGE = 4
-"""Exit code for what the user has got wrong, as pytest has it."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}\n")
-
 
 _PASSED_ON = {
     "run": "run the suite; takes the options of pytest, those of the suite among them",
@@ -44,7 +35,7 @@ _PASSED_ON = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a subcommand; gives the exit code: 4 for bad usage, as pytest has it."""
-    parser = _Parser(prog="beanstalk-conformance", description="Conformance of beanstalk servers.")
+    parser = Parser(prog="beanstalk-conformance", description="Conformance of beanstalk servers.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in _PASSED_ON.items():
         commands.add_parser(name, help=text, add_help=False)
@@ -77,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
 
 
-def _read(parser: _Parser, file: Path) -> Transcript:
+def _read(parser: Parser, file: Path) -> Transcript:
     try:
         return parse(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import time
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from reference_server.wire import Reply, ReplyReader, escape
 
 Address = tuple[str, int] | str
 """Host and TCP port, or the path of a UNIX socket."""
+_RESET = struct.pack("ii", 1, 0)
 
 
 @contextlib.contextmanager
@@ -33,6 +35,13 @@ def hang_up(sock: socket.socket, limit: float) -> None:
             sock.settimeout(left)
             if not sock.recv(65536):
                 break
+    sock.close()
+
+
+def send_reset(sock: socket.socket) -> None:
+    """Closes a connection so that the server is told of an error, and nothing more arrives."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     sock.close()
 
 

@@ -11,6 +11,7 @@ from conformance.leeway import open_line, understood
 from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import Entry
+from conformance.verdict import Deviation
 from reference_server.profiles import Profile
 from reference_server.wire import escape
 
@@ -29,8 +30,8 @@ class Diagnosis:
 
     expected: str
     observed: str
-    requirements: tuple[str, ...]
-    open_line: bytes | None
+    requirements: tuple[str, ...] = ()
+    open_line: bytes | None = None
     is_quirk: bool = False
 
     @property
@@ -49,6 +50,13 @@ class Diagnosis:
             return f"the text does not decide the line “{escape(self.open_line[:60])}”"
         return ""
 
+    def deviation(self, mark: int, more: str = "") -> Deviation:
+        """The failure of a test, shown at this position; ``more`` is said behind the rest."""
+        about = f"; {self.about}" if self.about else ""
+        deviation = Deviation(self.expected, self.observed + about + more, mark, conclusive=True)
+        deviation.de_facto = self.de_facto
+        return deviation
+
     @property
     def name(self) -> str:
         """The same for findings that are about the same, and fit to name a folder."""
@@ -65,7 +73,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     expected = " or ".join(violation.expected)
     if violation.observed.startswith("the target "):
         # Nothing that anybody sends may end a server.
-        return Diagnosis(expected, violation.observed, (), None)
+        return Diagnosis(expected, violation.observed)
     names = broken(entries, profile)
     readers = understood(entries, profile)
     return Diagnosis(

@@ -83,12 +83,4 @@ class Exploration:
         if not where and self.folder is not None:
             path, _ = keep(self.folder, diagnosis, end)
             where = f"; beanstalk-conformance replay {path} drives it again"
-        about = f"; {diagnosis.about}" if diagnosis.about else ""
-        deviation = Deviation(
-            diagnosis.expected,
-            violation.observed + about + where,
-            violation.mark,
-            conclusive=True,
-        )
-        deviation.de_facto = diagnosis.de_facto
-        return deviation
+        return diagnosis.deviation(violation.mark, where)

@@ -54,9 +54,13 @@ def at_first_sight(folder: Path, transcript: Transcript) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    # Others must not read half of it.
+    write_whole(path, text.encode())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file so that others never read half of it; until then its name begins with a dot."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
+    part.write_bytes(data)
     part.replace(path)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from conformance import yamlish
-from conformance.address import TargetError, ask, hang_up, visit
+from conformance.address import TargetError, ask, hang_up, send_reset, visit
 from conformance.clock import Attendant
 from conformance.connection import REPLY_LIMIT
 from conformance.judge import Judge
@@ -38,7 +38,6 @@ BEHIND = 2**15
 _CONTROL = -1
 FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
-_RESET = struct.pack("ii", 1, 0)
 _PROMPT = struct.pack("ll", 0, 20_000)
 """How long what is promised is waited for at once: 20 milliseconds."""
 
@@ -259,8 +258,9 @@ class Session:
             del self._clients[number]
             self.judge.close(client.conn, self.now())
             if reset:
-                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            client.socket.close()
+                send_reset(client.socket)
+            else:
+                client.socket.close()
             self._settle()
             self.hear()
 

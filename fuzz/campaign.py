@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -35,15 +35,11 @@ MakesUp = Callable[[Session, Random], Iterator[Step]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A program that shows a violation, as small as it could be made, and what came of it.
-
-    ``seen``: in how many of :data:`REPLAYS` replays.
-    """
+    """A program that shows a violation, as small as it could be made, and what came of it."""
 
     program: Program
     violation: Violation
     transcript: Transcript
-    seen: int = 0
 
 
 class Campaign:
@@ -87,9 +83,8 @@ class Campaign:
             self._end()
         return None
 
-    def _lost(self, error: OSError, session: Session | None) -> Violation:
-        observed = self._target.fate() or str(error)
-        return Violation([GOES_ON], observed, session.transcript.last if session else 0)
+    def _lost(self, error: OSError, session: Session) -> Violation:
+        return Violation([GOES_ON], self._target.fate() or str(error), session.transcript.last)
 
     def _play(self, chance: Random, steps: list[Step]) -> None:
         if self._session is None:
@@ -136,11 +131,11 @@ class Campaign:
             program = minimise(found.program, shows)
             smallest = self._replayed(program, PATIENCE, math.inf)
             if smallest is not None:
-                return replace(smallest, seen=self._seen(smallest.program))
-        return replace(found, seen=self._seen(found.program))
+                return smallest
+        return found
 
-    def _seen(self, program: Program) -> int:
-        """In how many replays a program shows a violation."""
+    def seen(self, program: Program) -> int:
+        """In how many of :data:`REPLAYS` replays a program shows a violation."""
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
 
     def _shows(self, patience: float, limit: float, end: float, program: Program) -> bool:

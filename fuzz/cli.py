@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import multiprocessing
 import queue
@@ -10,9 +9,8 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -22,20 +20,15 @@ from conformance.exploration import Exploration
 from conformance.findings import FOLDER
 from conformance.launch import LaunchError
 from conformance.suite import Options
+from conformance.target import Target
+from conformance.usage import Parser
 from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
 from fuzz.hostile import Progress
 from fuzz.pool import Pool
 
-USAGE = 4
-"""Exit code for what the user has got wrong, as pytest has it."""
 _LINE = 1.0
 """Seconds between two lines on a terminal."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +48,10 @@ class _News:
     """What a process tells: how far it is, what it has found, and whether it has ended."""
 
     job: int
-    progress: Progress
-    shapes: int
-    undecided: int
-    found: tuple[tuple[str, bool], ...]
+    progress: Progress = field(default_factory=Progress)
+    shapes: int = 0
+    undecided: int = 0
+    found: tuple[tuple[str, bool], ...] = ()
     """A line for each finding, and whether the text of the protocol decides it."""
     error: str = ""
     ended: bool = False
@@ -66,7 +59,7 @@ class _News:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fuzzes a target; exit code 0: nothing that breaks the text found, 1: something, 4: usage."""
-    parser = _Parser(prog="beanstalk-conformance fuzz", description="Sends hostile bytes.")
+    parser = Parser(prog="beanstalk-conformance fuzz", description="Sends hostile bytes.")
     parser.add_argument("--target", metavar="ADDRESS", help="HOST:PORT or unix:/path")
     parser.add_argument("--launch", metavar="COMMAND", help="a server to start, as for run")
     parser.add_argument("--clock", choices=("auto", "real", "fake"), default="real")
@@ -127,7 +120,7 @@ def _run(work: Sequence[_Work]) -> list[_News]:
                 for number, process in enumerate(processes):
                     if process.exitcode and number not in last:
                         error = f"process {number} ended with status {process.exitcode}"
-                        last[number] = _News(number, Progress(), 0, 0, (), error, ended=True)
+                        last[number] = _News(number, error=error, ended=True)
             if sys.stdout.isatty() and time.monotonic() - shown > _LINE:
                 shown = time.monotonic()
                 print(f"\r{_line(list(last.values()), shown - start)}", end="\x1b[K", flush=True)
@@ -145,37 +138,36 @@ def _run(work: Sequence[_Work]) -> list[_News]:
 def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
     try:
         target = work.options.target()
-    except (TargetError, LaunchError) as error:
-        told.put(_News(number, Progress(), 0, 0, (), str(error), ended=True))
-        return
-    try:
-        exploration = Exploration(
-            1, work.seed, profile=target.probe(), folder=work.findings, shared=not target.exclusive
-        )
-        is_new = Coverage(target).is_new if isinstance(target, BuiltIn) else lambda: False
-        fuzzer = Fuzzer(exploration, target, Pool(work.corpus, is_new))
-
-        def news(error: str = "", ended: bool = False) -> _News:
-            report = fuzzer.report
-            found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
-            count = exploration.undecided
-            return _News(number, report.progress, report.shapes, count, found, error, ended)
-
-        def tell() -> None:
-            parent = multiprocessing.parent_process()
-            if parent is not None and not parent.is_alive():
-                raise SystemExit
-            told.put(news())
-
         try:
-            fuzzer.run(work.seconds, work.most, tell)
-            told.put(news(ended=True))
-        except (OSError, TargetError, LaunchError) as error:
-            told.put(news(f"the target is lost: {error}", ended=True))
+            _fuzz(target, number, work, told)
+        finally:
+            target.close()
     except (TargetError, LaunchError) as error:
-        told.put(_News(number, Progress(), 0, 0, (), str(error), ended=True))
-    finally:
-        target.close()
+        told.put(_News(number, error=str(error), ended=True))
+
+
+def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
+    """Tells now and then how far it is; raises TargetError or LaunchError."""
+    exploration = Exploration(
+        1, work.seed, profile=target.probe(), folder=work.findings, shared=not target.exclusive
+    )
+    is_new = Coverage(target).is_new if isinstance(target, BuiltIn) else lambda: False
+    fuzzer = Fuzzer(exploration, target, Pool(work.corpus, is_new))
+
+    def tell(ended: bool = False) -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            raise SystemExit
+        report, undecided = fuzzer.report, exploration.undecided
+        found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
+        news = _News(number, report.progress, report.shapes, undecided, found, ended=ended)
+        told.put(news)
+
+    try:
+        fuzzer.run(work.seconds, work.most, tell)
+    except (OSError, TargetError, LaunchError) as error:
+        raise TargetError(f"the target is lost: {error}") from error
+    tell(ended=True)
 
 
 def _line(news: Sequence[_News], seconds: float) -> str:

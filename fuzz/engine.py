@@ -22,7 +22,7 @@ def judge(target: Target) -> Callable[[bytes], None]:
     """A function that plays the program that bytes choose, and judges what comes of it.
 
     It raises :class:`~conformance.oracle.Violation` if the target breaks the protocol, with what
-    was expected and observed; the finding is made small by playing the same bytes in a campaign.
+    was expected and observed.
     """
     exploration = Exploration(1, profile=target.probe())
     progress = Progress()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,11 +14,10 @@ from random import Random
 from conformance.diagnosis import Diagnosis, diagnose
 from conformance.exploration import Exploration
 from conformance.findings import at_first_sight, keep
-from conformance.oracle import Violation
 from conformance.target import Target
-from conformance.transcript import Transcript, parse
+from conformance.transcript import Transcript
 from fuzz import wild
-from fuzz.campaign import GOES_ON, REPLAYS, Campaign, Finding
+from fuzz.campaign import GOES_ON, REPLAYS, SHRINKING, Campaign, Finding
 from fuzz.health import Health, growth, look
 from fuzz.hostile import Progress, cases
 from fuzz.minimise import without_chunks
@@ -32,8 +32,6 @@ _STATISTICS = ("OK", "OK")
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 ENOUGH = 2
 """How often something that looks the same is made small."""
-SHRINKING = 20.0
-"""Seconds in which what the wild have done must be made small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,6 @@ class Filed:
     """Something that was found: what it is, what shows it, and where that is kept, if it is."""
 
     diagnosis: Diagnosis
-    violation: Violation
     transcript: Transcript
     path: Path | None
     seen: str
@@ -80,7 +77,7 @@ class Fuzzer:
         self._pool = pool
         makes_up = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, makes_up)
-        self._like: dict[tuple[str, str], int] = {}
+        self._like: Counter[tuple[str, str]] = Counter()
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -117,7 +114,7 @@ class Fuzzer:
         """Makes small what was found, and files it, unless it is known."""
         violation = found.violation
         like = violation.expected[0].partition(" ")[0], violation.observed.partition(" ")[0]
-        self._like[like] = self._like.get(like, 0) + 1
+        self._like[like] += 1
         if self._like[like] > ENOUGH:
             self.report.again += 1
             if like == _STATISTICS:
@@ -128,6 +125,7 @@ class Fuzzer:
         folder = self._exploration.folder
         first = at_first_sight(folder, found.transcript) if folder is not None else None
         small = self._campaign.smallest(found)
+        again = self._campaign.seen(small.program)
         if first is not None:
             first.unlink(missing_ok=True)
         shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
@@ -136,13 +134,11 @@ class Fuzzer:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1
             return
-        seen = f"reproduced {small.seen} of {REPLAYS}"
-        self._add(diagnosis, small.violation, shown, seen, "transcript")
+        self._add(diagnosis, shown, f"reproduced {again} of {REPLAYS}", "transcript")
 
     def _add(
         self,
         diagnosis: Diagnosis,
-        violation: Violation,
         shown: Transcript,
         seen: str,
         name: str,
@@ -157,7 +153,7 @@ class Fuzzer:
         if not new:
             # Another fuzzer, or an earlier run, has told of it.
             report.again += 1
-        report.found.append(Filed(diagnosis, violation, shown, path, seen))
+        report.found.append(Filed(diagnosis, shown, path, seen))
 
     # ------------------------------------------------------------ beyond what is judged
 
@@ -180,10 +176,8 @@ class Fuzzer:
         done = without_chunks(done, shows)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()
-        shown = parse(wild.told(done))
-        violation = Violation([GOES_ON], wrong, shown.last)
-        diagnosis = Diagnosis(violation.expected[0], wrong, (), None)
-        self._add(diagnosis, violation, shown, f"reproduced {seen} of {REPLAYS}", "wild")
+        seen_again = f"reproduced {seen} of {REPLAYS}"
+        self._add(Diagnosis(GOES_ON, wrong), wild.told(done), seen_again, "wild")
 
     def _is_wrong(self, done: list[wild.Action]) -> bool:
         assert self._wild is not None
@@ -205,6 +199,5 @@ class Fuzzer:
         wrong = growth(report.health)
         if wrong is not None:
             report.health.clear()
-            diagnosis = Diagnosis("a server that gives back what it takes", wrong, (), None)
-            violation = Violation([diagnosis.expected], wrong, -1)
-            self._add(diagnosis, violation, Transcript(), "", "wild")
+            diagnosis = Diagnosis("a server that gives back what it takes", wrong)
+            self._add(diagnosis, Transcript(), "", "wild")

@@ -176,7 +176,8 @@ class Author:
     def _case(self, conn: int, first: bool) -> tuple[Ask, Lines]:
         """What the hostile client sends, and how it is understood."""
         for _ in range(TRIES):
-            template, job, tag = self._template(conn)
+            made = self._template(conn)
+            template, job = made.text, made.job
             if b"%d" not in template:
                 job = None
             elif job is None:
@@ -195,32 +196,30 @@ class Author:
                 continue
             self._progress.cases += 1
             self._progress.commands += len(reader.requests) + 1
-            if tag is not None:
-                self._tags.append(tag)
-            return Ask(HOSTILE, template, job, tag, apart=_QUIT in reader.requests), reader
+            if made.tag is not None:
+                self._tags.append(made.tag)
+            quits = _QUIT in reader.requests
+            return made._replace(text=template, job=job, apart=quits), reader
         return Ask(HOSTILE, b"list-tube-used\r\n"), Lines(self._profile, self._max_job_size)
 
-    def _template(self, conn: int) -> tuple[bytes, int | None, int | None]:
-        """What is to be sent, the job whose id belongs where it has ``%d``, and that of a put."""
+    def _template(self, conn: int) -> Ask:
+        """What may be sent; nothing in it is escaped."""
         kind = self._chance.random()
         if kind < 0.05:
-            return self._mutate.noise(), None, None
+            return Ask(HOSTILE, self._mutate.noise())
         if self._shared:
             harmless = self._mutate.pick(_HARMLESS) % {b"own": self._own}
-            return self._mutate(harmless), None, None
+            return Ask(HOSTILE, self._mutate(harmless))
         if kind < 0.4 and len(self._pool):
-            return self._mutate(self._pool.pick(self._chance)), self._some_job(), None
+            known = self._mutate(self._pool.pick(self._chance))
+            return Ask(HOSTILE, known, self._mutate.pick(self._tags) if self._tags else 0)
         if kind < 0.5:
-            ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
-            return ask.text, ask.job, ask.tag
+            return self._writer.ask(self._session.judge.model, HOSTILE, conn)
         text, job = b"", None
         for _ in range(self._mutate.pick((1, 1, 1, 1, 1, 1, 2, 3))):
             ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
             text, job = text + ask.text, ask.job if job is None else job
-        return self._mutate(text), job, None
-
-    def _some_job(self) -> int:
-        return self._mutate.pick(self._tags) if self._tags else 0
+        return Ask(HOSTILE, self._mutate(text), job)
 
     def _read(self, template: bytes, job: int | None) -> Lines | None:
         """How a server understands it; None if that depends on the id of the job."""

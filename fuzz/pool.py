@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from random import Random
 
+from conformance.findings import write_whole
+
 MOST = 5000
 """Inputs beyond which each new one takes the place of another."""
 LARGEST = 64
@@ -68,10 +70,7 @@ class Pool:
         if self._folder is None or name in self._names:
             return
         self._names.add(name)
-        # Others must not read half of it.
-        part = self._folder / f".{name}.{os.getpid()}"
-        part.write_bytes(data)
-        part.replace(self._folder / name)
+        write_whole(self._folder / name, data)
 
     def _remember(self, data: bytes) -> None:
         if len(self._inputs) < MOST:

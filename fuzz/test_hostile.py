@@ -13,7 +13,6 @@ from conformance.oracle import Violation
 from conformance.replay import replay
 from conformance.target import Target
 from conformance.transcript import Transcript, parse
-from conformance.verdict import Deviation
 from fuzz.fuzzer import Fuzzer
 from fuzz.pool import Pool
 
@@ -49,9 +48,5 @@ def test_any_bytes(server: Target, transcript: Transcript, exploration: Explorat
     report = Fuzzer(exploration, server, Pool()).run(exploration.fuzz_time, MOST)
     for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
         transcript.entries[:] = filed.transcript.entries
-        diagnosis = filed.diagnosis
-        said = "; ".join(filter(None, (diagnosis.observed, diagnosis.about, filed.seen)))
-        deviation = Deviation(diagnosis.expected, said, transcript.last, conclusive=True)
-        deviation.de_facto = diagnosis.de_facto
-        raise deviation from filed.violation
+        raise filed.diagnosis.deviation(transcript.last, f"; {filed.seen}" if filed.seen else "")
     return exploration.told(report.programs)

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import time
 from collections.abc import Sequence
+from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from conformance.address import ask
+from conformance.address import ask, send_reset
 from conformance.target import Target
+from conformance.transcript import Direction, Transcript, letters
 from fuzz.mutate import Mutator
-from reference_server.wire import ProtocolError, escape
+from reference_server.wire import ProtocolError
 
 CLIENTS = 8
 ACTIONS = 300
 """What clients do in one go, all together."""
-_RESET = struct.pack("ii", 1, 0)
 _LINES = (
     *(b"put 0 0 60 5\r\nhello\r\n", b"reserve-with-timeout 0\r\n", b"delete 1\r\n", b"peek 1\r\n"),
     *(b"reserve\r\n", b"stats\r\n", b"watch a\r\n", b"use a\r\n", b"kick 9\r\n", b"bury 1 0\r\n"),
@@ -103,19 +103,16 @@ def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> 
             sock.send(action.data)
         elif action.end == "half-closes":
             sock.shutdown(socket.SHUT_WR)
-        elif action.end == "resets":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-    if action.end in ("closes", "resets"):
-        del clients[action.client]
-        sock.close()
+        else:
+            del clients[action.client]
+            end = send_reset if action.end == "resets" else socket.socket.close
+            end(sock)
 
 
-def told(done: Sequence[Action]) -> str:
-    """Actions in the format of transcripts."""
-    names = "ABCDEFGHIJKLMNOP"
-    return "\n".join(
-        f"{names[action.client]} ! {action.end}"
-        if action.end
-        else f"{names[action.client]} > {escape(action.data)}"
-        for action in done
-    )
+def told(done: Sequence[Action]) -> Transcript:
+    """Actions as a transcript; nobody has looked at the time."""
+    names, transcript = list(islice(letters(), CLIENTS)), Transcript()
+    for action in done:
+        direction: Direction = "!" if action.end else ">"
+        transcript.add(names[action.client], direction, action.end.encode() or action.data, 0.0)
+    return transcript

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,15 @@ def creeping() -> dict[str, str]:
     """
     clear_leftovers()
     return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "@2026-01-01 00:00:00 i0.000001"}
+
+
+def changed_server(folder: Path, change: str) -> str:
+    """The command of a reference server whose code ``change`` has changed."""
+    script = folder / "changed_server.py"
+    script.write_text(
+        "import asyncio, os, sys\n"
+        "from reference_server import serve\n"
+        "from reference_server.model import Model, SECOND\n"
+        f"{textwrap.dedent(change)}\nsys.exit(serve.main())\n"
+    )
+    return f"{sys.executable} {script} --host {{host}} --port {{port}}"

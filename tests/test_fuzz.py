@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from random import Random
 
@@ -28,7 +27,7 @@ from fuzz.pool import Pool
 from fuzz.program import Program, Step
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
-from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
+from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, changed_server, needs_beanstalkd
 
 DECIDED = (
     *(b"delete 1", b"delete x", b"delete 1 2", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
@@ -166,24 +165,20 @@ def test_what_others_have_is_left_alone() -> None:
 
 
 CRASHES = """
-import os, sys
-from reference_server import serve, wire
+from reference_server import wire
 parse = wire.parse_line
 def crash(line, profile):
     if b"2147483648" in line:
         os._exit(3)
     return parse(line, profile)
 wire.parse_line = crash
-sys.exit(serve.main())
 """
 
 
 def test_a_crash_is_found_and_ends_with_1(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    script = tmp_path / "server.py"
-    script.write_text(CRASHES, encoding="utf-8")
-    launch = f"{sys.executable} {script} -l {{host}} -p {{port}}"
+    launch = changed_server(tmp_path, CRASHES)
     folder = tmp_path / "findings"
     arguments = ["--launch", launch, "--time", "40", "--max-findings", "1"]
     assert main([*arguments, "--findings", str(folder)]) == 1

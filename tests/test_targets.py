@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.proxy import proxy
 from tests.servers import (
     BEANSTALKD_COMMAND,
     REFERENCE_COMMAND,
+    changed_server,
     needs_beanstalkd,
     needs_faketime,
 )
@@ -39,18 +39,6 @@ def _running(pattern: str) -> list[int]:
     return [int(number) for number in found.stdout.split()]
 
 
-def _changed(folder: Path, change: str) -> str:
-    """The command of a reference server whose code ``change`` has changed."""
-    script = folder / "changed_server.py"
-    script.write_text(
-        "import asyncio, os, sys\n"
-        "from reference_server import serve\n"
-        "from reference_server.model import Model, SECOND\n"
-        f"{textwrap.dedent(change)}\nsys.exit(serve.main())\n"
-    )
-    return f"{sys.executable} {script} --host {{host}} --port {{port}}"
-
-
 EARLY = """
 enqueue = Model._enqueue
 def early(self, job):
@@ -68,20 +56,22 @@ serve.Server.tick = late
 
 @needs_faketime
 def test_a_timer_that_fires_a_twentieth_of_a_second_early(tmp_path: Path) -> None:
-    done = suite(f"--launch={_changed(tmp_path, EARLY)}", "-k", "waits_gets_a_job_when_its_delay")
+    done = suite(
+        f"--launch={changed_server(tmp_path, EARLY)}", "-k", "waits_gets_a_job_when_its_delay"
+    )
     assert done.returncode == 1
     assert "not before its time" in done.stdout
     assert "s early" in done.stdout
 
 
 def test_timers_that_are_allowed_to_be_late(tmp_path: Path) -> None:
-    command = _changed(tmp_path, LATE.format(seconds=0.1))
+    command = changed_server(tmp_path, LATE.format(seconds=0.1))
     done = suite("--clock=real", f"--launch={command}", "-k", "test_time")
     assert done.returncode == 0, done.stdout
 
 
 def test_timers_that_are_too_late(tmp_path: Path) -> None:
-    command = _changed(tmp_path, LATE.format(seconds=0.5))
+    command = changed_server(tmp_path, LATE.format(seconds=0.5))
     done = suite("--clock=real", f"--launch={command}", "-k", "test_a_reserve_times_out")
     assert done.returncode == 1
     assert "s later than allowed" in done.stdout
@@ -89,7 +79,7 @@ def test_timers_that_are_too_late(tmp_path: Path) -> None:
         *(
             "--clock=real",
             "--lateness=0.5",
-            f"--launch={_changed(tmp_path, LATE.format(seconds=0.3))}",
+            f"--launch={changed_server(tmp_path, LATE.format(seconds=0.3))}",
         ),
         *("-k", "test_a_reserve_times_out"),
     )
@@ -110,7 +100,7 @@ def test_a_target_that_dies_in_the_middle(
     number: signal.Signals, observed: str, tmp_path: Path
 ) -> None:
     # The server sends itself the signal when somebody puts a job of this size.
-    command = _changed(
+    command = changed_server(
         tmp_path,
         f"""
         put = Model._put
