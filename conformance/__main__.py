@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from conformance.verdict import Inconclusive
 from fuzz.cli import main as fuzz_main
 from reference_server import serve
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reports.results import ResultsError, read_results
+from reports.write import write_comparison, write_report
 
 SUITE = ("--pyargs", "conformance", "fuzz")
 """What pytest is asked to run."""
@@ -47,6 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     replayer.add_argument("--target", metavar="ADDRESS", help="HOST:PORT or unix:/path")
     replayer.add_argument("--launch", metavar="COMMAND", help="a server to start, as for run")
     replayer.add_argument("--clock", choices=("auto", "real", "fake"), default="auto")
+    reporter = commands.add_parser("report", help="make the report again from results.json")
+    reporter.add_argument("file", type=Path, nargs=1, metavar="results.json")
+    comparer = commands.add_parser("compare", help="put the results of many runs side by side")
+    comparer.add_argument("file", type=Path, nargs="+", metavar="results.json")
+    for writer in (reporter, comparer):
+        writer.add_argument("-o", dest="folder", type=Path, required=True, metavar="FOLDER")
     args, rest = parser.parse_known_args(argv)
     match args.command:
         case "run":
@@ -59,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return fuzz_main(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if args.command in ("report", "compare"):
+        return _write(parser, args)
     transcript = _read(parser, args.file)
     if args.command == "check":
         return _check(transcript, PROFILES[args.profile])
@@ -66,6 +77,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _replay(transcript, Options(args.target, args.launch, args.clock, 0.25))
     except (pytest.UsageError, TargetError, LaunchError) as error:
         parser.error(str(error))
+
+
+def _write(parser: Parser, args: argparse.Namespace) -> int:
+    try:
+        found = [read_results(path) for path in args.file]
+        if args.command == "report":
+            write_report(found[0], args.folder)
+        else:
+            write_comparison(found, args.folder)
+    except ResultsError as error:
+        parser.error(str(error))
+    except OSError as error:
+        parser.error(f"cannot write to {args.folder}: {error.strerror}")
+    return 0
 
 
 def _read(parser: Parser, file: Path) -> Transcript:

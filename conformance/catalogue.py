@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 import yaml
 
 from reference_server.profiles import STAGES
 
-LEVELS = ("must", "de-facto", "quirk")
+Level = Literal["must", "de-facto", "quirk"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Requirement:
     """
 
     slug: str
-    level: str
+    level: Level
     section: str
     source: str
     clause: str

@@ -116,6 +116,7 @@ class Connection:
 
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
+        self._timeline.sends()
         self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
@@ -225,6 +226,7 @@ class Connection:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
         limit = time.monotonic() + REPLY_LIMIT
+        awaited = not self._arrivals
         self.poll()
         while not self._arrivals:
             left = limit - time.monotonic()
@@ -239,6 +241,7 @@ class Connection:
         arrival = self._arrivals.popleft()
         if timing is not None:
             _judge(arrival, timing, expected)
+        self._timeline.measure(timing, arrival.time, awaited)
         return arrival
 
     def _missing(self, expected: str) -> Deviation:

@@ -13,15 +13,15 @@ import pytest
 from conformance.address import TargetError
 from conformance.baseline import BaselineError, Known, read_baseline
 from conformance.catalogue import LEVELS, CatalogueError, catalogue
-from conformance.evidence import describe
+from conformance.evidence import describe, gather
 from conformance.launch import LaunchError
 from conformance.running import Outcome
 from conformance.scenario import PARTS
 from conformance.suite import Options, Suite, requirements, slugs
 from conformance.summary import Summary, properties
-from conformance.tally import Verdict
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
 from reference_server.profiles import NEWEST
+from reports.verdicts import Verdict
 
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
@@ -65,6 +65,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-baseline",
         action="store_true",
         help="write what this run found into the --baseline file; reasons that are there stay",
+    )
+    group.addoption(
+        "--report",
+        type=Path,
+        metavar="FOLDER",
+        help="write results.json there, and a report as HTML, Markdown, JUnit and badge",
     )
     group.addoption(
         "--examples",
@@ -129,6 +135,8 @@ def pytest_configure(config: pytest.Config) -> None:
     path = option("baseline")
     if option("update_baseline") and path is None:
         raise pytest.UsageError("--update-baseline needs --baseline=FILE")
+    if path is not None:
+        _check_root(config, "--baseline", path)
     if path is not None and not (option("update_baseline") and not path.exists()):
         try:
             config.stash[_BASELINE] = read_baseline(path)
@@ -140,6 +148,29 @@ def pytest_configure(config: pytest.Config) -> None:
         update = path if option("update_baseline") else None
         summary = Summary(config.stash[_BASELINE], update)
         config.pluginmanager.register(summary, "conformance-summary")
+        if folder := option("report"):
+            _check_root(config, "--report", folder)
+            _prepare(folder)
+            # It takes longer to import than the rest, and any pytest on this machine loads us.
+            from conformance.record import Recorder
+
+            recorder = Recorder(folder, summary, options, bool(option("strict")))
+            config.pluginmanager.register(recorder, "conformance-recorder")
+
+
+def _prepare(folder: Path) -> None:
+    """Makes sure before the run that its report can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise pytest.UsageError(f"--report={folder}: {error.strerror}") from None
+
+
+def _check_root(config: pytest.Config, option: str, path: Path) -> None:
+    """Pytest takes the value of an option that it does not know yet for a folder of tests."""
+    where, started = path.resolve(), config.invocation_params.dir
+    if config.rootpath in (where, where.parent) and not started.is_relative_to(config.rootpath):
+        raise pytest.UsageError(f"write {option}={path} in one word: pytest took it for a folder")
 
 
 def _end_tidily() -> None:
@@ -248,9 +279,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         ("requirements", list(slugs(pyfuncitem))),
         ("verdict", str(verdict)),
         ("reason", reason),
-        ("target", suite.name),
-        ("profile", suite.profile.name),
-        ("clock", suite.target.clock_reason),
+        ("target", suite.identity()),
+        ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
+        ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
         ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),
@@ -305,8 +336,8 @@ def pytest_runtest_makereport(
         return report
     said = properties(report)
     if isinstance(outcome.error, Deviation):
-        evidence = describe(outcome.error, requirements(item), outcome, _reproduce(item))
-        report.longrepr = evidence
+        evidence = gather(outcome.error, outcome, _reproduce(item))
+        report.longrepr = describe(requirements(item), evidence)
         report.user_properties.append(("evidence", evidence))
     loose = said["verdict"] == Verdict.NON_STRICT and not item.config.getoption("strict")
     if said["known"] or loose:

@@ -29,6 +29,7 @@ class Outcome:
 
     ``doubt`` says why a failure may not be the target's fault: it should be looked for again.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
+    ``latencies`` and ``latenesses`` of its replies are seconds of real time.
     """
 
     error: BaseException | None
@@ -38,6 +39,8 @@ class Outcome:
     seen: str = ""
     longest_wait: float = 0.0
     waited: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    latenesses: list[float] = field(default_factory=list)
 
 
 def configured(**values: object) -> Callable[[Test], Test]:
@@ -101,7 +104,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     if outcome.error is not None:
         outcome.said = scenario.target.said()
     outcome.transcript = scenario.transcript.copy()
-    outcome.longest_wait, outcome.waited = scenario.clock.longest_wait, scenario.clock.nominal
+    clock = scenario.clock
+    outcome.longest_wait, outcome.waited = clock.longest_wait, clock.nominal
+    outcome.latencies, outcome.latenesses = clock.latencies, clock.latenesses
     if isinstance(outcome.error, TargetLost):
         scenario.abandon()
         scenario.target.restore()

@@ -60,6 +60,11 @@ class Options:
         return [] if self.command is None else ["--launch", self.command]
 
 
+def named(identity: Mapping[str, str]) -> str:
+    """The target as a summary names it."""
+    return f"{identity['label']} {identity['version']} (profile {identity['profile']})"
+
+
 def slugs(item: pytest.Item) -> tuple[str, ...]:
     """The requirements that a test names; none if it is not one of ours."""
     return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
@@ -104,17 +109,22 @@ class Suite:
         """The target, started on first use."""
         return self.start()
 
-    @property
-    def name(self) -> str:
-        """The target as a report names it."""
-        version = "".join(c if c.isprintable() else "?" for c in self.target.version[:60])
-        return f"{self.target.label} {version} (profile {self.profile.name})"
+    def identity(self) -> dict[str, str]:
+        """The target as results.json names it."""
+        return {
+            "label": self.target.label,
+            "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
+            "profile": self.profile.name,
+            "clock": "moved" if self.target.clock.movable else "real",
+            "clock_reason": self.target.clock_reason,
+        }
 
     def describe(self) -> str:
         """The target, its version and its clock, in a line."""
-        clock = "real clock" if not self.target.clock.movable else "clock moved by the tests"
-        reason = f" ({self.target.clock_reason})" if self.target.clock_reason else ""
-        return f"target: {self.name}, {clock}{reason}"
+        target = self.identity()
+        clock = "real clock" if target["clock"] == "real" else "clock moved by the tests"
+        reason = f" ({target['clock_reason']})" if target["clock_reason"] else ""
+        return f"target: {named(target)}, {clock}{reason}"
 
     def order(self, items: list[pytest.Item]) -> None:
         """Tests that must be alone with the target come first, while nothing overlaps."""

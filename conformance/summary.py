@@ -11,8 +11,11 @@ import pytest
 
 from conformance.baseline import Known, write_baseline
 from conformance.catalogue import catalogue
-from conformance.tally import Result, Tally, Verdict
+from conformance.evidence import describe
+from conformance.suite import named
+from conformance.tally import Result, Tally
 from reference_server.profiles import NEWEST
+from reports.verdicts import Verdict
 
 _SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
 
@@ -23,7 +26,7 @@ def properties(report: pytest.TestReport) -> dict[str, Any]:
 
 
 class Summary:
-    """Collects the reports of all tests, of all processes.
+    """Collects the reports of all tests, of all processes, in ``reports``.
 
     ``baseline`` is by slug; what was found is written to ``update``, if that is given.
     """
@@ -31,11 +34,11 @@ class Summary:
     def __init__(self, baseline: Mapping[str, Known], update: Path | None = None) -> None:
         self._baseline = baseline
         self._update = update
-        self._reports: list[pytest.TestReport] = []
+        self.reports: list[pytest.TestReport] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and "verdict" in properties(report):
-            self._reports.append(report)
+            self.reports.append(report)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Gives deviations that do not fail the run names of their own."""
@@ -49,10 +52,11 @@ class Summary:
 
     def tally(self) -> Tally:
         """The verdicts of all requirements."""
-        said = [properties(report) for report in self._reports]
-        target = said[0]["target"] if said else "nothing"
-        profile = said[0]["profile"] if said else NEWEST.name
-        tally = Tally(catalogue(), self._baseline, target, profile)
+        said = [properties(report) for report in self.reports]
+        target = said[0]["target"] if said else {}
+        name = named(target) if said else "nothing"
+        profile = target.get("profile", NEWEST.name)
+        tally = Tally(catalogue(), self._baseline, name, profile)
         tally.add(Result(s["requirements"], Verdict(s["verdict"]), s["reason"]) for s in said)
         return tally
 
@@ -63,18 +67,19 @@ class Summary:
             if session.exitstatus == pytest.ExitCode.TESTS_FAILED and tally.is_complete():
                 session.exitstatus = pytest.ExitCode.OK
             return
-        if self._reports and self.tally().gone() and session.exitstatus == pytest.ExitCode.OK:
+        if self.reports and self.tally().gone() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self._reports:
+        if not self.reports:
             return
-        for report in self._reports:
+        for report in self.reports:
             said = properties(report)
             if said["verdict"] == Verdict.NON_STRICT and "evidence" in said and report.skipped:
                 terminalreporter.section(f"NON-STRICT {report.nodeid}", sep="_")
-                terminalreporter.write_line(said["evidence"])
+                asked = [catalogue()[slug] for slug in said["requirements"]]
+                terminalreporter.write_line(describe(asked, said["evidence"]))
         tally = self.tally()
         for line in (*self._not_tested(), *self._waited()):
             terminalreporter.write_line(line)
@@ -85,7 +90,7 @@ class Summary:
             terminalreporter.write_line(
                 f"known deviation not found any more, take it out of the baseline: {slug}"
             )
-        terminalreporter.write_line(tally.sentence(), bold=True)
+        terminalreporter.write_line(tally.conclusion().sentence, bold=True)
         for known in (False, True):
             for entry in tally.deviations(known=known):
                 word = f"known {entry.verdict}" if known else entry.verdict
@@ -94,15 +99,15 @@ class Summary:
     def _not_tested(self) -> list[str]:
         reasons = Counter(
             f"{said['verdict']}: {said['reason']}"
-            for said in map(properties, self._reports)
+            for said in map(properties, self.reports)
             if said["verdict"]
             in (Verdict.NOT_TESTABLE, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE)
         )
         return [f"{count} tests {reason}" for reason, count in sorted(reasons.items())]
 
     def _waited(self) -> list[str]:
-        waits = [properties(report) for report in self._reports]
-        reasons = {wait["clock"] for wait in waits if wait["clock"]}
+        waits = [properties(report) for report in self.reports]
+        reasons = {wait["target"]["clock_reason"] for wait in waits} - {""}
         lines = [f"real clock, as {reason}" for reason in sorted(reasons)]
         longest = max(wait["longest_wait"] for wait in waits)
         if not longest:

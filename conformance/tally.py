@@ -5,44 +5,29 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import NamedTuple
 
 from conformance.baseline import Known
 from conformance.catalogue import Requirement
 from reference_server.profiles import NEWEST
-
-
-class Verdict(StrEnum):
-    """What a run says of a requirement; the worst outcome of its tests, in this order.
-
-    Of a quirk it says which variant was seen.
-    """
-
-    ERROR = "error"
-    FAIL = "fail"
-    NON_STRICT = "non-strict"
-    FLAKY = "flaky"
-    INCONCLUSIVE = "inconclusive"
-    PASS = "pass"
-    SEEN = "seen"
-    NOT_TESTABLE = "not testable"
-    NOT_APPLICABLE = "not applicable"
-    NOT_RUN = "not run"
-
+from reports.verdicts import DEVIATIONS, Verdict
 
 _ORDER = list(Verdict)
-_TESTED = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
+_TESTED = (*DEVIATIONS, Verdict.PASS)
 
 
 @dataclass(slots=True)
 class Entry:
-    """The verdict of one requirement, with a reason where it is not a pass."""
+    """The verdict of one requirement, with a reason where it is not a pass.
+
+    ``known`` is what the baseline says of just this verdict.
+    """
 
     requirement: Requirement
     verdict: Verdict = Verdict.NOT_RUN
     reason: str = ""
     tests: int = 0
-    known: bool = False
+    known: Known | None = None
 
 
 @dataclass(slots=True)
@@ -52,6 +37,17 @@ class Result:
     slugs: list[str]
     verdict: Verdict
     reason: str
+
+
+class Conclusion(NamedTuple):
+    """The verdict of a target: in one word, in numbers of requirements, and in a sentence."""
+
+    word: str
+    must_broken: int
+    non_strict: int
+    tested: int
+    applicable: int
+    sentence: str
 
 
 @dataclass
@@ -81,12 +77,12 @@ class Tally:
             elif missing := requirement.missing_in(self.profile):
                 entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
             known = self.baseline.get(slug)
-            entry.known = known is not None and known.verdict == entry.verdict
+            entry.known = known if known and known.verdict == entry.verdict else None
 
     def deviations(self, *, known: bool) -> list[Entry]:
         """The requirements that the target does not meet, those of the baseline or the others."""
-        bad = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT)
-        return [e for e in self.entries.values() if e.verdict in bad and e.known is known]
+        found = (e for e in self.entries.values() if e.verdict in DEVIATIONS)
+        return [entry for entry in found if (entry.known is not None) is known]
 
     def gone(self) -> list[str]:
         """Known deviations that were looked for and not found: the baseline is out of date."""
@@ -116,26 +112,28 @@ class Tally:
                 kept[slug] = Known(str(entry.verdict), reason, entry.reason, link, flaky)
         return kept
 
-    def sentence(self) -> str:
+    def conclusion(self) -> Conclusion:
         """The verdict of the target."""
         must = [e for e in self.entries.values() if e.requirement.level == "must"]
         applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
-        broken = [e for e in must if e.verdict in (Verdict.FAIL, Verdict.ERROR)]
-        loose = [e for e in self.entries.values() if e.verdict is Verdict.NON_STRICT]
-        tested = [e for e in applicable if e.verdict in _TESTED]
+        broken = sum(e.verdict in (Verdict.FAIL, Verdict.ERROR) for e in must)
+        loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
+        tested = sum(e.verdict in _TESTED for e in applicable)
         if not any(e.verdict in _TESTED for e in self.entries.values()):
-            verdict = "no verdict"
+            word = told = "no verdict"
         elif broken:
-            plural = "" if len(broken) == 1 else "s"
-            verdict = f"does not conform, {len(broken)} must requirement{plural} broken,"
-            verdict += f" {len(loose)} non-strict"
+            word = "does not conform"
+            plural = "" if broken == 1 else "s"
+            told = f"{word}, {broken} must requirement{plural} broken, {loose} non-strict"
         else:
-            verdict = f"conforms with {len(loose)} non-strict" if loose else "conforms"
+            word = "conforms"
+            told = f"{word} with {loose} non-strict" if loose else word
         missing = _missing(applicable)
-        return (
-            f"{self.target}: {verdict}; tested {len(tested)} of {len(applicable)} must requirements"
+        sentence = (
+            f"{self.target}: {told}; tested {tested} of {len(applicable)} must requirements"
             + (f" ({missing})" if missing else "")
         )
+        return Conclusion(word, broken, loose, tested, len(applicable), sentence)
 
 
 def _missing(entries: Iterable[Entry]) -> str:

@@ -52,6 +52,8 @@ class Timeline:
     """Nominal and real time of one scenario; ``lateness`` in seconds is what timers may be late.
 
     It is the ``clock`` of the tests, too. ``timed``: the scenario has timers that are near.
+    ``latencies`` are the seconds of real time between the last command and a reply that was
+    awaited, ``latenesses`` those between the time when a timer was due and its reply.
     ``patience`` is the real time in seconds that a pending command gets to reach the target before
     a clock is moved; ``raced`` tells whether that matters.
     """
@@ -63,6 +65,9 @@ class Timeline:
         self.longest_wait = 0.0
         self.raced = False
         self.timed = False
+        self.latencies: list[float] = []
+        self.latenesses: list[float] = []
+        self._sent = 0.0
         self._patience = patience
         self._clock = clock
         self._lateness = lateness
@@ -93,6 +98,19 @@ class Timeline:
             return None
         latest = None if self._clock.movable else self._advanced_until + self._lateness
         return Timing(self.nominal - GRANULARITY, latest)
+
+    def sends(self) -> None:
+        """Notes that a command is being sent."""
+        self._sent = time.perf_counter()
+
+    def measure(self, timing: Timing | None, arrived: float, awaited: bool) -> None:
+        """Notes how long a reply took that came in time, at ``arrived`` on the target's clock."""
+        if timing is None:
+            if awaited:
+                self.latencies.append(time.perf_counter() - self._sent)
+        elif timing.latest is not None:
+            # Under a moved clock, nobody knows when the target would have woken up.
+            self.latenesses.append(max(0.0, arrived - self._advanced_until))
 
     def before_sending(self) -> None:
         """After an advance, grants the target's timers their lateness before they are asked for."""

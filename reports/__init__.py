@@ -1,0 +1,1 @@
+"""Conformance reports, made from ``results.json`` alone."""

@@ -1,0 +1,34 @@
+"""The badge: an image, and the data for shields' endpoint."""
+
+from __future__ import annotations
+
+import json
+
+import anybadge
+
+from reports.results import Results
+
+_COLOURS = {"conforms": "#2e7d32", "does not conform": "#b3261e", "no verdict": "#6b6b6b"}
+_NON_STRICT = "#7a6a00"
+
+
+def _said(results: Results) -> tuple[str, str, str]:
+    verdict = results.verdict
+    colour = _COLOURS[verdict.word]
+    if verdict.word == "conforms" and verdict.non_strict:
+        colour = _NON_STRICT
+    passed = verdict.tested - verdict.must_broken
+    return f"beanstalk {results.target.profile}", f"{passed} of {verdict.applicable}", colour
+
+
+def svg(results: Results) -> str:
+    """The badge as an image."""
+    label, message, colour = _said(results)
+    return str(anybadge.Badge(label, message, default_color=colour).badge_svg_text)
+
+
+def endpoint(results: Results) -> str:
+    """What shields.io needs to draw it."""
+    label, message, colour = _said(results)
+    content = {"schemaVersion": 1, "label": label, "message": message, "color": colour}
+    return json.dumps(content) + "\n"

@@ -1,0 +1,93 @@
+"""Many results side by side, and what has changed between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.results import Requirement, Results
+from reports.verdicts import DEVIATIONS, Verdict
+
+_UNTESTED = (Verdict.NOT_RUN, Verdict.NOT_APPLICABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A requirement, and what each target made of it; None where a run did not know it."""
+
+    requirement: Requirement
+    found: list[Requirement | None]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the targets for which it was tested do not all fare alike."""
+        verdicts = {found.verdict for found in self.found if found}
+        return len(verdicts - {*_UNTESTED, Verdict.NOT_TESTABLE}) > 1
+
+    @property
+    def told(self) -> list[tuple[int, Requirement]]:
+        """Which targets have a reason for their verdict."""
+        return [(number, r) for number, r in enumerate(self.found) if r and r.reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The matrix: requirements by section, targets in the order in which they were given."""
+
+    results: list[Results]
+    sections: dict[str, list[Row]]
+
+    @classmethod
+    def of(cls, all_results: Sequence[Results]) -> Comparison:
+        """Compares at least one result; requirements in the order of the first that has them."""
+        by_slug = [{r.slug: r for r in results.requirements} for results in all_results]
+        sections: dict[str, list[Row]] = {}
+        known: dict[str, Requirement] = {}
+        for requirements in by_slug:
+            for slug, requirement in requirements.items():
+                known.setdefault(slug, requirement)
+        for slug, requirement in known.items():
+            row = Row(requirement, [requirements.get(slug) for requirements in by_slug])
+            if not all(found is None or found.verdict in _UNTESTED for found in row.found):
+                sections.setdefault(requirement.section, []).append(row)
+        return cls(list(all_results), sections)
+
+    @property
+    def differing(self) -> Iterator[Row]:
+        """The requirements in which the targets differ."""
+        return (row for rows in self.sections.values() for row in rows if row.differs)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two runs have found differently; of each requirement, how it is now."""
+
+    before: Results
+    after: Results
+    broken: list[Requirement]
+    fixed: list[Requirement]
+    other: list[tuple[Requirement, Requirement]]
+    """Neither: before and after."""
+
+    @classmethod
+    def between(cls, before: Results, after: Results) -> Difference:
+        """Compares two runs, by requirement."""
+        earlier = {requirement.slug: requirement for requirement in before.requirements}
+        broken, fixed, other = [], [], []
+        for now in after.requirements:
+            then = earlier.get(now.slug)
+            if then is None or then.verdict == now.verdict:
+                continue
+            if _worse(then.verdict, now.verdict):
+                broken.append(now)
+            elif then.verdict in DEVIATIONS and now.verdict is Verdict.PASS:
+                fixed.append(now)
+            else:
+                other.append((then, now))
+        return cls(before, after, broken, fixed, other)
+
+
+def _worse(then: Verdict, now: Verdict) -> bool:
+    if now not in DEVIATIONS:
+        return False
+    return then not in DEVIATIONS or DEVIATIONS.index(now) < DEVIATIONS.index(then)

@@ -1,0 +1,160 @@
+"""The report and the comparison as pages: one file each, which needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.comparison import Comparison
+from reports.plots import HEIGHT, WIDTH, Plot, duration, histogram
+from reports.results import Requirement, Results, Test
+from reports.verdicts import DEVIATIONS, Verdict
+
+SHOWN = 3
+"""Tests of a requirement whose evidence is shown; the others are named."""
+
+GLYPHS = {
+    Verdict.ERROR: "!",
+    Verdict.FAIL: "✕",
+    Verdict.NON_STRICT: "≈",
+    Verdict.FLAKY: "↯",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.PASS: "✓",
+    Verdict.SEEN: "•",
+    Verdict.NOT_TESTABLE: "∅",
+    Verdict.NOT_APPLICABLE: "·",
+    Verdict.NOT_RUN: "○",
+}
+MEANINGS = {
+    Verdict.ERROR: "an error of the suite, not of the target",
+    Verdict.FAIL: "the text is broken",
+    Verdict.NON_STRICT: "not as every beanstalkd does it",
+    Verdict.FLAKY: "seen in some of several tries",
+    Verdict.INCONCLUSIVE: "could not be decided",
+    Verdict.PASS: "met",
+    Verdict.SEEN: "a quirk: told, not judged",
+    Verdict.NOT_TESTABLE: "this run lacked the means",
+    Verdict.NOT_APPLICABLE: "not in this profile",
+    Verdict.NOT_RUN: "not selected",
+}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "glyphs": GLYPHS,
+        "meanings": MEANINGS,
+        "plot_size": (WIDTH, HEIGHT),
+    }
+    environment.filters |= {"duration": duration, "kind": _kind}
+    return environment
+
+
+def _kind(verdict: Verdict) -> str:
+    """The verdict as a class of CSS."""
+    return verdict.replace(" ", "-")
+
+
+def report_page(results: Results) -> str:
+    """The report of a run."""
+    sections: dict[str, list[Requirement]] = {}
+    for requirement in results.requirements:
+        sections.setdefault(requirement.section, []).append(requirement)
+    return _page(
+        "report",
+        results=results,
+        sections=sections,
+        deviations=_deviations(results),
+        counts=_counts(results),
+        untested=_untested(results.tests),
+        plots=_plots(results),
+        shown=SHOWN,
+    )
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The matrix of many results."""
+    return _page(
+        "comparison", comparison=comparison, counts=[_counts(r) for r in comparison.results]
+    )
+
+
+def _page(name: str, **values: Any) -> str:
+    style, script = (_static(file) for file in ("page.css", f"{name}.js"))
+    return (
+        _environment()
+        .get_template(f"{name}.html")
+        .render(
+            style=Markup(style),
+            script=Markup(script),
+            # Whatever might get into the page: only these two are obeyed.
+            policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
+            f" style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+            **values,
+        )
+    )
+
+
+@cache
+def _static(name: str) -> str:
+    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _deviations(results: Results) -> list[tuple[Requirement, list[Test]]]:
+    """The requirements that are not met, worst first, each with the tests that show it."""
+    found = [
+        requirement for requirement in results.requirements if requirement.verdict in DEVIATIONS
+    ]
+    found.sort(key=lambda requirement: DEVIATIONS.index(requirement.verdict))
+    tests: dict[str, list[Test]] = {requirement.slug: [] for requirement in found}
+    for test in results.tests:
+        if test.verdict in DEVIATIONS:
+            for slug in test.requirements:
+                if slug in tests:
+                    tests[slug].append(test)
+    return [(requirement, tests[requirement.slug]) for requirement in found]
+
+
+def _counts(results: Results) -> dict[str, Counter[Verdict]]:
+    """How many requirements of each level have which verdict."""
+    counts: dict[str, Counter[Verdict]] = {
+        level: Counter() for level in ("must", "de-facto", "quirk")
+    }
+    for requirement in results.requirements:
+        counts[requirement.level][requirement.verdict] += 1
+    return counts
+
+
+def _untested(tests: list[Test]) -> list[tuple[Verdict, str, int]]:
+    """Why tests were left out or did not decide, and how many."""
+    verdicts = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.NOT_APPLICABLE)
+    reasons = Counter((t.verdict, t.reason) for t in tests if t.verdict in verdicts)
+    return [(verdict, reason, count) for (verdict, reason), count in reasons.most_common()]
+
+
+def _plots(results: Results) -> list[Plot]:
+    latency, lateness = results.timings.latency, results.timings.lateness
+    plots = []
+    if latency:
+        plots.append(histogram("Latency of replies", "replies", latency))
+    if lateness:
+        plots.append(histogram("Lateness of timers", "timers", lateness))
+    return plots

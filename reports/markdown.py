@@ -1,0 +1,75 @@
+"""Markdown that is short enough for a comment or a README."""
+
+from __future__ import annotations
+
+import re
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from reports.comparison import Comparison, Difference
+from reports.results import Requirement, Results
+from reports.verdicts import DEVIATIONS, Verdict
+
+MOST = 25
+"""Requirements of a kind that are listed; the others are counted."""
+LONGEST = 160
+"""Characters of a reason."""
+_SIGNS = {
+    Verdict.ERROR: "⚠️",
+    Verdict.FAIL: "❌",
+    Verdict.NON_STRICT: "🔶",
+    Verdict.PASS: "✅",
+    Verdict.SEEN: "✅",
+}
+
+
+def _code(text: str) -> str:
+    """Text as a span of code: nothing in it is markup, wherever it came from."""
+    line = " ".join(text.split())
+    line = line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+    if not line:
+        return ""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    space = " " if fence != "`" else ""
+    # A pipe would end a cell of a table even here.
+    return f"{fence}{space}{line.replace('|', '¦')}{space}{fence}"
+
+
+def _sign(requirement: Requirement | None) -> str:
+    return _SIGNS.get(requirement.verdict, f"{requirement.verdict}") if requirement else ""
+
+
+_TEXTS = Environment(
+    loader=PackageLoader("reports", "templates"),
+    # Nothing is HTML here; what the target said goes through `code`.
+    autoescape=False,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEXTS.filters |= {"code": _code, "sign": _sign}
+_TEXTS.globals["most"] = MOST
+
+
+def report_text(results: Results) -> str:
+    """The report of a run."""
+    found = [
+        requirement for requirement in results.requirements if requirement.verdict in DEVIATIONS
+    ]
+    found.sort(key=lambda requirement: DEVIATIONS.index(requirement.verdict))
+    return _TEXTS.get_template("report.md").render(
+        results=results,
+        known=[requirement for requirement in found if requirement.known],
+        new=[requirement for requirement in found if not requirement.known],
+    )
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """The matrix of many results: totals, and the requirements in which they differ."""
+    return _TEXTS.get_template("comparison.md").render(comparison=comparison)
+
+
+def difference_text(difference: Difference) -> str:
+    """What two runs have found differently."""
+    return _TEXTS.get_template("difference.md").render(difference=difference)

@@ -1,0 +1,238 @@
+"""``results.json``: what a run of the suite found, as data; its schema is written from here.
+
+All times are in seconds. ``python -m reports.results`` prints the JSON Schema, which is kept in
+``reports/results.schema.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from reports.verdicts import Verdict
+
+MAX_BYTES = 64 << 20
+"""Longer files are not read."""
+
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(max_length=100_000)]
+
+
+class ResultsError(Exception):
+    """A file is not the results of a run; the text says why, in one sentence."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class Suite(_Data):
+    """The suite that ran, and where."""
+
+    version: Text
+    python: Text
+    platform: Text
+
+
+class Run(_Data):
+    """How it ran."""
+
+    date: AwareDatetime
+    """When it ended."""
+    seconds: Seconds
+    seed: int
+    """Where random conversations began."""
+    examples: Count
+    """Random conversations of each kind."""
+    fuzz_time: Seconds
+    """How long hostile bytes were tried."""
+    lateness: Seconds
+    """How late a timer of the target may have been under a real clock."""
+    strict: bool
+    """Whether de-facto requirements failed the run, too."""
+    exit_code: int
+    """0: the gate is open."""
+    arguments: list[Text]
+    """The options that name the target again."""
+
+
+class Target(_Data):
+    """The server under test."""
+
+    label: Text
+    """The name of the program, or the address."""
+    version: Text
+    """As its stats give it."""
+    profile: Text
+    """The version of the protocol that it was judged by."""
+    clock: Literal["real", "moved"]
+    """Whether the tests waited in real time, or moved the clock of the target."""
+    clock_reason: Text
+    """Why the clock was not moved, if it should have been."""
+
+    @property
+    def name(self) -> str:
+        """The target in a table's head."""
+        return f"{self.label} {self.version}".strip()
+
+
+class Conclusion(_Data):
+    """The verdict of the target."""
+
+    word: Literal["conforms", "does not conform", "no verdict"]
+    sentence: Text
+    must_broken: Count
+    """Requirements of level must that are not met."""
+    non_strict: Count
+    """Requirements of level de-facto that are not met."""
+    tested: Count
+    """Requirements of level must that were tested."""
+    applicable: Count
+    """Requirements of level must that the profile has."""
+
+
+class Known(_Data):
+    """What the baseline says of a deviation."""
+
+    reason: Text
+    link: Text
+
+
+class Requirement(_Data):
+    """One requirement of the catalogue, and its verdict."""
+
+    slug: Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", max_length=200)]
+    level: Literal["must", "de-facto", "quirk"]
+    section: Text
+    source: Text
+    """The document that the clause is from."""
+    clause: Text
+    profiles: Text
+    """The profiles that it belongs to, in words."""
+    verdict: Verdict
+    reason: Text
+    """Why the verdict is not simply a pass; of a quirk, the variant that was seen."""
+    tests: Count
+    """How many tests of it were run or left out."""
+    known: Known | None = None
+    """There if the baseline lists just this verdict."""
+
+
+class Evidence(_Data):
+    """What shows a deviation."""
+
+    transcript: list[Text]
+    """What went over the wire, bytes escaped; the line that shows the deviation begins with ">"."""
+    expected: Text
+    observed: Text
+    said: Text
+    """The last that the program printed, if the suite had started it."""
+    reproduce: Text
+    """The command that runs the test again."""
+
+
+class Test(_Data):
+    """What came of one test."""
+
+    id: Text
+    """As pytest knows it."""
+    requirements: Annotated[list[str], Field(min_length=1)]
+    """The requirements that it tests; the first one names it."""
+    verdict: Verdict
+    reason: Text
+    seconds: Seconds
+    known: bool
+    """Whether the baseline lists this deviation."""
+    evidence: Evidence | None = None
+
+
+class Bucket(_Data):
+    """How many measurements were at most ``upto``, and more than the bucket before."""
+
+    upto: Seconds
+    count: Count
+
+
+class Measured(_Data):
+    """A distribution of durations."""
+
+    count: Count
+    median: Seconds
+    p90: Seconds
+    p99: Seconds
+    longest: Seconds
+    buckets: list[Bucket]
+    """In order of ``upto``, without empty ones."""
+
+
+class Timings(_Data):
+    """How fast the target was, as the suite saw it: the machine's own delays are in it."""
+
+    latency: Measured | None = None
+    """From the last command that was sent to the reply that was waited for."""
+    lateness: Measured | None = None
+    """From when a timer was due to the reply that it caused; under a real clock only."""
+
+
+class Results(_Data):
+    """A run of the suite on one target."""
+
+    format: Literal["beanstalk-conformance"] = "beanstalk-conformance"
+    version: Literal[1] = 1
+    """Of this format; it changes when a reader of the old one would go wrong."""
+    suite: Suite
+    run: Run
+    target: Target
+    verdict: Conclusion
+    gone: list[str]
+    """Known deviations of the baseline that were looked for and not found."""
+    requirements: list[Requirement]
+    """All requirements of the catalogue, in the order of the protocol text."""
+    tests: list[Test]
+    """All tests that were run or left out."""
+    timings: Timings
+
+    @model_validator(mode="after")
+    def _refers_to_its_own(self) -> Self:
+        known = {requirement.slug for requirement in self.requirements}
+        named = {*self.gone, *(slug for test in self.tests for slug in test.requirements)}
+        if unknown := named - known:
+            raise ValueError(f"{min(unknown)[:200]} is not among the requirements")
+        return self
+
+    def encode(self) -> str:
+        """The text of ``results.json``."""
+        return self.model_dump_json(indent=1, exclude_none=True) + "\n"
+
+
+def read_results(path: Path) -> Results:
+    """The results in a file; raises :class:`ResultsError`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ResultsError(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise ResultsError(f"{path} is longer than {MAX_BYTES >> 20} MiB")
+    try:
+        return Results.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"]) or "the file"
+        raise ResultsError(f"{path} is not the results of a run: {where}: {first['msg']}") from None
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of ``results.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Results.model_json_schema(mode="serialization"),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=2))

@@ -1,0 +1,27 @@
+"""The verdicts of requirements, as runs give them and reports show them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a run says of a requirement; the worst outcome of its tests, in this order.
+
+    Of a quirk it says which variant was seen.
+    """
+
+    ERROR = "error"
+    FAIL = "fail"
+    NON_STRICT = "non-strict"
+    FLAKY = "flaky"
+    INCONCLUSIVE = "inconclusive"
+    PASS = "pass"
+    SEEN = "seen"
+    NOT_TESTABLE = "not testable"
+    NOT_APPLICABLE = "not applicable"
+    NOT_RUN = "not run"
+
+
+DEVIATIONS = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT)
+"""What a report shows as not met, the error of ours among them."""

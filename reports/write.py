@@ -1,0 +1,50 @@
+"""All files of a report, from results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports.badge import endpoint, svg
+from reports.comparison import Comparison, Difference
+from reports.html import comparison_page, report_page
+from reports.junit import junit
+from reports.markdown import comparison_text, difference_text, report_text
+from reports.results import Results
+
+
+def write_report(results: Results, folder: Path) -> None:
+    """Writes results.json and what is made from it; raises OSError."""
+    _write(
+        folder,
+        {
+            "results.json": results.encode(),
+            "report.html": report_page(results),
+            "report.md": report_text(results),
+            "junit.xml": junit(results),
+            "badge.svg": svg(results),
+            "badge.json": endpoint(results),
+        },
+    )
+
+
+def write_comparison(all_results: Sequence[Results], folder: Path) -> None:
+    """Writes a matrix of several results, and what has changed between them if there are two.
+
+    Raises OSError.
+    """
+    comparison = Comparison.of(all_results)
+    files = {
+        "comparison.html": comparison_page(comparison),
+        "comparison.md": comparison_text(comparison),
+    }
+    if len(all_results) == 2:
+        before, after = all_results
+        files["difference.md"] = difference_text(Difference.between(before, after))
+    _write(folder, files)
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
