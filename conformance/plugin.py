@@ -15,6 +15,7 @@ from conformance.baseline import BaselineError, Known, read_baseline
 from conformance.catalogue import LEVELS, CatalogueError, catalogue
 from conformance.evidence import describe, gather
 from conformance.launch import LaunchError
+from conformance.progress import Progress, is_wanted
 from conformance.running import Outcome
 from conformance.scenario import PARTS
 from conformance.suite import Options, Suite, requirements, slugs
@@ -189,6 +190,11 @@ def _has_target(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Makes sure that there is something to test before anything is collected."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if is_wanted(reporter):
+        session.config.pluginmanager.register(
+            Progress(reporter, _has_target(session.config)), "conformance-progress"
+        )
     if _has_target(session.config):
         try:
             session.config.stash[_SUITE].start()

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.comparison import Comparison
-from reports.plots import HEIGHT, WIDTH, Plot, duration, histogram
+from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
@@ -58,7 +58,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "glyphs": GLYPHS,
         "meanings": MEANINGS,
-        "plot_size": (WIDTH, HEIGHT),
+        "box": BOX,
     }
     environment.filters |= {"duration": duration, "kind": _kind}
     return environment

@@ -9,8 +9,19 @@ from typing import NamedTuple
 
 from reports.results import Measured
 
-WIDTH, HEIGHT = 640, 220
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 30, 34
+
+class Box(NamedTuple):
+    """A drawing, and the edges of the plot in it."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+
+
+BOX = Box(640, 240, left=46, right=610, top=30, bottom=192)
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 _NARROWEST = 1 / 10
 """Decades that a bucket is wide."""
@@ -35,7 +46,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A histogram in a box of ``WIDTH`` by ``HEIGHT``."""
+    """A histogram, drawn in ``BOX``."""
 
     title: str
     unit: str
@@ -50,25 +61,24 @@ def histogram(title: str, unit: str, measured: Measured) -> Plot:
     """The plot of a distribution; ``unit`` is what was counted."""
     low = math.floor(math.log10(measured.buckets[0].upto) - _NARROWEST + 1e-9)
     high = max(low + 1, math.ceil(math.log10(measured.longest or 1e-6) - 1e-9))
-    inner, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def across(seconds: float) -> float:
         place = (math.log10(max(seconds, 10**low)) - low) / (high - low)
-        return round(LEFT + inner * min(place, 1.0), 1)
+        return round(BOX.left + (BOX.right - BOX.left) * min(place, 1.0), 1)
 
     shares = [bucket.count / measured.count for bucket in measured.buckets]
     step = next(step for step in (*_STEPS, 1.0) if max(shares) <= 4 * step)
     top = step * math.ceil(max(shares) / step)
 
     def up(share: float) -> float:
-        return round(TOP + tall * (1 - share / top), 1)
+        return round(BOX.bottom - (BOX.bottom - BOX.top) * share / top, 1)
 
     bars = []
     for bucket, share in zip(measured.buckets, shares, strict=True):
         left = across(bucket.upto / 10**_NARROWEST)
         text = f"{bucket.count} up to {duration(bucket.upto)}"
         width = max(1.0, across(bucket.upto) - left - 1)
-        bars.append(Bar(left, up(share), width, round(TOP + tall - up(share), 1), text))
+        bars.append(Bar(left, up(share), width, round(BOX.bottom - up(share), 1), text))
     marks = [("median", measured.median), ("99 %", measured.p99)]
     return Plot(
         title,
