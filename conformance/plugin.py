@@ -18,10 +18,10 @@ from conformance.launch import LaunchError
 from conformance.progress import Progress, is_wanted
 from conformance.running import Outcome
 from conformance.scenario import PARTS
-from conformance.suite import Options, Suite, requirements, slugs
+from conformance.suite import AUTO, Options, Suite, requirements, slugs
 from conformance.summary import Summary, properties
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
-from reference_server.profiles import NEWEST
+from reference_server.profiles import NEWEST, PROFILES
 from reports.verdicts import Verdict
 
 _OUTCOME = pytest.StashKey[Outcome]()
@@ -55,6 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0.25,
         metavar="SECONDS",
         help="how late a timer of the target may be under a real clock (default: 0.25)",
+    )
+    group.addoption(
+        "--profile",
+        choices=(AUTO, *PROFILES),
+        default=AUTO,
+        help="the version of the protocol (default: auto, as the target's stats say)",
     )
     group.addoption(
         "--baseline",
@@ -125,7 +131,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.getoption
     options = Options(
         *(option("target"), option("launch"), option("clock"), option("lateness")),
-        *(option("examples"), option("seed"), option("fuzz_time")),
+        *(option("examples"), option("seed"), option("fuzz_time"), option("profile")),
     )
     options.check()
     for level in LEVELS:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conformance.address import ask, visit
+from conformance.address import TargetError, ask, visit
 from conformance.explain import as_deviation
 from conformance.scenario import PARTS, Scenario
 from conformance.target import ALIVE_LIMIT, Target
@@ -94,6 +94,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.seen = seen if isinstance(seen, str) else ""
     except AssertionError as error:
         outcome.error = as_deviation(error)
+    except TargetError as error:
+        outcome.error = Deviation("a server that tells its stats", str(error))
     except Exception as error:
         outcome.error = error
     if isinstance(outcome.error, Deviation):

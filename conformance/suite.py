@@ -16,7 +16,10 @@ from conformance.findings import FOLDER
 from conformance.running import Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
-from reference_server.profiles import NEWEST
+from reference_server.profiles import NEWEST, PROFILES, profile_of_version
+
+AUTO = "auto"
+"""The profile is taken from what the target says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Options:
     examples: int = 25
     seed: int = 0
     fuzz_time: float = 10.0
+    profile: str = AUTO
 
     def check(self) -> None:
         """Raises UsageError if they contradict each other or make no sense."""
@@ -50,14 +54,16 @@ class Options:
             return Remote(self.address)
         if self.command is not None:
             return LaunchedTarget(self.command, self.clock)
-        return BuiltIn()
+        return BuiltIn(PROFILES.get(self.profile, NEWEST))
 
     @property
     def chosen(self) -> list[str]:
         """The arguments that name the same target again."""
         if self.address is not None:
-            return [f"--target={self.address}"]
-        return [] if self.command is None else ["--launch", self.command]
+            target = [f"--target={self.address}"]
+        else:
+            target = [] if self.command is None else ["--launch", self.command]
+        return target if self.profile == AUTO else [*target, f"--profile={self.profile}"]
 
 
 def named(identity: Mapping[str, str]) -> str:
@@ -101,7 +107,8 @@ class Suite:
         """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
         if self._target is None:
             self._target = self.options.target()
-            self.profile = self._target.probe()
+            found = self._target.probe()
+            self.profile = PROFILES.get(self.options.profile, found)
         return self._target
 
     @property
@@ -115,16 +122,26 @@ class Suite:
             "label": self.target.label,
             "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
             "profile": self.profile.name,
+            "profile_reason": self._profile_reason(),
             "clock": "moved" if self.target.clock.movable else "real",
             "clock_reason": self.target.clock_reason,
         }
+
+    def _profile_reason(self) -> str:
+        version = self.target.version
+        if self.options.profile != AUTO:
+            return "as --profile says"
+        if profile_of_version(version) is NEWEST and not NEWEST.is_of(version):
+            return "the newest, as this version is not known"
+        return "as its stats say"
 
     def describe(self) -> str:
         """The target, its version and its clock, in a line."""
         target = self.identity()
         clock = "real clock" if target["clock"] == "real" else "clock moved by the tests"
         reason = f" ({target['clock_reason']})" if target["clock_reason"] else ""
-        return f"target: {named(target)}, {clock}{reason}"
+        profile = target["profile_reason"]
+        return f"target: {named(target)}, {profile}, {clock}{reason}"
 
     def order(self, items: list[pytest.Item]) -> None:
         """Tests that must be alone with the target come first, while nothing overlaps."""

@@ -28,6 +28,11 @@ class Profile:
     max_name: int = 200
     max_job_size: int = 65535
 
+    def is_of(self, version: str) -> bool:
+        """Whether a server of this ``version``, as its stats have it, speaks it."""
+        rest = version.removeprefix(self.name)
+        return rest != version and not rest[:1].isdigit()
+
 
 V1_12 = Profile("1.12", version="1.12", timeout_argument="lenient", yaml_quotes=False)
 V1_13 = replace(V1_12, name="1.13", version="1.13", timeout_argument="strict", yaml_quotes=True)
@@ -43,8 +48,4 @@ NEWEST = V1_13
 
 def profile_of_version(version: str) -> Profile:
     """The profile for the ``version`` that a server gives in stats; the newest if unknown."""
-    for profile in PROFILES.values():
-        rest = version.removeprefix(profile.name)
-        if rest != version and not rest[:1].isdigit():
-            return profile
-    return NEWEST
+    return next((profile for profile in PROFILES.values() if profile.is_of(version)), NEWEST)

@@ -24,7 +24,10 @@ def _said(results: Results) -> tuple[str, str, str]:
 def svg(results: Results) -> str:
     """The badge as an image."""
     label, message, colour = _said(results)
-    return str(anybadge.Badge(label, message, default_color=colour).badge_svg_text)
+    badge = anybadge.Badge(label, message, default_color=colour)
+    # By default it is another one each time.
+    badge.mask_str = "beanstalk"
+    return str(badge.badge_svg_text)
 
 
 def endpoint(results: Results) -> str:

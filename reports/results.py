@@ -69,6 +69,8 @@ class Target(_Data):
     """As its stats give it."""
     profile: Text
     """The version of the protocol that it was judged by."""
+    profile_reason: Text
+    """Why by this one."""
     clock: Literal["real", "moved"]
     """Whether the tests waited in real time, or moved the clock of the target."""
     clock_reason: Text

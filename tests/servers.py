@@ -19,6 +19,37 @@ REFERENCE_COMMAND = (
     f"{sys.executable} -m reference_server --host {{host}} --port {{port}} [-z {{max_job_size}}]"
 )
 
+HOSTILE = """
+    import itertools
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+    script = b"<script>document.title='executed'</script>"
+    bodies = itertools.cycle([
+        b'---\\nversion: "' + script + b'"\\nname: "</pre><img src=x onerror="\\n',
+        b"---\\n- " + script + b"\\n" * 1_000_000,
+        b"---\\nversion: \\xff\\xfe\\x80\\n\\xc3\\x28: \\xed\\xa0\\x80\\n",
+        b"--- {[<img src=x onerror=alert(1)>: *a &a !!python/object \\x00\\n",
+    ])
+
+    def hostile(self):
+        match self.word:
+            case "OK":
+                body = next(bodies)
+                return b"OK %d\\r\\n%b\\r\\n" % (len(body), body)
+            case "FOUND" | "RESERVED":
+                return plain(self._replace(body=script))
+            case "USING":
+                return b"USING " + script + b"\\r\\n"
+            case "NOT_FOUND":
+                return b"NOT_FOUND\\x00\\xff" + script + b"\\r\\n"
+        return plain(self)
+
+    Reply.encode = hostile
+    print("</script>" + script.decode() + "\\x1b[31m\\x00", flush=True)
+"""
+"""Markup, control characters, broken YAML and a megabyte of it, wherever a reply has room."""
+
 needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
 needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed")
 

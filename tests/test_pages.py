@@ -1,0 +1,235 @@
+"""The pages in a browser: what a reader does with them, and what a hostile target cannot."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from reports.results import read_results
+from reports.verdicts import Verdict
+from reports.write import write_comparison, write_report
+from tests.made import case, evidence, requirement, results
+from tests.servers import HOSTILE, changed_server
+from tests.test_plugin import suite
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SIZES: list[ViewportSize] = [{"width": 360, "height": 800}, {"width": 1600, "height": 1000}]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page; at its end it must not have complained, asked, or fetched anything."""
+    with browser.new_context(viewport=SIZES[1]) as context:
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        wrong: list[str] = []
+        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on(
+            "request",
+            lambda asked: None if asked.url.startswith("file:") else wrong.append(asked.url),
+        )
+        yield page
+        assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of four requirements, one of which fails, and a comparison."""
+    folder = tmp_path_factory.mktemp("report")
+    good = [requirement("put.a"), requirement("put.b", clause="A job has a TTR.")]
+    quirk = requirement("quirk.c", Verdict.SEEN, level="quirk", section="Quirks")
+    one = results(*good, requirement("put.fails", Verdict.FAIL), quirk)
+    other = results(*good, requirement("put.fails"), quirk)
+    write_report(one, folder)
+    write_comparison([one, other, other], folder)
+    return folder
+
+
+def shown(page: Page) -> list[str]:
+    """The requirements that are listed."""
+    return [str(row.get_attribute("data-slug")) for row in page.locator(".group li:visible").all()]
+
+
+def test_filtering_by_section_level_verdict_and_text(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html")
+    assert shown(page) == ["put.a", "put.b", "put.fails", "quirk.c"]
+    page.get_by_label("Level").select_option("quirk")
+    assert shown(page) == ["quirk.c"]
+    assert page.locator("article:visible").count() == 0
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("Verdict").select_option("fail")
+    assert shown(page) == ["put.fails"]
+    assert page.locator("article:visible").count() == 1
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("Text").fill("ttr")
+    assert shown(page) == ["put.b"]
+    assert page.locator("output").inner_text() == "1 of 4 requirements"
+    page.get_by_label("Section").select_option("Quirks")
+    assert shown(page) == []
+
+
+def test_a_link_to_a_requirement_shows_it_even_if_it_was_filtered(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html#put.fails")
+    assert page.evaluate("document.activeElement.id") == "put.fails"
+    page.get_by_label("Text").fill("nothing that is there")
+    page.locator('.map a[href="#put.b"]').click()
+    assert page.locator("[id='put.b']").is_visible()
+    assert page.evaluate("document.activeElement.id") == "put.b"
+
+
+def test_copying_the_command_that_reproduces(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html")
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == "pytest --pyargs conformance.test_producer::test_use"
+
+
+def test_the_map_by_keyboard(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to what deviates"
+    page.get_by_role("button", name="Clear").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "put.fails: fail"
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#put.fails"
+
+
+def test_the_failure_shows_what_its_reader_needs(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html#put.fails")
+    article = page.locator("article")
+    assert article.locator("mark").inner_text() == "> A < USING b\\r\\n"
+    told = article.inner_text()
+    for text in ("The clause of put.fails.", "protocol-1.12", "USING a\\r\\n", "USING b\\r\\n"):
+        assert text in told
+
+
+def test_folding_and_only_differences(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/comparison.html")
+    rows = page.locator("tr.row:visible")
+    assert rows.count() == 4
+    page.get_by_label("only differences").check()
+    assert [row.get_attribute("id") for row in rows.all()] == ["put.fails"]
+    page.get_by_label("only differences").uncheck()
+    page.get_by_role("button", name="Producer Commands").click()
+    assert [row.get_attribute("id") for row in rows.all()] == ["quirk.c"]
+    page.get_by_role("button", name="Fold all sections").click()
+    assert rows.count() == 0
+    page.goto(f"file://{folder}/comparison.html#put.fails")
+    assert page.locator("[id='put.fails'] blockquote").is_visible()
+    assert (
+        "beanstalkd 1.12: fail: what put.fails shows"
+        in page.locator("[id='put.fails']").inner_text()
+    )
+
+
+@pytest.mark.parametrize("name", ["report", "comparison"])
+@pytest.mark.parametrize("size", SIZES, ids=("360", "1600"))
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_page_and_all_is_readable(
+    page: Page, folder: Path, name: str, size: ViewportSize, scheme: str
+) -> None:
+    page.set_viewport_size(size)
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(f"file://{folder}/{name}.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert page.evaluate(CONTRASTS) == []
+
+
+CONTRASTS = """() => {
+  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = parts(colour).slice(0, 3).map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (; element; element = element.parentElement) {
+      const colour = getComputedStyle(element).backgroundColor;
+      if ((parts(colour)[3] ?? 1) > 0) return colour;
+    }
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !element.checkVisibility() || element.closest("svg, script, option")) continue;
+    const pair = [light(getComputedStyle(element).color), light(ground(element))].sort();
+    const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    if (contrast < 4.5) poor.push(`${element.className} ${element.textContent} ${contrast}`);
+  }
+  return poor;
+}"""
+
+
+def test_on_paper_everything_is_there(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html")
+    page.emulate_media(media="print")
+    assert not page.locator("#filter").is_visible()
+    assert page.locator("article").is_visible()
+    assert len(page.pdf()) > 10_000
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on a server that sends markup wherever it can."""
+    folder = tmp_path_factory.mktemp("hostile")
+    server = changed_server(folder, HOSTILE)
+    done = suite(f"--launch={server}", "-k", "use. or stats or peek or list", f"--report={folder}")
+    assert done.returncode == 1, done.stdout[-2000:] + done.stderr
+    return folder
+
+
+def test_a_hostile_target_cannot_get_into_its_report(page: Page, hostile: Path) -> None:
+    found = read_results(hostile / "results.json")
+    assert found.verdict.must_broken > 50
+    assert "<script>" in found.target.version
+    write_comparison([found, found], hostile)
+    for name in ("report", "comparison"):
+        page.goto(f"file://{hostile}/{name}.html")
+        assert page.title() != "executed"
+        assert page.locator("script").count() == 1
+        assert page.locator("img").count() == 0
+        told = page.locator("h1, thead").all_inner_texts()
+        assert "<script>document.title='executed'</script>" in "".join(told)
+    page.goto(f"file://{hostile}/report.html")
+    deviating = sum(r.verdict in ("fail", "non-strict", "error") for r in found.requirements)
+    assert page.locator("article").count() == deviating
+
+
+def test_results_that_somebody_has_forged_do_not_get_into_a_report(
+    page: Page, tmp_path: Path
+) -> None:
+    evil = "</style></script><script>document.title='executed'</script><img src=x onerror=alert(1)>"
+    forged = requirement(
+        "put.a", Verdict.FAIL, clause=evil, section=evil, source=evil, reason=evil, profiles=evil
+    )
+    proof = evidence(transcript=[evil], expected=evil, observed=evil, said=evil, reproduce=evil)
+    made = results(forged, tests=[case("put.a", Verdict.FAIL, id=evil, evidence=proof)])
+    target = made.target.model_copy(update={"label": evil, "clock_reason": evil})
+    write_report(made.model_copy(update={"target": target}), tmp_path)
+    page.goto(f"file://{tmp_path}/report.html")
+    assert page.title() != "executed"
+    assert page.locator("script").count() == 1
+    assert page.locator("article img").count() == 0
