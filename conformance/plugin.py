@@ -288,6 +288,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     verdict, reason = _verdict(pyfuncitem, outcome)
     baseline = pyfuncitem.config.stash[_BASELINE]
     pyfuncitem.user_properties += [
+        ("id", _named(pyfuncitem)),
         ("requirements", list(slugs(pyfuncitem))),
         ("verdict", str(verdict)),
         ("reason", reason),
@@ -360,8 +361,12 @@ def pytest_runtest_makereport(
     return report
 
 
-def _reproduce(item: pytest.Item) -> list[str]:
+def _named(item: pytest.Item) -> str:
+    """A test as ``--pyargs`` finds it, wherever the run was started."""
     path, _, name = item.nodeid.partition("::")
     module = getattr(item, "module", None)
-    where = f"{module.__name__}::{name}" if module else f"{path}::{name}"
-    return ["pytest", "--pyargs", where, *item.config.stash[_SUITE].options.chosen]
+    return f"{module.__name__ if module else path}::{name}"
+
+
+def _reproduce(item: pytest.Item) -> list[str]:
+    return ["pytest", "--pyargs", _named(item), *item.config.stash[_SUITE].options.chosen]

@@ -148,7 +148,7 @@ def _requirement(entry: Entry) -> format.Requirement:
 def _test(report: pytest.TestReport) -> format.Test:
     said = properties(report)
     return format.Test(
-        id=_clean(report.nodeid),
+        id=_clean(said["id"]),
         requirements=said["requirements"],
         verdict=said["verdict"],
         reason=_clean(said["reason"]),

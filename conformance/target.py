@@ -192,7 +192,9 @@ class LaunchedTarget(Target):
         return f"the target crashed: {status}"
 
     def said(self) -> str:
-        return self._server.said()
+        said = self._server.said()
+        # As in the command: the folder is another one each time.
+        return said.replace(self._folder.name, "{binlog}") if self._folder else said
 
     def restore(self) -> None:
         # Many tests may lose it at the same time.

@@ -141,7 +141,7 @@ class Test(_Data):
     """What came of one test."""
 
     id: Text
-    """As pytest knows it."""
+    """As pytest finds it with ``--pyargs``."""
     requirements: Annotated[list[str], Field(min_length=1)]
     """The requirements that it tests; the first one names it."""
     verdict: Verdict

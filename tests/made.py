@@ -58,7 +58,7 @@ def evidence(**changes: Any) -> Evidence:
 
 def case(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> Test:
     values: dict[str, Any] = {
-        "id": f"conformance/test_producer.py::test_{slug}",
+        "id": f"conformance.test_producer::test_{slug}",
         "requirements": [slug],
         "verdict": verdict,
         "reason": "" if verdict is Verdict.PASS else f"what {slug} shows",

@@ -1,0 +1,1 @@
+"""Results of servers and versions, and their comparison."""

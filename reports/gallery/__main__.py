@@ -1,0 +1,92 @@
+"""``python -m reports.gallery``: runs the suite on the servers at hand, and compares all results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, TypeAdapter
+
+from reports.results import Results, ResultsError, read_results
+from reports.write import write_comparison
+
+FOLDER = Path(__file__).parent
+
+
+class Server(BaseModel):
+    """A server of the gallery; see ``servers.yaml``."""
+
+    label: str
+    version: str
+    program: str
+    options: str
+    profile: str = "auto"
+
+    def programs(self, name: str) -> Iterator[str]:
+        """The paths of programs that may be it."""
+        return filter(None, map(shutil.which, (name, self.program)))
+
+
+def servers() -> dict[str, Server]:
+    """All servers of the gallery."""
+    text = (FOLDER / "servers.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[str, Server]).validate_python(yaml.safe_load(text))
+
+
+def run(server: Server, program: str, arguments: Sequence[str]) -> Results:
+    """Runs the suite on a server; raises ResultsError if it wrote no results."""
+    with tempfile.TemporaryDirectory() as folder:
+        # Results name no path of the machine that they were made on.
+        alias = server.label.replace(" ", "-")
+        (Path(folder) / alias).symlink_to(program)
+        launch = f"{shlex.quote(alias)} {server.options}"
+        command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz"]
+        subprocess.run(
+            [*command, "-q", f"--launch={launch}", f"--profile={server.profile}"]
+            + [f"--report={folder}/report", "-p", "no:cacheprovider", *arguments],
+            cwd=folder,
+            env={**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"},
+            stdout=sys.stderr,
+            check=False,
+        )
+        return read_results(Path(folder) / "report" / "results.json")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m reports.gallery", description=__doc__)
+    parser.add_argument("name", nargs="*", help="servers to run; by default all that are found")
+    options, arguments = parser.parse_known_args()
+    known = servers()
+    if unknown := set(options.name) - set(known):
+        parser.error(f"the gallery has no {min(unknown)}")
+    for name in options.name or known:
+        for program in known[name].programs(name):
+            try:
+                found = run(known[name], program, arguments)
+            except ResultsError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
+            if found.target.version.removeprefix("beanstalkd ") == known[name].version:
+                (FOLDER / f"{name}.json").write_text(found.encode(), encoding="utf-8")
+                print(f"{name}: {found.verdict.sentence}")
+                break
+    write()
+    return 0
+
+
+def write() -> None:
+    """Compares all results that there are."""
+    paths = [FOLDER / f"{name}.json" for name in servers()]
+    write_comparison([read_results(path) for path in paths if path.exists()], FOLDER)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
