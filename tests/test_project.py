@@ -9,6 +9,7 @@ import pytest
 from conformance.baseline import read_baseline
 from conformance.catalogue import catalogue
 from reference_server.profiles import STAGES
+from reports.gallery.__main__ import FOLDER, servers, write
 from tests.faults import cases
 
 ROOT = Path(__file__).parent.parent
@@ -51,3 +52,10 @@ def test_requirements_are_named_by_section_and_statement() -> None:
         section, dot, statement = slug.partition(".")
         assert "" not in (section, dot, statement)
         assert slug == slug.lower()
+
+
+def test_the_gallery_is_made_from_its_results(tmp_path: Path) -> None:
+    write(tmp_path)
+    for name in ("comparison.html", "comparison.md"):
+        assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
+    assert {path.stem for path in FOLDER.glob("*.json")} <= set(servers())

@@ -1,4 +1,4 @@
-"""``python -m reports.gallery``: runs the suite on the servers at hand, and compares all results."""
+"""``python -m reports.gallery``: runs the suite on the servers at hand, compares all results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -41,17 +41,17 @@ def servers() -> dict[str, Server]:
     return TypeAdapter(dict[str, Server]).validate_python(yaml.safe_load(text))
 
 
-def run(server: Server, program: str, arguments: Sequence[str]) -> Results:
+def run(server: Server, program: str) -> Results:
     """Runs the suite on a server; raises ResultsError if it wrote no results."""
     with tempfile.TemporaryDirectory() as folder:
         # Results name no path of the machine that they were made on.
         alias = server.label.replace(" ", "-")
         (Path(folder) / alias).symlink_to(program)
         launch = f"{shlex.quote(alias)} {server.options}"
-        command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz"]
+        command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz", "-q"]
+        command += [f"--launch={launch}", f"--profile={server.profile}"]
         subprocess.run(
-            [*command, "-q", f"--launch={launch}", f"--profile={server.profile}"]
-            + [f"--report={folder}/report", "-p", "no:cacheprovider", *arguments],
+            [*command, f"--report={folder}/report", "-p", "no:cacheprovider"],
             cwd=folder,
             env={**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"},
             stdout=sys.stderr,
@@ -63,14 +63,14 @@ def run(server: Server, program: str, arguments: Sequence[str]) -> Results:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m reports.gallery", description=__doc__)
     parser.add_argument("name", nargs="*", help="servers to run; by default all that are found")
-    options, arguments = parser.parse_known_args()
+    options = parser.parse_args()
     known = servers()
     if unknown := set(options.name) - set(known):
         parser.error(f"the gallery has no {min(unknown)}")
     for name in options.name or known:
         for program in known[name].programs(name):
             try:
-                found = run(known[name], program, arguments)
+                found = run(known[name], program)
             except ResultsError as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
@@ -82,10 +82,10 @@ def main() -> int:
     return 0
 
 
-def write() -> None:
-    """Compares all results that there are."""
+def write(folder: Path = FOLDER) -> None:
+    """Compares all results that there are, and writes the comparison into a folder."""
     paths = [FOLDER / f"{name}.json" for name in servers()]
-    write_comparison([read_results(path) for path in paths if path.exists()], FOLDER)
+    write_comparison([read_results(path) for path in paths if path.exists()], folder)
 
 
 if __name__ == "__main__":
