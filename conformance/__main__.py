@@ -25,7 +25,9 @@ from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports.results import ResultsError, read_results
 from reports.write import write_comparison, write_report
 
-SUITE = ("--pyargs", "conformance", "fuzz")
+# The packages are imported already, by this very command; their tests are not.
+_QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+SUITE = ("--pyargs", "conformance", "fuzz", *_QUIET)
 """What pytest is asked to run."""
 
 _PASSED_ON = {
