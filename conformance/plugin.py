@@ -175,8 +175,8 @@ def _prepare(folder: Path) -> None:
 
 def _check_root(config: pytest.Config, option: str, path: Path) -> None:
     """Pytest takes the value of an option that it does not know yet for a folder of tests."""
-    where, started = path.resolve(), config.invocation_params.dir
-    if config.rootpath in (where, where.parent) and not started.is_relative_to(config.rootpath):
+    asked = config.invocation_params
+    if option in asked.args and not path.resolve().is_relative_to(asked.dir):
         raise pytest.UsageError(f"write {option}={path} in one word: pytest took it for a folder")
 
 
