@@ -58,7 +58,7 @@ class BuiltIn(Target):
         binlog: bool = False,
     ) -> None:
         super().__init__("reference server")
-        self._profile = profile
+        self.profile = profile
         self._max_job_size = max_job_size
         self._fault = fault
         self._binlog = binlog
@@ -76,7 +76,7 @@ class BuiltIn(Target):
     def _serve(self) -> None:
         virtual = self.clock if isinstance(self.clock, VirtualClock) else None
         self._server = Server(
-            self._profile,
+            self.profile,
             self._max_job_size,
             virtual or time.monotonic_ns,
             self._fault,
@@ -111,11 +111,11 @@ class BuiltIn(Target):
 
     def fresh(self, **configuration: Any) -> Target:
         real_time = not self.clock.movable
-        return BuiltIn(self._profile, real_time=real_time, fault=self._fault, **configuration)
+        return BuiltIn(self.profile, real_time=real_time, fault=self._fault, **configuration)
 
     def in_real_time(self) -> Target:
         if self._in_real_time is None:
-            self._in_real_time = BuiltIn(self._profile, real_time=True, fault=self._fault)
+            self._in_real_time = BuiltIn(self.profile, real_time=True, fault=self._fault)
         return self._in_real_time
 
     def restart(self) -> None:

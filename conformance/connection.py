@@ -12,22 +12,26 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from conformance import yamlish
 from conformance.timeline import Timeline, Timing
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, TargetLost
+from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.wire import (
     BURIED,
     CRLF,
     OK,
     RESERVED,
+    VERBS,
     ProtocolError,
     Reply,
     ReplyReader,
     escape,
 )
+
+if TYPE_CHECKING:
+    from conformance.target import Target
 
 REPLY_LIMIT = 5.0
 """Seconds of real time after which a reply that is due is taken to be missing."""
@@ -53,7 +57,7 @@ class Arrival(NamedTuple):
 class Connection:
     """One connection; ``name`` is its letter in the transcript, ``tube`` the tube it works on.
 
-    ``fate`` tells what became of a target that stopped talking, None if nothing did.
+    ``target`` says which commands there are, and what became of it if it stops talking.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class Connection:
         tube: str,
         transcript: Transcript,
         timeline: Timeline,
-        fate: Callable[[], str | None] = lambda: None,
+        target: Target,
     ) -> None:
         sock.setblocking(False)
         self.name = name
@@ -73,7 +77,7 @@ class Connection:
         self.eof = False
         self._transcript = transcript
         self._timeline = timeline
-        self._fate = fate
+        self._target = target
         self._reader = ReplyReader()
         self._arrivals: deque[Arrival] = deque()
         self._garbage: str | None = None
@@ -90,8 +94,14 @@ class Connection:
     # ------------------------------------------------------------ sending
 
     def send(self, line: str | bytes) -> Exchange:
-        """Sends one command line (CR LF is added) and gives the exchange that it begins."""
+        """Sends one command line (CR LF is added) and gives the exchange that it begins.
+
+        Raises NotApplicable if the profile does not have this command.
+        """
         data = line.encode() if isinstance(line, str) else line
+        verb, profile = data.partition(b" ")[0].decode("latin-1"), self._target.profile
+        if verb in VERBS and verb not in profile.commands:
+            raise NotApplicable(f"profile {profile.name} has no {verb}")
         return self.raw(data + CRLF)
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
@@ -257,7 +267,7 @@ class Connection:
     def _gone(
         self, expected: str, observed: str, position: int | None, waited: float = REPLY_LIMIT
     ) -> Deviation:
-        fate = None if self._garbage else self._fate()
+        fate = None if self._garbage else self._target.fate()
         if fate is not None:
             return TargetLost(expected, fate, position)
         return Deviation(expected, observed, position, waited=waited)

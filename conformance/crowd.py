@@ -230,7 +230,7 @@ class Crowd:
 
     def _put(self, client: _Client) -> tuple[bytes, Asked]:
         pri, delay = self._pick(PRIORITIES), 0
-        if self._chance.random() < 0.05:
+        if self._chance.random() < 0.05 and self._target.profile.deletes_delayed:
             # No two delays end together: which is first, then, is left open.
             delay = LONG + 60 * self._now()
         # No two bodies are the same.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import secrets
 import time
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from conformance import yamlish
 from conformance.address import ask, visit
+from conformance.cleanup import delete_jobs
 from conformance.connection import Connection, collect
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
@@ -23,7 +23,8 @@ _RUN = secrets.token_hex(3)
 _numbers = itertools.count(1)
 PARTS = (
     *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_tube"),
-    *("new_worker", "other", "own_server", "producer", "real_clock", "server", "transcript"),
+    *("new_worker", "other", "own_server", "producer", "profile", "real_clock", "server"),
+    "transcript",
     *("tube", "worker"),
 )
 """What a test may name as its arguments."""
@@ -73,6 +74,7 @@ class Scenario:
             "new_client": self.client,
             "new_producer": self.producer,
             "own_server": self.target,
+            "profile": self.target.profile,
             "server": self.target,
             "transcript": self.transcript,
             "new_tube": self.new_tube,
@@ -92,9 +94,7 @@ class Scenario:
             reason = self.target.fate() or reason
             raise TargetLost("a connection", reason) from error
         name = next(self._letters)
-        connection = Connection(
-            name, sock, self.tube, self.transcript, self.clock, self.target.fate
-        )
+        connection = Connection(name, sock, self.tube, self.transcript, self.clock, self.target)
         self._connections.append(connection)
         return connection
 
@@ -163,11 +163,5 @@ class Scenario:
         for connection in self._connections:
             connection.finish(limit)
         created = sorted(job for connection in self._connections for job in connection.created)
-        if not created:
-            return
-        with (
-            contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self.target.address, CLEAN_UP_LIMIT) as sock,
-        ):
-            for job in created:
-                ask(sock, f"delete {job}".encode(), CLEAN_UP_LIMIT)
+        if created:
+            delete_jobs(self.target, created, CLEAN_UP_LIMIT)

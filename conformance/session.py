@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from conformance import yamlish
 from conformance.address import TargetError, ask, hang_up, send_reset, visit
+from conformance.cleanup import delete_jobs
 from conformance.clock import Attendant
 from conformance.connection import REPLY_LIMIT
 from conformance.judge import Judge
@@ -75,6 +76,7 @@ class Session:
         self.target = target
         self.transcript = Transcript()
         self.patience = patience
+        self._profile = profile
         self._ids: dict[int, int] = {}
         self._tags: dict[int, int] = {}
         self._clients: dict[int, _Client] = {}
@@ -181,8 +183,10 @@ class Session:
             return
         if job is not None:
             text = text % self._ids.get(job, MISSING + job)
-        client.behind = client.behind + len(text) if not self.may_ask(number) else 0
-        if client.behind > BEHIND:
+        waits = not self.may_ask(number)
+        client.behind = client.behind + len(text) if waits else 0
+        if client.behind > BEHIND or (waits and not self._profile.half_close):
+            # What is behind a reserve that waits is answered in the end, or it is open.
             return
         self._sending = client
         model = self.judge.model
@@ -246,6 +250,7 @@ class Session:
             return
         # Nobody could tell what became of commands that wait on a connection that is closed.
         half = not reset and (half or not self.judge.is_handled(client.conn))
+        half = half and self._profile.half_close
         word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
         if half:
@@ -315,6 +320,8 @@ class Session:
         for number in list(self._clients):
             self.leave(number, half=True)
         number = 0
+        if not self._profile.deletes_delayed:
+            self._kick_all(number)
         for id in sorted(self.judge.jobs()):
             self.ask(number, b"delete %d\r\n" % id)
         self.ask(number, b"list-tubes\r\n")
@@ -328,6 +335,14 @@ class Session:
         self._ids.clear()
         self._tags.clear()
 
+    def _kick_all(self, number: int) -> None:
+        """Makes all jobs ready, one by one, so that little is open meanwhile."""
+        tubes = [tube for tube in self.judge.model.tubes if tube.delayed]
+        for name, count in [(tube.name, len(tube.buried) + len(tube.delayed)) for tube in tubes]:
+            self.ask(number, f"use {name}\r\n".encode())
+            for _ in range(count):
+                self.ask(number, b"kick 1\r\n", apart=True)
+
     def clean_up(self) -> None:
         """Deletes all jobs that were seen, without looking."""
         with (
@@ -335,8 +350,7 @@ class Session:
             visit(self.target.address, REPLY_LIMIT) as sock,
         ):
             ask(sock, b"pause-tube default 0", REPLY_LIMIT)
-            for id in {*self._ids.values(), *self.judge.jobs()}:
-                ask(sock, b"delete %d" % id, REPLY_LIMIT)
+        delete_jobs(self.target, {*self._ids.values(), *self.judge.jobs()}, REPLY_LIMIT)
 
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""

@@ -16,7 +16,7 @@ from conformance.findings import FOLDER
 from conformance.running import Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
-from reference_server.profiles import NEWEST, PROFILES, profile_of_version
+from reference_server.profiles import NEWEST, PROFILES
 
 AUTO = "auto"
 """The profile is taken from what the target says of itself."""
@@ -109,6 +109,7 @@ class Suite:
             self._target = self.options.target()
             found = self._target.probe()
             self.profile = PROFILES.get(self.options.profile, found)
+            self._target.profile = self.profile
         return self._target
 
     @property
@@ -122,18 +123,12 @@ class Suite:
             "label": self.target.label,
             "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
             "profile": self.profile.name,
-            "profile_reason": self._profile_reason(),
+            "profile_reason": (
+                self.target.profile_reason if self.options.profile == AUTO else "as --profile says"
+            ),
             "clock": "moved" if self.target.clock.movable else "real",
             "clock_reason": self.target.clock_reason,
         }
-
-    def _profile_reason(self) -> str:
-        version = self.target.version
-        if self.options.profile != AUTO:
-            return "as --profile says"
-        if profile_of_version(version) is NEWEST and not NEWEST.is_of(version):
-            return "the newest, as this version is not known"
-        return "as its stats say"
 
     def describe(self) -> str:
         """The target, its version and its clock, in a line."""

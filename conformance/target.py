@@ -13,8 +13,9 @@ from conformance import yamlish
 from conformance.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.launch import Launched
+from conformance.recognise import recognise
 from conformance.verdict import NotTestable
-from reference_server.profiles import Profile, profile_of_version
+from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import NotAReply, ProtocolError
 
 PROBE_LIMIT = 5.0
@@ -24,15 +25,17 @@ ALIVE_LIMIT = 2.0
 
 
 class Target(ABC):
-    """A server under test. ``exclusive``: nobody else uses it."""
+    """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it."""
 
     exclusive = True
+    profile = NEWEST
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.clock_reason = ""
         self.version = "unknown"
+        self.profile_reason = ""
 
     @property
     @abstractmethod
@@ -97,10 +100,14 @@ class Target(ABC):
         try:
             with visit(self.address, PROBE_LIMIT) as sock:
                 reply = ask(sock, b"stats", PROBE_LIMIT)
+                with contextlib.suppress(ValueError):
+                    told = yamlish.dictionary(reply.body or b"")
+                    self.version = told.get("version", self.version)
+                self.profile, self.profile_reason = recognise(sock, self.version)
         except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
-        except ProtocolError:
-            return profile_of_version(self.version)
+        except ProtocolError as error:
+            self.profile_reason = f"the newest, as it does not say what it is: {error}"
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
             said = str(error) if isinstance(error, EOFError) else ""
             raise TargetError(
@@ -114,9 +121,7 @@ class Target(ABC):
         except OSError as error:
             reason = error.strerror or str(error)
             raise TargetError(f"{self.label} cannot be reached: {reason}") from error
-        with contextlib.suppress(ValueError):
-            self.version = yamlish.dictionary(reply.body or b"").get("version", self.version)
-        return profile_of_version(self.version)
+        return self.profile
 
 
 class Remote(Target):
@@ -210,14 +215,18 @@ class LaunchedTarget(Target):
         for name in configuration:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
-        return LaunchedTarget(self._command, self._choice, **configuration)
+        return self._like_this(LaunchedTarget(self._command, self._choice, **configuration))
 
     def in_real_time(self) -> Target:
         if not self.clock.movable:
             return self
         if self._in_real_time is None:
-            self._in_real_time = LaunchedTarget(self._command, "real")
+            self._in_real_time = self._like_this(LaunchedTarget(self._command, "real"))
         return self._in_real_time
+
+    def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
+        other.profile = self.profile
+        return other
 
     def restart(self) -> None:
         self._server.end()

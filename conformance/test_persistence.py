@@ -112,7 +112,10 @@ def test_a_kicked_job_stays_ready(
 
 @requirement("persistence.delete")
 @configured(binlog=True)
-@pytest.mark.parametrize("state", ["ready", "delayed", "reserved", "buried"])
+@pytest.mark.parametrize(
+    "state",
+    ["ready", "reserved", "buried", pytest.param("delayed", marks=requirement("delete.delayed"))],
+)
 def test_a_deleted_job_stays_deleted(
     own_server: Target, client: Connection, new_client: Connect, state: str
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.connection import Connection
+from reference_server.profiles import Profile
 from reference_server.wire import RESERVED
 
 STATES = ("ready", "delayed", "buried", "reserved", "reserved by another")
@@ -34,10 +35,12 @@ def _job(client: Connection, other: Connection, state: str) -> int:
 @pytest.mark.parametrize("row", REPLIES.strip().splitlines(), ids=lambda row: row.split()[0])
 @pytest.mark.parametrize("state", STATES)
 def test_each_command_on_a_job_in_each_state(
-    client: Connection, other: Connection, row: str, state: str
+    client: Connection, other: Connection, profile: Profile, row: str, state: str
 ) -> None:
     verb, *replies = row.split()
     word = replies[STATES.index(state)]
+    if verb == "delete" and state == "delayed" and not profile.deletes_delayed:
+        word = "NOT_FOUND"
     job = _job(client, other, state)
     client.send(f"{verb} {job}{ARGUMENTS.get(verb, '')}").reply(word)
     if word == "DELETED":

@@ -5,10 +5,13 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.connection import Connection, eventually
 from conformance.scenario import Connect, NewTube
+from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
     BURIED,
     DELETED,
+    KICKED,
+    KICKED_COUNT,
     NOT_FOUND,
     PAUSED,
     RELEASED,
@@ -35,10 +38,11 @@ def _reserve(client: Connection, job: int) -> None:
 
 
 @requirement("stats-job.ok")
-def test_stats_job_has_all_its_keys(client: Connection) -> None:
+def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> None:
+    keys = {key for key in JOB_KEYS if f"stats-job.{key}" not in profile.lacks}
     stats = client.stats_job(client.put(b"a"))
-    assert sorted(JOB_KEYS - set(stats)) == []
-    for key in JOB_KEYS - {"tube", "state"}:
+    assert sorted(keys - set(stats)) == []
+    for key in keys - {"tube", "state"}:
         stats.number(key)
 
 
@@ -84,7 +88,7 @@ def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Con
 @requirement("stats-job.delay-and-ttr-stay")
 def test_delay_and_ttr_are_told_as_put_said_them(client: Connection) -> None:
     job = client.put(b"a", delay=3600, ttr=99)
-    client.send(f"kick-job {job}").reply("KICKED")
+    client.send("kick 1").reply("KICKED")
     _reserve(client, job)
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("3600", "99")
@@ -104,7 +108,7 @@ def test_file_is_a_number_that_does_not_grow_without_a_binlog(client: Connection
 def test_stats_job_tells_the_state(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
-    client.send(f"kick-job {job}").reply("KICKED")
+    client.send("kick 1").reply("KICKED")
     assert client.state_of(job) == "ready"
     _reserve(client, job)
     assert client.state_of(job) == "reserved"
@@ -126,24 +130,38 @@ def test_stats_job_counts_what_happened_to_the_job(
     for _ in range(3):
         _reserve(client, job)
         client.send(f"release {job} 0 0").expect(RELEASED)
-    for kick in ("kick 1", f"kick-job {job}", "kick 100"):
+    for bound in (1, 2, 100):
         _reserve(client, job)
         client.send(f"bury {job} 0").expect(BURIED)
-        client.send(kick).reply("KICKED")
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+        client.send(f"kick {bound}").reply("KICKED")
+    _reserve(client, job)
     client.send(f"release {job} 0 3600").expect(RELEASED)
     client.send("kick 1").reply("KICKED")
     _reserve(other, job)
     assert client.stats_job(job)[key] == count
 
 
+@requirement("stats-job.reserves", "reserve-job.reserved")
+def test_stats_job_counts_that_it_was_reserved_by_id(client: Connection) -> None:
+    job = client.put(b"a")
+    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    assert client.stats_job(job)["reserves"] == "1"
+
+
+@requirement("stats-job.kicks", "kick-job.kicked")
+def test_stats_job_counts_that_it_was_kicked_by_id(client: Connection) -> None:
+    job = client.put_and_bury()
+    client.send(f"kick-job {job}").expect(KICKED)
+    assert client.stats_job(job)["kicks"] == "1"
+
+
 @requirement("stats-job.failed-commands-do-not-count")
-def test_commands_that_fail_do_not_count(client: Connection, other: Connection) -> None:
+@pytest.mark.parametrize("verb", ["release", "bury", "kick-job", "reserve-job", "touch"])
+def test_commands_that_fail_do_not_count(client: Connection, other: Connection, verb: str) -> None:
     job = client.put(b"a")
     _reserve(client, job)
-    for command in (f"release {job} 0 0", f"bury {job} 0", f"kick-job {job}", f"touch {job}"):
-        other.send(command).expect(NOT_FOUND)
-    other.send(f"reserve-job {job}").expect(NOT_FOUND)
+    arguments = {"release": " 0 0", "bury": " 0"}.get(verb, "")
+    other.send(f"{verb} {job}{arguments}").expect(NOT_FOUND)
     client.send("kick 1").reply("KICKED")
     stats = client.stats_job(job)
     assert [stats[key] for key in COUNTERS] == list("10000")
@@ -162,10 +180,11 @@ def test_a_malformed_stats_job(client: Connection, argument: str) -> None:
 
 
 @requirement("stats-tube.ok")
-def test_stats_tube_has_all_its_keys(client: Connection) -> None:
+def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> None:
+    keys = {key for key in TUBE_KEYS if f"stats-tube.{key}" not in profile.lacks}
     stats = client.stats_tube()
-    assert sorted(TUBE_KEYS - set(stats)) == []
-    assert [key for key in TUBE_KEYS - {"name"} if stats.number(key) < 0] == []
+    assert sorted(keys - set(stats)) == []
+    assert [key for key in keys - {"name"} if stats.number(key) < 0] == []
 
 
 @requirement("stats-tube.name")
@@ -189,8 +208,10 @@ def test_a_tube_may_be_called_what_yaml_takes_for_something_else(
 def test_stats_tube_counts_jobs_by_state(
     client: Connection, other: Connection, new_tube: NewTube, state: str, count: str
 ) -> None:
+    for _ in range(3):
+        client.put(b"b", pri=1, delay=3600)
+    client.send("kick 1").expect(KICKED_COUNT(1))
     jobs = client.put_many([b"a"] * 12)
-    delayed = [client.put(b"b", delay=3600) for _ in range(3)]
     for job in jobs[:4]:
         _reserve(client, job)
     for job in jobs[4:8]:
@@ -198,7 +219,6 @@ def test_stats_tube_counts_jobs_by_state(
     for job in jobs[:4]:
         client.send(f"bury {job} 0").expect(BURIED)
     client.send("kick 1").reply("KICKED")
-    client.send(f"kick-job {delayed[1]}").reply("KICKED")
     client.send(f"use {new_tube()}").reply("USING")
     client.put(b"c")
     assert client.stats_tube(client.tube)[f"current-jobs-{state}"] == count

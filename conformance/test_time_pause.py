@@ -14,8 +14,14 @@ def test_a_pause_ends(client: Connection, clock: Timeline) -> None:
     client.reserve().expect(TIMED_OUT)
     clock.advance(1)
     client.reserve().expect(RESERVED(job, b"a"))
-    stats = client.stats_tube()
-    assert (stats["pause"], stats["pause-time-left"]) == ("0", "0")
+    assert client.stats_tube()["pause"] == "0"
+
+
+@requirement("stats-tube.pause-time-left")
+def test_nothing_is_left_of_a_pause_that_has_ended(client: Connection, clock: Timeline) -> None:
+    client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
+    clock.advance(1)
+    assert client.stats_tube()["pause-time-left"] == "0"
 
 
 @requirement("pause-tube.waiting-client-served-after")

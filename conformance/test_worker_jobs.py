@@ -5,6 +5,7 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.scenario import Connect
+from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
     BURIED,
@@ -53,16 +54,29 @@ def test_delete_of_a_buried_job(client: Connection, other: Connection) -> None:
 
 
 @requirement("delete.entirely")
-@pytest.mark.parametrize("state", ["ready", "delayed", "buried", "reserved"])
-def test_a_deleted_job_is_gone(client: Connection, state: str) -> None:
+@pytest.mark.parametrize(
+    "state",
+    ["ready", "buried", "reserved", pytest.param("delayed", marks=requirement("delete.delayed"))],
+)
+def test_a_deleted_job_is_gone(client: Connection, profile: Profile, state: str) -> None:
     job = client.job_in(state)
     client.send(f"delete {job}").expect(DELETED)
-    for verb in ("peek", "stats-job", "reserve-job", "kick-job", "touch", "delete"):
+    verbs = {"peek", "stats-job", "reserve-job", "kick-job", "touch", "delete"}
+    for verb in sorted(verbs & profile.commands):
         client.send(f"{verb} {job}").expect(NOT_FOUND)
     client.reserve().expect(TIMED_OUT)
     client.send("kick 9").expect(KICKED_COUNT(0))
     stats = client.stats_tube()
     assert stats[f"current-jobs-{state}"] == "0"
+
+
+@requirement("delete.reserved-ready-or-buried")
+def test_delete_is_for_reserved_ready_and_buried_jobs(client: Connection) -> None:
+    for state in ("reserved", "ready", "buried"):
+        client.send(f"delete {client.job_in(state)}").expect(DELETED)
+    delayed = client.put(b"a", delay=3600)
+    client.send(f"delete {delayed}").expect(NOT_FOUND)
+    assert client.state_of(delayed) == "delayed"
 
 
 @requirement("delete.ready")

@@ -330,6 +330,8 @@ class Model(Queries, Tubes):
         job = self.jobs.get(id)
         if job is None or job.reserver not in (None, conn):
             return wire.NOT_FOUND
+        if job.state is State.DELAYED and not self.profile.deletes_delayed:
+            return wire.NOT_FOUND
         self._dequeue(job)
         del self.jobs[id]
         self.records += 1
@@ -446,8 +448,7 @@ class Model(Queries, Tubes):
 
     def _unpause(self, tube: Tube) -> None:
         self._end_pause(tube)
-        while tube.waiting and tube.ready:
-            job = self.jobs[tube.ready[0][1]]
+        while tube.waiting and (job := self._next_of(tube)):
             self._dequeue(job)
             self._serve(job)
 

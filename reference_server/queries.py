@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sortedcontainers import SortedList
 
 from reference_server import stats, wire
+from reference_server.profiles import Profile
 from reference_server.state import Alarm, Bag, Connection, Job, Timer, Tube
 from reference_server.wire import Reply
+
+
+def _most_urgent(tube: Tube, pri: int) -> Iterator[int]:
+    """The ids of a tube's ready jobs with this priority."""
+    return (id for _, id in tube.ready.irange((pri, 0), (pri, wire.U64)))
 
 
 class Queries:
     """The part of the model that only looks."""
 
+    profile: Profile
     jobs: dict[int, Job]
     tubes: Bag[Tube]
     connections: dict[int, Connection]
@@ -54,7 +61,22 @@ class Queries:
     def _next_ready(self, conn: Connection) -> Job | None:
         """The job that a reserve gets: the smallest priority in all watched, unpaused tubes."""
         best = min((t.ready[0] for t in conn.watch if t.ready and not t.pause), default=None)
-        return None if best is None else self.jobs[best[1]]
+        if best is None:
+            return None
+        if self.profile.first_in_first_out:
+            return self.jobs[best[1]]
+        # Within a priority the text names no order; the oldest is first with beanstalkd.
+        unpaused = (tube for tube in conn.watch if not tube.pause)
+        equal = sorted(id for tube in unpaused for id in _most_urgent(tube, best[0]))
+        return self.jobs[equal[0] if len(equal) == 1 else self.choose(equal)]
+
+    def _next_of(self, tube: Tube) -> Job | None:
+        """The ready job of a tube that is next, whoever comes."""
+        head = self._head(tube.ready)
+        if head is None or self.profile.first_in_first_out:
+            return head
+        equal = list(_most_urgent(tube, head.pri))
+        return head if len(equal) == 1 else self.jobs[self.choose(equal)]
 
     def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
         return self.jobs[queue[0][1]] if queue else None
@@ -76,7 +98,7 @@ class Queries:
         return self._found(self.jobs.get(id))
 
     def _peek_ready(self, conn: Connection) -> Reply:
-        return self._found(self._head(conn.use.ready))
+        return self._found(self._next_of(conn.use))
 
     def _peek_delayed(self, conn: Connection) -> Reply:
         return self._found(self._soonest(conn.use))

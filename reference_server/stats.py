@@ -29,8 +29,10 @@ _UNKNOWN_HOST: Mapping[str, object] = {
 }
 
 
-def _document(values: Mapping[str, object]) -> bytes:
-    return "".join(["---\n", *(f"{key}: {value}\n" for key, value in values.items())]).encode()
+def _document(model: Model, command: str, values: Mapping[str, object]) -> bytes:
+    lacks = model.profile.lacks
+    lines = (f"{k}: {v}\n" for k, v in values.items() if f"{command}.{k}" not in lacks)
+    return "".join(["---\n", *lines]).encode()
 
 
 def names(tubes: Iterable[Tube]) -> bytes:
@@ -51,6 +53,8 @@ def job(model: Model, job: Job) -> bytes:
     """The document of stats-job."""
     timed = job.state in (State.RESERVED, State.DELAYED)
     return _document(
+        model,
+        "stats-job",
         {
             "id": job.id,
             "tube": _quote(model, job.tube.name),
@@ -66,13 +70,15 @@ def job(model: Model, job: Job) -> bytes:
             "releases": job.releases,
             "buries": job.buries,
             "kicks": job.kicks,
-        }
+        },
     )
 
 
 def tube(model: Model, tube: Tube) -> bytes:
     """The document of stats-tube."""
     return _document(
+        model,
+        "stats-tube",
         {
             "name": _quote(model, tube.name),
             "current-jobs-urgent": tube.urgent,
@@ -88,7 +94,7 @@ def tube(model: Model, tube: Tube) -> bytes:
             "cmd-pause-tube": tube.pauses,
             "pause": _seconds(tube.pause),
             "pause-time-left": _seconds(tube.unpause_at - model.now) if tube.pause else 0,
-        }
+        },
     )
 
 
@@ -97,6 +103,8 @@ def server(model: Model) -> bytes:
     tubes, connections = model.tubes, model.connections.values()
     host = {**_UNKNOWN_HOST, **model.host()}
     return _document(
+        model,
+        "stats",
         {
             "current-jobs-urgent": sum(t.urgent for t in tubes),
             "current-jobs-ready": sum(len(t.ready) for t in tubes),
@@ -128,5 +136,5 @@ def server(model: Model) -> bytes:
             "hostname": _quote(model, host["hostname"]),
             "os": _quote(model, host["os"]),
             "platform": _quote(model, host["platform"]),
-        }
+        },
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from reference_server.profiles import Profile
@@ -256,27 +257,35 @@ _WITH_ARGUMENTS: dict[str, Callable[[bytes, Profile], Request]] = {
 VERBS: tuple[str, ...] = tuple(sorted([*_BARE, *_WITH_ARGUMENTS]))
 """Every command of the protocol, sorted."""
 
-_bare_lines = {verb.encode(): command for verb, command in _BARE.items()}
-_words = {verb.encode(): parse for verb, parse in _WITH_ARGUMENTS.items()}
+
+@cache
+def _grammar(
+    commands: frozenset[str],
+) -> tuple[dict[bytes, Command], dict[bytes, Callable[[bytes, Profile], Request]]]:
+    """The commands of a profile: whole lines, and words that arguments follow."""
+    bare = {verb.encode(): command for verb, command in _BARE.items() if verb in commands}
+    words = {verb.encode(): read for verb, read in _WITH_ARGUMENTS.items() if verb in commands}
+    return bare, words
 
 
 def parse_line(line: bytes, profile: Profile) -> Request:
     """What a command line (without CR LF) means."""
-    bare = _bare_lines.get(line)
-    if bare is not None:
-        return bare
+    bare, words = _grammar(profile.commands)
+    command = bare.get(line)
+    if command is not None:
+        return command
     if 0 in line:
         return _BAD
     word, blank, rest = line.partition(b" ")
-    parse = _words.get(word)
+    parse = words.get(word)
     if parse is not None and blank:
         return parse(rest, profile)
     # A command word is recognised as a prefix of the line.
-    if line.startswith(b"pause-tube"):
+    if line.startswith(b"pause-tube") and b"pause-tube" in words:
         return _parse_pause(line[len(b"pause-tube") :], profile)
-    if line.startswith(b"quit"):
+    if line.startswith(b"quit") and b"quit" in bare:
         return _BARE["quit"]
-    if line.startswith(tuple(_bare_lines)):
+    if line.startswith(tuple(bare)):
         return _BAD
     return _UNKNOWN
 
