@@ -24,13 +24,14 @@ def delete_jobs(target: Target, jobs: Iterable[int], limit: float) -> None:
         for job in jobs:
             found = ask(sock, b"delete %d" % job, limit)
             if found.word == "NOT_FOUND" and not target.profile.deletes_delayed:
-                _kick_and_delete(sock, job, limit)
+                _kick_and_delete(target, sock, job, limit)
 
 
-def _kick_and_delete(sock: socket.socket, job: int, limit: float) -> None:
+def _kick_and_delete(target: Target, sock: socket.socket, job: int, limit: float) -> None:
     stats = yamlish.dictionary(ask(sock, b"stats-job %d" % job, limit).body or b"")
-    if stats.get("state") != "delayed" or stats.get("tube") == "default":
-        # In default, jobs of others might be kicked.
+    shared = stats.get("tube") == "default" and not target.exclusive
+    if stats.get("state") != "delayed" or shared:
+        # Where it is shared, jobs of others might be kicked.
         return
     ask(sock, f"use {stats['tube']}".encode(), limit)
     for _ in range(KICKS):

@@ -98,7 +98,8 @@ class Oracle(Moves):
         model.timeouts = int(counters["job-timeouts"])
         (default,) = model.tubes
         default.total_jobs = int(of_default["total-jobs"])
-        default.deletes = int(of_default["cmd-delete"])
+        # Old profiles do not tell all of them.
+        default.deletes = int(of_default.get("cmd-delete", 0))
         default.pauses = int(of_default["cmd-pause-tube"])
         model.total_connections = int(counters["total-connections"])
 

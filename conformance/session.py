@@ -94,7 +94,7 @@ class Session:
         counters, of_default, fresh, next_id = self._counters()
         counters["total-connections"] = str(int(counters["total-connections"]) - 1)
         max_job_size = int(counters["max-job-size"])
-        told = _is_complete(counters, of_default)
+        told = _is_complete(counters, of_default, profile)
         known = (counters, of_default, next_id) if target.exclusive and fresh and told else None
         self.judge = Judge(profile, max_job_size, late, known, fresh)
         self.judge.connect(_CONTROL, 0)
@@ -324,6 +324,8 @@ class Session:
             self._kick_all(number)
         for id in sorted(self.judge.jobs()):
             self.ask(number, b"delete %d\r\n" % id)
+        self.flush()
+        left = self.judge.jobs()
         self.ask(number, b"list-tubes\r\n")
         if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
@@ -332,6 +334,9 @@ class Session:
             self.flush()
             self.ask(number, b"pause-tube default 0\r\n")
         self.leave(number, half=True)
+        if left:
+            # Where much is open, it is not known what must be kicked before it can be deleted.
+            delete_jobs(self.target, left, REPLY_LIMIT)
         self._ids.clear()
         self._tags.clear()
 
@@ -446,9 +451,13 @@ class Session:
         self._tags[id] = tag
 
 
-def _is_complete(counters: Mapping[str, str], of_default: Mapping[str, str]) -> bool:
+def _is_complete(
+    counters: Mapping[str, str], of_default: Mapping[str, str], profile: Profile
+) -> bool:
     """Whether statistics have all that :meth:`Oracle.adopt` takes over."""
     needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
-    needed += [of_default.get(key, "") for key in ("total-jobs", "cmd-delete", "cmd-pause-tube")]
+    of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"}
+    told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}
+    needed += [of_default.get(key, "") for key in told]
     needed += [value for key, value in counters.items() if key.startswith("cmd-")]
     return all(value.isdecimal() for value in needed)
