@@ -36,6 +36,8 @@ class Exploration:
     """Seconds in which hostile bytes are tried."""
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
+    fate: str = ""
+    """What became of a target that has ended a connection."""
 
     def told(self, count: int) -> str:
         """How many of so many conversations were not decided; raises Inconclusive if most were."""

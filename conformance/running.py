@@ -96,6 +96,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error = as_deviation(error)
     except TargetError as error:
         outcome.error = Deviation("a server that tells its stats", str(error))
+    except OSError as error:
+        fate = scenario.target.fate()
+        outcome.error = TargetLost("a target that goes on", fate) if fate else error
     except Exception as error:
         outcome.error = error
     if isinstance(outcome.error, Deviation):

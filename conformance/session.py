@@ -24,6 +24,7 @@ from conformance.judge import Judge
 from conformance.oracle import Violation
 from conformance.target import Target
 from conformance.transcript import Transcript, letters
+from conformance.verdict import TargetLost
 from conformance.worlds import EARLY
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply
@@ -122,6 +123,8 @@ class Session:
             fresh = stats["cmd-stats"] != first["cmd-stats"]
             return stats, yamlish.dictionary(default.body or b""), fresh, last + 1
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
+            if fate := self.target.fate():
+                raise TargetLost("a server that tells its stats", fate) from error
             raise TargetError(f"the target does not tell its stats: {error}") from error
 
     # ------------------------------------------------------------ what the clients know

@@ -15,7 +15,7 @@ from conformance.oracle import Violation
 from conformance.session import Session
 from conformance.target import Target
 from conformance.transcript import Transcript
-from conformance.verdict import Inconclusive
+from conformance.verdict import Inconclusive, TargetLost
 
 TUBES = ("default", "a", "b", "n" * 200)
 ODD_ARGUMENTS = ("", "-1", "+1", "01", " 1", "x", "4294967296", "-a", "a b", "n" * 201, "a\0", "é")
@@ -46,8 +46,10 @@ class Conversation(RuleBasedStateMachine):
         except Inconclusive:
             self._over = True
             self._exploration.undecided += 1
-        except Violation:
+        except Violation as violation:
             self._over = True
+            if violation.observed.startswith("the end of the connection"):
+                self._exploration.fate = self.session.target.fate() or ""
             raise
 
     def _ask(self, client: int, text: bytes, job: int | None = None, apart: bool = True) -> None:
@@ -190,6 +192,9 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
         transcript.entries[:] = sessions[0].transcript.entries
         raise exploration.deviation(violation, transcript) from violation
     except Flaky as error:
+        if exploration.fate:
+            # Once is enough.
+            raise TargetLost("a target that goes on", exploration.fate) from error
         raise Inconclusive("a violation was seen once, and not again") from error
     # Hypothesis makes up no more than this, and fewer if it has tried all.
     return exploration.told(exploration.examples)

@@ -36,6 +36,9 @@ def test_known_bytes(
     try:
         replay(session, parse(text))
         session.abandon()
+    except OSError:
+        transcript.entries[:] = session.transcript.entries
+        raise
     except Violation as violation:
         transcript.entries[:] = session.transcript.entries
         exploration.start_anew(session)
