@@ -42,9 +42,9 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     if len(line) + 2 > profile.max_line or 0 in line or not _WORD.fullmatch(word):
         return False
     kinds = KINDS.get(word.decode())
-    if kinds is None:
+    if kinds is None or word.decode() not in profile.commands:
         # Some servers know a command by how a line begins.
-        return not any(word.startswith(verb.encode()) for verb in VERBS)
+        return not any(word.startswith(verb.encode()) for verb in profile.commands)
     if not arguments or b"" in arguments:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
@@ -108,7 +108,7 @@ class Lines(RequestReader):
             if isinstance(request, Malformed) and len(self.lines) == known:
                 self.lines.append(None)
                 self.is_quirk |= (left - self.buffered) % _SWALLOWS == 1
-                self.is_quirk |= bool(_STRAY.search(data))
+                self.is_quirk |= bool(_STRAY.search(data)) or not self._profile.skips_long_lines
             known, left = len(self.lines), self.buffered
         self.is_quirk |= self._body is None and b"\r" in self._buffer
 

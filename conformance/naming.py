@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from conformance.agreement import difference
+from conformance.catalogue import catalogue
 from conformance.transcript import Entry
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
@@ -50,7 +51,13 @@ def broken(entries: Sequence[Entry], profile: Profile) -> list[str]:
     """The requirements whose faults make the reference server behave as a target did."""
     if not 0 < len(entries) <= LONGEST or _behaves(NO_FAULT, entries, profile):
         return []
-    faults = [fault for fault in FAULTS.values() if _behaves(fault, entries, profile)]
+    known = catalogue()
+    faults = [
+        fault
+        for fault in FAULTS.values()
+        if not known[fault.requirement].missing_in(profile.name)
+        and _behaves(fault, entries, profile)
+    ]
     return list(dict.fromkeys(fault.requirement for fault in faults))
 
 

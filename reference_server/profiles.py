@@ -25,7 +25,8 @@ class Profile:
     does, negative waits for ever; ``"strict"`` refuses what does not start with digits or exceeds
     2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes_delayed``: so does delete.
     ``first_in_first_out``: of equal priorities, the job received first is next; else any may be.
-    ``half_close``: clients that send nothing more are answered on.
+    ``half_close``: clients that send nothing more are answered on. ``skips_long_lines``: a line
+    that is too long is refused once, up to its end; else it is open what becomes of it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Profile:
     deletes_delayed: bool
     first_in_first_out: bool
     half_close: bool
+    skips_long_lines: bool
     max_line: int = 224
     max_name: int = 200
     max_job_size: int = 65535
@@ -67,6 +69,7 @@ V1_4 = Profile(
     deletes_delayed=False,
     first_in_first_out=False,
     half_close=False,
+    skips_long_lines=False,
 )
 V1_10 = replace(
     V1_4,
@@ -86,6 +89,7 @@ V1_12 = replace(
     version="1.12",
     commands=V1_10.commands | {"reserve-job"},
     lacks=frozenset(),
+    skips_long_lines=True,
 )
 V1_13 = replace(
     V1_12,
