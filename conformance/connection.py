@@ -319,10 +319,13 @@ class Connection:
         reply = self.raw(head + body + CRLF).reply("INSERTED")
         return int(reply.args[0])
 
-    def put_many(self, bodies: Sequence[bytes], ttr: int = 60) -> list[int]:
-        """Puts several jobs in one go and gives their ids."""
+    def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
+        """Puts several jobs in one go and gives their ids; ``in_order``: by priority."""
         self._timeline.timed |= ttr < DISTANT
-        data = b"".join(b"put 0 0 %d %d\r\n%b\r\n" % (ttr, len(body), body) for body in bodies)
+        data = b"".join(
+            b"put %d 0 %d %d\r\n%b\r\n" % (number * in_order, ttr, len(body), body)
+            for number, body in enumerate(bodies)
+        )
         exchange = self.raw(data, replies=len(bodies))
         return [int(exchange.nth(n).reply("INSERTED").args[0]) for n in range(len(bodies))]
 

@@ -223,7 +223,8 @@ class Crowd:
         if kind < 0.97 and self._known:
             # Which jobs a kick takes would depend on an order that nobody has seen.
             verbs = ("kick-job", "kick-job", "reserve-job", "delete", "release", "touch", "bury")
-            return self._of_job(self._pick(verbs), self._pick(self._known))
+            known = [verb for verb in verbs if verb in self._target.profile.commands]
+            return self._of_job(self._pick(known), self._pick(self._known))
         return self._of_tube(
             client, self._pick(("use", "watch", "ignore")), self._pick(self._tubes)
         )

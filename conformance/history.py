@@ -223,6 +223,8 @@ class History(Moves):
                 if job is None:
                     # Who waits in vain gets what others should: it may as well come later.
                     rank = 3
+                elif not self._profile.first_in_first_out:
+                    rank = 1
                 elif heard is None or heard.reply != wire.RESERVED(job.id, job.body):
                     self._note(given, heard, wire.RESERVED(job.id, job.body))
                     continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from conformance.transcript import Entry
 from reference_server.profiles import Profile
@@ -31,9 +32,23 @@ KINDS = {
 """Arguments: n a number, t a tube, c a number that some servers read as C does."""
 
 
+_ODD_TIMEOUT = re.compile(rb"reserve-with-timeout (?![0-9]{1,9}(?:\r|$))")
 _STRAY = re.compile(rb"\r(?!\n)")
 _SWALLOWS = 224
 """Of a line that is one byte longer than a multiple of it, beanstalkd takes the next for a part."""
+
+
+@cache
+def _later(profile: Profile) -> tuple[bytes, ...]:
+    """The commands that came later: a server may have them, or not know them."""
+    return tuple(verb.encode() for verb in VERBS if verb not in profile.commands)
+
+
+def is_free(line: bytes, profile: Profile) -> bool:
+    """Whether nothing at all is said of a line, so that it is not worth sending."""
+    if line.startswith(_later(profile)):
+        return True
+    return profile.timeout_argument == "lenient" and bool(_ODD_TIMEOUT.match(line))
 
 
 def is_decided(line: bytes, profile: Profile) -> bool:
@@ -96,7 +111,7 @@ class Lines(RequestReader):
 
     def parse(self, line: bytes) -> Request:
         self.lines.append(line)
-        self.is_quirk |= b"\r" in line
+        self.is_quirk |= b"\r" in line or is_free(line, self._profile)
         return super().parse(line)
 
     def read(self, data: bytes) -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 
 from conformance.catalogue import requirement
 from conformance.exploration import Exploration
+from conformance.leeway import is_free
 from conformance.oracle import Violation
 from conformance.session import Session
 from conformance.target import Target
@@ -53,7 +54,8 @@ class Conversation(RuleBasedStateMachine):
             raise
 
     def _ask(self, client: int, text: bytes, job: int | None = None, apart: bool = True) -> None:
-        if self.session.may_ask(client):
+        free = is_free(text, self.session.target.profile)
+        if self.session.may_ask(client) and not free:
             self._do(self.session.ask, client, text, job, None, apart)
 
     @rule(

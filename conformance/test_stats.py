@@ -209,9 +209,9 @@ def test_stats_tube_counts_jobs_by_state(
     client: Connection, other: Connection, new_tube: NewTube, state: str, count: str
 ) -> None:
     for _ in range(3):
-        client.put(b"b", pri=1, delay=3600)
+        client.put(b"b", pri=99, delay=3600)
     client.send("kick 1").expect(KICKED_COUNT(1))
-    jobs = client.put_many([b"a"] * 12)
+    jobs = client.put_many([b"a"] * 12, in_order=True)
     for job in jobs[:4]:
         _reserve(client, job)
     for job in jobs[4:8]:

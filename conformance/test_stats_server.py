@@ -64,7 +64,7 @@ def _jobs_in_all_states(client: Connection, new_tube: NewTube) -> None:
     for tube in tubes:
         client.send(f"use {tube}").expect(USING(tube))
         client.send(f"watch {tube}").reply("WATCHING")
-        jobs = client.put_many([b"a"] * 5)
+        jobs = client.put_many([b"a"] * 5, in_order=True)
         for job in jobs:
             client.reserve().expect(RESERVED(job, b"a"))
         client.send(f"bury {jobs[0]} 0").expect(BURIED)
@@ -98,7 +98,7 @@ def test_stats_counts_the_jobs_of_all_tubes(
 @requirement("stats.total-jobs")
 def test_total_jobs_does_not_go_down(alone: None, client: Connection) -> None:
     before = client.stats().number("total-jobs")
-    jobs = client.put_many([b"a"] * 3)
+    jobs = client.put_many([b"a"] * 3, in_order=True)
     client.reserve().expect(RESERVED(jobs[0], b"a"))
     client.send(f"release {jobs[0]} 0 0").expect(RELEASED)
     for job in jobs:

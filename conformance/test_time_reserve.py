@@ -96,7 +96,7 @@ def test_after_deadline_soon_the_job_is_still_the_clients(
 def test_reserve_in_the_margin_while_there_is_a_ready_job(
     client: Connection, clock: Timeline
 ) -> None:
-    held, ready = client.put(b"a", ttr=2), client.put(b"b", ttr=60)
+    held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
     client.reserve().expect(RESERVED(held, b"a"))
     clock.advance(1)
     client.reserve().expect(RESERVED(ready, b"b"), DEADLINE_SOON)
@@ -104,7 +104,7 @@ def test_reserve_in_the_margin_while_there_is_a_ready_job(
 
 @requirement("reserve.ready-job-in-margin-is-given")
 def test_a_ready_job_is_given_in_the_margin_too(client: Connection, clock: Timeline) -> None:
-    held, ready = client.put(b"a", ttr=2), client.put(b"b", ttr=60)
+    held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
     client.reserve().expect(RESERVED(held, b"a"))
     clock.advance(1)
     client.reserve().expect(RESERVED(ready, b"b"))
@@ -136,7 +136,7 @@ def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeli
 def test_of_several_jobs_the_earliest_deadline_counts(
     client: Connection, clock: Timeline, ttrs: tuple[int, ...]
 ) -> None:
-    jobs = {ttr: client.put(b"a", ttr=ttr) for ttr in ttrs}
+    jobs = {ttr: client.put(b"a", pri=pri, ttr=ttr) for pri, ttr in enumerate(ttrs)}
     for ttr in ttrs:
         client.reserve().expect(RESERVED(jobs[ttr], b"a"))
     waiting = client.send("reserve")

@@ -144,7 +144,7 @@ def test_expired_jobs_return_to_their_old_place(
 def test_several_jobs_of_a_client_time_out_each_in_its_time(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    jobs = [client.put(b"a", ttr=ttr) for ttr in (3, 2)]
+    jobs = [client.put(b"a", pri=9 - ttr, ttr=ttr) for ttr in (3, 2)]
     for job in jobs:
         client.reserve().expect(RESERVED(job, b"a"))
     clock.advance(1)
@@ -208,7 +208,7 @@ def test_touch_gives_the_whole_ttr_again(
 def test_touch_of_one_job_does_not_postpone_another(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    touched, left = client.put_many([b"a", b"b"], ttr=2)
+    touched, left = client.put_many([b"a", b"b"], ttr=2, in_order=True)
     client.reserve().expect(RESERVED(touched, b"a"))
     client.reserve().expect(RESERVED(left, b"b"))
     clock.advance(1)

@@ -213,7 +213,7 @@ def test_commands_behind_a_pending_reserve_wait_too(
 
 @requirement("reserve.several-jobs-on-a-connection")
 def test_a_client_may_hold_several_jobs(client: Connection, other: Connection) -> None:
-    jobs = client.put_many([b"%d" % n for n in range(20)])
+    jobs = client.put_many([b"%d" % n for n in range(20)], in_order=True)
     begin = client.raw(b"reserve\r\n" * 20, replies=20)
     for n, job in enumerate(jobs):
         begin.nth(n).expect(RESERVED(job, b"%d" % n))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from conformance.leeway import KINDS, Lines
+from conformance.leeway import KINDS, Lines, is_free
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import State
@@ -179,7 +179,10 @@ class Writer:
             self._mix(scarce=self._chance.random() < 0.6, wide=self._chance.random() < 0.1)
         self._written += 1
         self._client = client
-        return self._pick(self._kinds)(model, conn)
+        ask = self._pick(self._kinds)(model, conn)
+        while is_free(ask.text, model.profile):
+            ask = self._pick(self._kinds)(model, conn)
+        return ask
 
     def _mix(self, scarce: bool, wide: bool) -> None:
         few = [self._pick(TUBES) for _ in range(self._pick((1, 2, 3, 10)))]

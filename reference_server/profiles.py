@@ -16,20 +16,22 @@ from typing import Literal
 class Profile:
     """One version of the protocol.
 
-    ``since`` is the first version of beanstalkd that speaks it, ``version`` the one that a server
-    of ours says it is; ``commands`` are all that it has, ``lacks`` the keys that its statistics do
-    not have, as ``stats-job.file``. ``max_line`` is in bytes, CR LF included; ``max_name`` in
-    bytes; ``max_job_size`` is the default limit of a body in bytes.
+    ``document`` is the text that it stands for, ``since`` the first version of beanstalkd that
+    speaks it, ``version`` the one that a server of ours says it is. ``commands`` are all that it
+    has, ``lacks`` the keys that its statistics do not have, as ``stats-job.file``. ``max_line`` is
+    in bytes, CR LF included; ``max_name`` in bytes; ``max_job_size`` is the default limit of a
+    body in bytes.
 
     ``timeout_argument`` says how reserve-with-timeout reads its number: ``"lenient"`` as C's strtol
     does, negative waits for ever; ``"strict"`` refuses what does not start with digits or exceeds
-    2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes_delayed``: so does delete.
-    ``first_in_first_out``: of equal priorities, the job received first is next; else any may be.
-    ``half_close``: clients that send nothing more are answered on. ``skips_long_lines``: a line
-    that is too long is refused once, up to its end; else it is open what becomes of it.
+    2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes_delayed``: delayed jobs may be
+    deleted. ``first_in_first_out``: of equal priorities, the job received first is next; else any
+    may be. ``half_close``: clients that send nothing more are answered on. ``skips_long_lines``: a
+    line that is too long is refused once, up to its end; else it is open what becomes of it.
     """
 
     name: str
+    document: str
     since: tuple[int, int]
     version: str
     commands: frozenset[str]
@@ -47,6 +49,7 @@ class Profile:
 
 V1_4 = Profile(
     "1.4",
+    document="the text of 1.4.4 to 1.4.6, in Chinese, and a part of it in English",
     since=(0, 8),
     version="1.4.6",
     commands=frozenset(
@@ -74,6 +77,7 @@ V1_4 = Profile(
 V1_10 = replace(
     V1_4,
     name="1.10",
+    document="the Chinese text that came with 1.10 and later",
     since=(1, 5),
     version="1.10",
     commands=V1_4.commands | {"kick-job"},
@@ -85,6 +89,7 @@ V1_10 = replace(
 V1_12 = replace(
     V1_10,
     name="1.12",
+    document="the text of 1.12",
     since=(1, 12),
     version="1.12",
     commands=V1_10.commands | {"reserve-job"},
@@ -94,6 +99,7 @@ V1_12 = replace(
 V1_13 = replace(
     V1_12,
     name="1.13",
+    document="the text of 1.12, as 1.13 has it",
     since=(1, 13),
     version="1.13",
     timeout_argument="strict",

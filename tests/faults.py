@@ -23,9 +23,11 @@ import conformance
 import fuzz
 from conformance import connection, running, scenario, target
 from conformance.builtin import BuiltIn
+from conformance.catalogue import catalogue
 from conformance.exploration import Exploration
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, NotApplicable
 from reference_server.faults import FAULTS, NO_FAULT, Fault
+from reference_server.profiles import NEWEST, PROFILES, Profile
 
 # A server in this process answers at once, or not at all.
 SILENCE = 0.25
@@ -80,16 +82,26 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
 
 
 @cache
-def _seen() -> Mapping[Case, str]:
+def _seen(profile: Profile) -> Mapping[Case, str]:
     """The variants of quirks that the server without a fault has."""
-    server = BuiltIn()
+    server = BuiltIn(profile)
     found = {
         case: running.run(case.test, case.arguments, server, 0.25).seen
         for case in cases()
-        if any(slug.startswith("quirk.") for slug in case.slugs)
+        if any(slug.startswith("quirk.") for slug in case.slugs) and _applies(case, profile)
     }
     server.close()
     return found
+
+
+def _applies(case: Case, profile: Profile) -> bool:
+    return not any(catalogue()[slug].missing_in(profile.name) for slug in case.slugs)
+
+
+def newest_with(slug: str) -> Profile:
+    """The newest profile that has a requirement."""
+    have = [p for p in PROFILES.values() if not catalogue()[slug].missing_in(p.name)]
+    return have[-1]
 
 
 def failures(
@@ -98,13 +110,14 @@ def failures(
     enough: int,
     examples: int = EXAMPLES,
     strict: bool = True,
+    profile: Profile = NEWEST,
 ) -> list[str]:
     """The requirements of the tests that fail, in the order of the tests, until it is enough.
 
     Unless ``strict``, what only de-facto requirements forbid is no failure.
     """
     found: list[str] = []
-    server = BuiltIn(fault=fault)
+    server = BuiltIn(profile, fault=fault)
     with (
         mock.patch.multiple(connection, REPLY_LIMIT=SILENCE),
         mock.patch.multiple(scenario, CLEAN_UP_LIMIT=SILENCE, ALIVE_LIMIT=SILENCE),
@@ -112,17 +125,19 @@ def failures(
         mock.patch.multiple(running, PATIENCE=(0.0,)),
     ):
         for case in cases():
-            if not chosen(case):
+            if not (chosen(case) and _applies(case, profile)):
                 continue
             arguments = dict(case.arguments)
             if "exploration" in arguments:
                 arguments["exploration"] = Exploration(
-                    examples, patience=PATIENCE, fuzz_time=examples / 10
+                    examples, patience=PATIENCE, fuzz_time=examples / 10, profile=profile
                 )
             outcome = running.run(case.test, arguments, server, 0.25)
+            if isinstance(outcome.error, NotApplicable):
+                continue
             if not strict and isinstance(outcome.error, Deviation) and outcome.error.de_facto:
                 continue
-            if outcome.error is not None or outcome.seen != _seen().get(case, outcome.seen):
+            if outcome.error is not None or outcome.seen != _seen(profile).get(case, outcome.seen):
                 broken = ", ".join(sorted(case.slugs))
                 found += [broken] * (broken not in found)
                 if len(found) >= enough:
@@ -133,7 +148,9 @@ def failures(
 
 def caught(fault: Fault) -> bool:
     """Whether a test of the requirement that the fault breaks fails."""
-    return bool(failures(fault, lambda case: fault.requirement in case.slugs, enough=1))
+    profile = newest_with(fault.requirement)
+    own = failures(fault, lambda case: fault.requirement in case.slugs, enough=1, profile=profile)
+    return bool(own)
 
 
 def strangers(fault: Fault) -> set[str]:
@@ -146,6 +163,7 @@ def strangers(fault: Fault) -> set[str]:
             and not case.arguments.keys() & {"real_clock", "exploration"}
         ),
         enough=FEW + 1,
+        profile=newest_with(fault.requirement),
     )
     return {slug for slugs in found for slug in slugs.split(", ")}
 

@@ -6,13 +6,20 @@ import pytest
 
 from conformance.catalogue import catalogue
 from reference_server.faults import Fault
+from reference_server.profiles import PROFILES
 from tests.faults import Case, failures
-from tests.variants import VARIANTS
+from tests.variants import OF_1_4, VARIANTS
 
 
 def _must(case: Case) -> bool:
     must = any(catalogue()[slug].level == "must" for slug in case.slugs)
     return must and "real_clock" not in case.arguments
+
+
+@pytest.mark.parametrize("variant", [pytest.param(v, id=name) for name, v in OF_1_4.items()])
+def test_a_variant_that_conforms_to_an_old_profile_passes(variant: Fault) -> None:
+    profile = PROFILES["1.4"]
+    assert failures(variant, _must, enough=9, examples=3, strict=False, profile=profile) == []
 
 
 @pytest.mark.parametrize("variant", [pytest.param(v, id=name) for name, v in VARIANTS.items()])

@@ -99,6 +99,14 @@ def _unquoted(document: bytes) -> bytes:
     return re.sub(rb'(?m): "(.*)"$', rb": \1", document)
 
 
+OF_1_4 = {
+    variant.summary: variant
+    for variant in (
+        Fault("", "of equal priorities the newest is next", _chooses(lambda options: options[-1])),
+    )
+}
+"""Where the profile 1.4 leaves more open than those that follow."""
+
 VARIANTS = {
     variant.summary: variant
     for variant in (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
-from reference_server.faults.registry import asked, fault, takes_like
+from reference_server.faults.registry import asked, fault, profiled, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
 from reference_server.wire import U32, U64, Command, Reply
@@ -419,3 +420,10 @@ class InTwoPlaces(Model):
         return reply
 
     _haunting: Job | None = None
+
+
+profiled(
+    "delete.reserved-ready-or-buried",
+    "a delayed job is deleted",
+    lambda profile: replace(profile, deletes_delayed=True),
+)

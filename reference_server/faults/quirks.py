@@ -29,7 +29,7 @@ for _name, _line in (
 profiled(
     "quirk.negative-timeout",
     "a negative timeout is none",
-    lambda profile: replace(profile, timeout_argument="lenient", name="1.12"),
+    lambda profile: replace(profile, timeout_argument="strict"),
 )
 profiled(
     "quirk.line-of-225-bytes",

@@ -1,0 +1,135 @@
+"""Old dialects: which one a server speaks, and that each conforms to itself and to no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.leeway import is_free
+from conformance.recognise import recognise
+from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
+from reports.results import read_results
+from reports.verdicts import Verdict
+from tests.servers import REFERENCE_COMMAND
+from tests.test_plugin import suite
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        *(("1.13", "1.13"), ("1.13+2.gabc", "1.13"), ("v1.14", "1.13"), ("2.0", "1.13")),
+        *(("1.12", "1.12"), ("1.11", "1.10"), ("beanstalkd 1.10", "1.10"), ("1.5", "1.10")),
+        *(("1.4.6", "1.4"), ("1.0", "1.4"), ("0.11", "1.4"), ("0.7", None), ("dev", None)),
+        *(("", None), ("unknown", None), ("1", None), ("9" * 5000 + ".1", None)),
+    ],
+)
+def test_the_profile_of_a_version(version: str, name: str | None) -> None:
+    found = profile_of_version(version)
+    assert (found and found.name) == name
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+@pytest.mark.parametrize("version", ["dev", "0.1"])
+def test_a_server_that_hides_its_version_is_known_by_what_it_knows(
+    profile: Profile, version: str
+) -> None:
+    server = BuiltIn(replace(profile, version=version))
+    assert server.probe().name == profile.name
+    server.close()
+
+
+def test_a_server_that_knows_more_than_its_version_has_is_newer() -> None:
+    server = BuiltIn(replace(NEWEST, version="1.4.6"))
+    assert server.probe().name == "1.13"
+    assert server.profile_reason == "as it knows all that is asked for"
+    server.close()
+
+
+def test_a_server_that_knows_less_than_its_version_has_is_judged_by_its_version() -> None:
+    server = BuiltIn(replace(PROFILES["1.4"], version="1.12"))
+    assert server.probe().name == "1.12"
+    assert server.profile_reason == "as its stats say"
+    with server.connect() as sock:
+        sock.settimeout(5)
+        assert recognise(sock, "dev")[1] == "as it does not know kick-job"
+    server.close()
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_path: Path) -> None:
+    done = suite(f"--profile={profile.name}", "--examples=5", f"--report={tmp_path}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    for requirement in read_results(tmp_path / "results.json").requirements:
+        applies = requirement.verdict is not Verdict.NOT_APPLICABLE
+        assert not applies or requirement.verdict in (Verdict.PASS, Verdict.SEEN), requirement
+
+
+@pytest.mark.parametrize("profile", list(PROFILES)[1:])
+def test_a_server_of_an_older_profile_does_not_conform(profile: str, tmp_path: Path) -> None:
+    older = list(PROFILES)[list(PROFILES).index(profile) - 1]
+    done = suite(
+        *(f"--launch={REFERENCE_COMMAND} --profile {older}", f"--profile={profile}"),
+        *("-k", "kick-job or reserve-job or timeout-argument", f"--report={tmp_path}"),
+    )
+    assert done.returncode == 1
+    assert read_results(tmp_path / "results.json").verdict.must_broken > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "profile", "free"),
+    [
+        *((b"kick-job 1", "1.4", True), (b"kick-job 1", "1.10", False), (b"kick 1", "1.4", False)),
+        *((b"reserve-job 1", "1.10", True), (b"reserve-job 1", "1.12", False)),
+        (b"reserve-with-timeout -1\r\n", "1.12", True),
+        (b"reserve-with-timeout -1\r\n", "1.13", False),
+        (b"reserve-with-timeout 4294967296", "1.12", True),
+        (b"reserve-with-timeout 1000\r\n", "1.4", False),
+    ],
+)
+def test_lines_of_which_nothing_is_said(line: bytes, profile: str, free: bool) -> None:
+    assert is_free(line, PROFILES[profile]) is free
+
+
+def test_the_readme_tells_what_each_profile_has() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert table() in readme, f"README.md needs this table:\n{table()}"
+
+
+def table() -> str:
+    """What each profile has that the one before had not."""
+    lines = ["| profile | since | document | new |", "| --- | --- | --- | --- |"]
+    before: Profile | None = None
+    for profile in PROFILES.values():
+        new = ", ".join(_new(before, profile)) if before else f"{len(profile.commands)} commands"
+        version = "beanstalkd {}.{}".format(*profile.since)
+        lines.append(f"| `{profile.name}` | {version} | {profile.document} | {new} |")
+        before = profile
+    return "\n".join(lines)
+
+
+def _new(before: Profile, profile: Profile) -> Iterator[str]:
+    yield from (f"`{verb}`" for verb in sorted(profile.commands - before.commands))
+    keys: dict[str, list[str]] = {}
+    for name in sorted(before.lacks - profile.lacks):
+        command, _, key = name.partition(".")
+        keys.setdefault(command, []).append(key)
+    yield from (f"{', '.join(names)} in `{command}`" for command, names in keys.items())
+    for name, words in WORDS.items():
+        if getattr(profile, name) != getattr(before, name):
+            yield words
+
+
+WORDS = {
+    "deletes_delayed": "`delete` of delayed jobs",
+    "first_in_first_out": "order within a priority",
+    "half_close": "answers to half-closed clients",
+    "skips_long_lines": "lines that are too long are refused as a whole",
+    "timeout_argument": "strict argument of `reserve-with-timeout`",
+    "yaml_quotes": "quoted strings in YAML",
+}
