@@ -100,14 +100,11 @@ class Target(ABC):
         try:
             with visit(self.address, PROBE_LIMIT) as sock:
                 reply = ask(sock, b"stats", PROBE_LIMIT)
-                with contextlib.suppress(ValueError):
-                    told = yamlish.dictionary(reply.body or b"")
-                    self.version = told.get("version", self.version)
-                self.profile, self.profile_reason = recognise(sock, self.version)
         except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
         except ProtocolError as error:
             self.profile_reason = f"the newest, as it does not say what it is: {error}"
+            return self.profile
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
             said = str(error) if isinstance(error, EOFError) else ""
             raise TargetError(
@@ -121,6 +118,9 @@ class Target(ABC):
         except OSError as error:
             reason = error.strerror or str(error)
             raise TargetError(f"{self.label} cannot be reached: {reason}") from error
+        with contextlib.suppress(ValueError):
+            self.version = yamlish.dictionary(reply.body or b"").get("version", self.version)
+        self.profile, self.profile_reason = recognise(self.address, self.version)
         return self.profile
 
 

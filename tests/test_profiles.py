@@ -11,7 +11,9 @@ import pytest
 from conformance.builtin import BuiltIn
 from conformance.leeway import is_free
 from conformance.recognise import recognise
+from reference_server.faults import Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
+from reference_server.wire import Command, Request, RequestReader
 from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.servers import REFERENCE_COMMAND
@@ -55,9 +57,17 @@ def test_a_server_that_knows_less_than_its_version_has_is_judged_by_its_version(
     server = BuiltIn(replace(PROFILES["1.4"], version="1.12"))
     assert server.probe().name == "1.12"
     assert server.profile_reason == "as its stats say"
-    with server.connect() as sock:
-        sock.settimeout(5)
-        assert recognise(sock, "dev")[1] == "as it does not know kick-job"
+    assert recognise(server.address, "dev")[1] == "as it does not know kick-job"
+    server.close()
+
+
+def test_a_server_that_hangs_up_on_what_it_does_not_know() -> None:
+    class Reader(RequestReader):
+        def parse(self, line: bytes) -> Request:
+            return Command("quit") if line.startswith(b"kick-job") else super().parse(line)
+
+    server = BuiltIn(replace(NEWEST, version="dev"), fault=Fault("", "hangs up", reader=Reader))
+    assert server.probe().name == "1.4"
     server.close()
 
 
