@@ -194,6 +194,9 @@ class Author:
                 reader = self._read(template, job)
             if reader is None or not self._is_decent(template, reader, first):
                 continue
+            if not (reader.is_complete or self._profile.half_close):
+                # What nobody waits for an answer to need not be counted.
+                continue
             self._progress.cases += 1
             self._progress.commands += len(reader.requests) + 1
             if made.tag is not None:
