@@ -15,6 +15,9 @@ from conformance.verdict import Deviation
 from reference_server.profiles import Profile
 from reference_server.wire import escape
 
+_FAILURE = re.compile(
+    rb"(?m)^(NOT_FOUND|NOT_IGNORED|BAD_FORMAT|EXPECTED_CRLF|JOB_TOO_BIG|DRAINING|UNKNOWN_COMMAND)\r$"
+)
 MOST_NAMES = 3
 """Requirements beyond which a finding says too little to name any."""
 
@@ -25,7 +28,7 @@ class Diagnosis:
 
     ``requirements``: those that it breaks, if that can be told. ``open_line``: a line on which it
     depends though the text does not decide it, None if there is none. ``is_quirk``: no text and no
-    decision covers what was sent.
+    decision covers what was sent. ``of_failures``: it is about how commands that fail are counted.
     """
 
     expected: str
@@ -33,19 +36,22 @@ class Diagnosis:
     requirements: tuple[str, ...] = ()
     open_line: bytes | None = None
     is_quirk: bool = False
+    of_failures: bool = False
 
     @property
     def de_facto(self) -> bool:
         """Only what every server does is broken, not what the text says."""
         if self.requirements:
             return all(catalogue()[name].level != "must" for name in self.requirements)
-        return self.open_line is not None or self.is_quirk
+        return self.open_line is not None or self.is_quirk or self.of_failures
 
     @property
     def about(self) -> str:
         """The requirements, or the line that is open, in words; empty if neither is known."""
         if self.requirements:
             return f"it breaks {' or '.join(self.requirements)}"
+        if self.of_failures:
+            return "the text does not say whether commands that fail are counted"
         if self.open_line is not None:
             return f"the text does not decide the line “{escape(self.open_line[:60])}”"
         return ""
@@ -82,7 +88,12 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         tuple(names) if len(names) <= MOST_NAMES else (),
         None if names else open_line(readers, profile),
         any(reader.is_quirk for reader in readers),
+        not names and expected.startswith("OK with cmd-") and _has_failure(entries),
     )
+
+
+def _has_failure(entries: Sequence[Entry]) -> bool:
+    return any(entry.direction == "<" and _FAILURE.search(entry.data) for entry in entries)
 
 
 def _kind(said: str) -> str:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from conformance.builtin import BuiltIn
+from conformance.diagnosis import diagnose
 from conformance.exploration import Exploration
 from conformance.naming import broken
+from conformance.oracle import Violation
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
@@ -211,3 +213,11 @@ def test_bad_usage_is_one_sentence(arguments: list[str]) -> None:
     assert done.returncode == 4
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("beanstalk-conformance")
+
+
+def test_how_failed_commands_are_counted_is_left_open() -> None:
+    told = ["OK with cmd-put: 2"], "OK with cmd-put: 1"
+    failed = parse("A > put 0 0 9 1\\r\\nabc\nA < EXPECTED_CRLF\\r\\n\nA > stats\\r\\n\n").entries
+    good = parse("A > put 0 0 9 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\nA > stats\\r\\n\n").entries
+    assert diagnose(Violation(*told, 2), failed, NEWEST).de_facto
+    assert not diagnose(Violation(*told, 2), good, NEWEST).de_facto
