@@ -17,6 +17,7 @@ from reference_server.wire import Body, Command, Reply, RequestReader
 NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
 RESERVES = ("reserve", "reserve-with-timeout")
+TAKE_NEXT = (*RESERVES, "peek-ready")
 TAKE_SOONEST = ("kick", "peek-delayed")
 
 
@@ -118,6 +119,8 @@ class Moves:
         return next((end for start, end in self._jumps if start < due <= end), due)
 
     def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterator[World]:
+        # The end of a pause gives away jobs, where any of equal priority may be next.
+        only &= self._profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
         # Just behind the start of a jump, it may have fired before.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
@@ -153,6 +156,8 @@ class Moves:
             only &= not waiting(world.model)
         elif isinstance(item.event, Command) and item.event.verb in TAKE_SOONEST:
             only &= not has_tie(world.model, conn)
+        elif isinstance(item.event, Command) and item.event.verb in TAKE_NEXT:
+            only &= self._profile.first_in_first_out
         told = reply if conn == asked and reply is not None and reply.word == "INSERTED" else None
         for at in times:
             yield from after(world, partial(self._handle, conn, item, at, told=told), only)
