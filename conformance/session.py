@@ -38,6 +38,8 @@ CHUNK = 2048
 BEHIND = 2**15
 """Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 _CONTROL = -1
+ROUNDS = 3
+"""How often it is tried to delete all jobs."""
 FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
 _PROMPT = struct.pack("ll", 0, 20_000)
@@ -77,6 +79,8 @@ class Session:
         self.target = target
         self.transcript = Transcript()
         self.patience = patience
+        self.is_spent = False
+        """What is on the target is not judged any more."""
         self._profile = profile
         self._ids: dict[int, int] = {}
         self._tags: dict[int, int] = {}
@@ -323,12 +327,14 @@ class Session:
         for number in list(self._clients):
             self.leave(number, half=True)
         number = 0
-        if not self._profile.deletes_delayed:
-            self._kick_all(number)
-        for id in sorted(self.judge.jobs()):
-            self.ask(number, b"delete %d\r\n" % id)
-        self.flush()
-        left = self.judge.jobs()
+        for _ in range(ROUNDS):
+            if not self._profile.deletes_delayed:
+                self._kick_all(number)
+            for id in sorted(self.judge.jobs()):
+                self.ask(number, b"delete %d\r\n" % id)
+            self.flush()
+            if not self.judge.jobs():
+                break
         self.ask(number, b"list-tubes\r\n")
         if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
@@ -337,9 +343,10 @@ class Session:
             self.flush()
             self.ask(number, b"pause-tube default 0\r\n")
         self.leave(number, half=True)
-        if left:
+        if left := self.judge.jobs():
             # Where much is open, it is not known what must be kicked before it can be deleted.
             delete_jobs(self.target, left, REPLY_LIMIT)
+            self.is_spent = True
         self._ids.clear()
         self._tags.clear()
 
