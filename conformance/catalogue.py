@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, Literal, get_args
+from typing import Any
 
 import pytest
 import yaml
 
 from reference_server.profiles import STAGES
-
-Level = Literal["must", "de-facto", "quirk"]
-LEVELS: tuple[Level, ...] = get_args(Level)
+from reports.verdicts import LEVELS, Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 
 from conformance.address import TargetError
 from conformance.baseline import BaselineError, Known, read_baseline
-from conformance.catalogue import LEVELS, CatalogueError, catalogue
+from conformance.catalogue import CatalogueError, catalogue
 from conformance.evidence import describe, gather
 from conformance.launch import LaunchError
 from conformance.progress import Progress, is_wanted
@@ -22,7 +22,7 @@ from conformance.suite import AUTO, Options, Suite, requirements, slugs
 from conformance.summary import Summary, properties
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
 from reference_server.profiles import NEWEST, PROFILES
-from reports.verdicts import Verdict
+from reports.verdicts import LEVELS, Verdict
 
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from reports.comparison import Comparison
 from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
-from reports.verdicts import DEVIATIONS, Verdict
+from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
@@ -64,9 +64,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _kind(verdict: Verdict) -> str:
-    """The verdict as a class of CSS."""
-    return verdict.replace(" ", "-")
+def _kind(words: str) -> str:
+    """A verdict as a class of CSS."""
+    return words.replace(" ", "-")
 
 
 def report_page(results: Results) -> str:
@@ -79,7 +79,8 @@ def report_page(results: Results) -> str:
         results=results,
         sections=sections,
         deviations=_deviations(results),
-        counts=_counts(results),
+        counts=(counts := _counts(results)),
+        words=[word for word in GLYPHS if any(found[word] for found in counts.values())],
         untested=_untested(results.tests),
         plots=_plots(results),
         shown=SHOWN,
@@ -88,9 +89,7 @@ def report_page(results: Results) -> str:
 
 def comparison_page(comparison: Comparison) -> str:
     """The matrix of many results."""
-    return _page(
-        "comparison", comparison=comparison, counts=[_counts(r) for r in comparison.results]
-    )
+    return _page("comparison", comparison=comparison)
 
 
 def _page(name: str, **values: Any) -> str:
@@ -120,10 +119,7 @@ def _digest(text: str) -> str:
 
 def _deviations(results: Results) -> list[tuple[Requirement, list[Test]]]:
     """The requirements that are not met, worst first, each with the tests that show it."""
-    found = [
-        requirement for requirement in results.requirements if requirement.verdict in DEVIATIONS
-    ]
-    found.sort(key=lambda requirement: DEVIATIONS.index(requirement.verdict))
+    found = results.deviations
     tests: dict[str, list[Test]] = {requirement.slug: [] for requirement in found}
     for test in results.tests:
         if test.verdict in DEVIATIONS:
@@ -135,9 +131,7 @@ def _deviations(results: Results) -> list[tuple[Requirement, list[Test]]]:
 
 def _counts(results: Results) -> dict[str, Counter[Verdict]]:
     """How many requirements of each level have which verdict."""
-    counts: dict[str, Counter[Verdict]] = {
-        level: Counter() for level in ("must", "de-facto", "quirk")
-    }
+    counts: dict[str, Counter[Verdict]] = {level: Counter() for level in LEVELS}
     for requirement in results.requirements:
         counts[requirement.level][requirement.verdict] += 1
     return counts

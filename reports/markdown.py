@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reports.comparison import Comparison, Difference
 from reports.results import Requirement, Results
-from reports.verdicts import DEVIATIONS, Verdict
+from reports.verdicts import Verdict
 
 MOST = 25
 """Requirements of a kind that are listed; the others are counted."""
@@ -54,10 +54,7 @@ _TEXTS.globals["most"] = MOST
 
 def report_text(results: Results) -> str:
     """The report of a run."""
-    found = [
-        requirement for requirement in results.requirements if requirement.verdict in DEVIATIONS
-    ]
-    found.sort(key=lambda requirement: DEVIATIONS.index(requirement.verdict))
+    found = results.deviations
     return _TEXTS.get_template("report.md").render(
         results=results,
         known=[requirement for requirement in found if requirement.known],

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from reports.verdicts import Verdict
+from reports.verdicts import DEVIATIONS, Level, Verdict
 
 MAX_BYTES = 64 << 20
 """Longer files are not read."""
@@ -108,7 +108,7 @@ class Requirement(_Data):
     """One requirement of the catalogue, and its verdict."""
 
     slug: Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", max_length=200)]
-    level: Literal["must", "de-facto", "quirk"]
+    level: Level
     section: Text
     source: Text
     """The document that the clause is from."""
@@ -122,6 +122,11 @@ class Requirement(_Data):
     """How many tests of it were run or left out."""
     known: Known | None = None
     """There if the baseline lists just this verdict."""
+
+    @property
+    def deviates(self) -> bool:
+        """Whether it is not met."""
+        return self.verdict in DEVIATIONS
 
 
 class Evidence(_Data):
@@ -205,6 +210,12 @@ class Results(_Data):
         if unknown := named - known:
             raise ValueError(f"{min(unknown)[:200]} is not among the requirements")
         return self
+
+    @property
+    def deviations(self) -> list[Requirement]:
+        """The requirements that are not met, worst first."""
+        found = [requirement for requirement in self.requirements if requirement.deviates]
+        return sorted(found, key=lambda requirement: DEVIATIONS.index(requirement.verdict))
 
     def encode(self) -> str:
         """The text of ``results.json``."""

@@ -1,8 +1,12 @@
-"""The verdicts of requirements, as runs give them and reports show them."""
+"""The levels and verdicts of requirements, as runs give them and reports show them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, get_args
+
+Level = Literal["must", "de-facto", "quirk"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Verdict(StrEnum):

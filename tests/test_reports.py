@@ -10,7 +10,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from conformance.__main__ import main
-from conformance.catalogue import LEVELS
 from conformance.record import measured
 from reports.badge import endpoint, svg
 from reports.comparison import Comparison, Difference
@@ -19,7 +18,7 @@ from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
 from reports.plots import BOX, duration, histogram
 from reports.results import Known, Requirement, Results, ResultsError, read_results, schema
-from reports.verdicts import Verdict
+from reports.verdicts import LEVELS, Verdict
 from reports.write import write_report
 from tests.made import LATENCY, case, evidence, requirement, results
 
