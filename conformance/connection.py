@@ -12,16 +12,15 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from conformance import yamlish
+from conformance.exchange import Exchange, Values
 from conformance.timeline import Timeline, Timing
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.wire import (
     BURIED,
     CRLF,
-    OK,
     RESERVED,
     VERBS,
     ProtocolError,
@@ -100,7 +99,7 @@ class Connection:
         """
         data = line.encode() if isinstance(line, str) else line
         verb, profile = data.partition(b" ")[0].decode("latin-1"), self._target.profile
-        if verb in VERBS and verb not in profile.commands:
+        if verb not in profile.commands and verb in VERBS:
             raise NotApplicable(f"profile {profile.name} has no {verb}")
         return self.raw(data + CRLF)
 
@@ -414,79 +413,6 @@ def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
             arrival.position,
             late=True,
         )
-
-
-T = TypeVar("T")
-
-
-class Values(dict[str, str]):
-    """The dictionary of a stats command; what is missing in it is the target's fault."""
-
-    def __missing__(self, key: str) -> str:
-        raise Deviation(f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300])
-
-    def number(self, key: str) -> int:
-        """The value of a key that must be an integer."""
-        value = self[key]
-        if not value.removeprefix("-").isdecimal():
-            raise Deviation(f"an integer as {key!r} in the statistics", repr(value[:100]))
-        return int(value)
-
-
-class Exchange:
-    """A command that was sent, and the reply that belongs to it."""
-
-    def __init__(self, connection: Connection, index: int, sent_at: float) -> None:
-        self._connection = connection
-        self._index = index
-        self._sent_at = sent_at
-
-    def nth(self, number: int) -> Exchange:
-        """The exchange of the reply that comes ``number`` replies later."""
-        return Exchange(self._connection, self._index + number, self._sent_at)
-
-    def expect(self, *allowed: Reply) -> Reply:
-        """Waits for the reply and expects it to be one of these; gives it."""
-        expected = " or ".join(map(str, allowed))
-        arrival = self._connection.take(self._index, self._sent_at, expected)
-        if arrival.reply not in allowed:
-            raise Deviation(expected, str(arrival.reply), arrival.position)
-        return arrival.reply
-
-    def expect_now(self, *allowed: Reply) -> Reply:
-        """As :meth:`expect`, for a command that was pending and is answered for another's sake."""
-        self._sent_at = self._connection.nominal
-        return self.expect(*allowed)
-
-    def reply(self, word: str) -> Reply:
-        """Waits for a reply that begins with ``word``, whatever else it carries."""
-        arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
-        if arrival.reply.word != word:
-            raise Deviation(f"{word} …", str(arrival.reply), arrival.position)
-        return arrival.reply
-
-    def any_reply(self) -> Reply:
-        """Waits for the reply, whatever it is."""
-        return self._connection.take(self._index, self._sent_at, "a reply").reply
-
-    def is_pending(self) -> None:
-        """Expects that the command has not been answered yet."""
-        self._connection.has_no_reply(self._sent_at)
-
-    def dictionary(self) -> Values:
-        """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
-        return Values(self._parsed(yamlish.dictionary, "a YAML dictionary"))
-
-    def names(self) -> list[str]:
-        """Waits for ``OK`` with a YAML list of names, and gives it."""
-        return self._parsed(yamlish.names, "a YAML list of names")
-
-    def _parsed(self, parse: Callable[[bytes], T], what: str) -> T:
-        body = self.reply("OK").body or b""
-        try:
-            return parse(body)
-        except ValueError as error:
-            raise Deviation(f"OK with {what}", f"{OK(body)}: {error}") from error
 
 
 def wait_for(connections: Sequence[Connection], seconds: float, write: bool = False) -> None:

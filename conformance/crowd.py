@@ -87,6 +87,7 @@ class Crowd:
         self._chance = chance
         self._ledger = ledger
         self._patience = patience
+        self._profile = profile
         self._history = History(profile)
         # Where jobs are scarce, clients wait.
         self._puts = self._pick((0.3, 0.6))
@@ -223,7 +224,7 @@ class Crowd:
         if kind < 0.97 and self._known:
             # Which jobs a kick takes would depend on an order that nobody has seen.
             verbs = ("kick-job", "kick-job", "reserve-job", "delete", "release", "touch", "bury")
-            known = [verb for verb in verbs if verb in self._target.profile.commands]
+            known = [verb for verb in verbs if verb in self._profile.commands]
             return self._of_job(self._pick(known), self._pick(self._known))
         return self._of_tube(
             client, self._pick(("use", "watch", "ignore")), self._pick(self._tubes)
@@ -231,7 +232,7 @@ class Crowd:
 
     def _put(self, client: _Client) -> tuple[bytes, Asked]:
         pri, delay = self._pick(PRIORITIES), 0
-        if self._chance.random() < 0.05 and self._target.profile.deletes_delayed:
+        if self._chance.random() < 0.05 and self._profile.deletes_delayed:
             # No two delays end together: which is first, then, is left open.
             delay = LONG + 60 * self._now()
         # No two bodies are the same.

@@ -39,14 +39,14 @@ _SWALLOWS = 224
 
 
 @cache
-def _later(profile: Profile) -> tuple[bytes, ...]:
+def _later(commands: frozenset[str]) -> tuple[bytes, ...]:
     """The commands that came later: a server may have them, or not know them."""
-    return tuple(verb.encode() for verb in VERBS if verb not in profile.commands)
+    return tuple(verb.encode() for verb in VERBS if verb not in commands)
 
 
 def is_free(line: bytes, profile: Profile) -> bool:
     """Whether nothing at all is said of a line, so that it is not worth sending."""
-    if line.startswith(_later(profile)):
+    if line.startswith(_later(profile.commands)):
         return True
     return profile.timeout_argument == "lenient" and bool(_ODD_TIMEOUT.match(line))
 

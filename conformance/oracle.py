@@ -47,6 +47,11 @@ class Violation(Exception):
         self.observed = observed
         self.mark = mark
 
+    @property
+    def is_end(self) -> bool:
+        """Whether the target has ended a connection."""
+        return self.observed.startswith("the end of the connection")
+
 
 class Oracle(Moves):
     """Judges one conversation with a target of this profile.

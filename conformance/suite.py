@@ -97,7 +97,6 @@ class Suite:
 
     def __init__(self, options: Options, distributed: bool) -> None:
         self.options = options
-        self.profile = NEWEST
         self.losses = 0
         self._distributed = distributed
         self._target: Target | None = None
@@ -108,8 +107,7 @@ class Suite:
         if self._target is None:
             self._target = self.options.target()
             found = self._target.probe()
-            self.profile = PROFILES.get(self.options.profile, found)
-            self._target.profile = self.profile
+            self._target.profile = PROFILES.get(self.options.profile, found)
         return self._target
 
     @property
@@ -122,7 +120,7 @@ class Suite:
         return {
             "label": self.target.label,
             "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
-            "profile": self.profile.name,
+            "profile": self.target.profile.name,
             "profile_reason": (
                 self.target.profile_reason if self.options.profile == AUTO else "as --profile says"
             ),
@@ -146,7 +144,7 @@ class Suite:
     def missing(self, item: pytest.Item) -> str | None:
         """Why a test does not apply to the target's profile, None if it does."""
         for requirement in requirements(item):
-            missing = requirement.missing_in(self.profile.name)
+            missing = requirement.missing_in(self.target.profile.name)
             if missing:
                 return f"{requirement.slug} {missing}"
         return None
@@ -170,7 +168,7 @@ class Suite:
                 self.options.examples,
                 self.options.seed,
                 self.options.lateness,
-                profile=self.profile,
+                profile=self.target.profile,
                 folder=FOLDER,
                 fuzz_time=self.options.fuzz_time,
             )

@@ -143,12 +143,18 @@ class Remote(Target):
 
 
 class LaunchedTarget(Target):
-    """A server that we run, from a command template."""
+    """A server that we run, from a command template.
 
-    def __init__(self, command: str, clock: str = "auto", **values: object) -> None:
+    ``follows``: it is known that the program's clock can be moved.
+    """
+
+    def __init__(
+        self, command: str, clock: str = "auto", follows: bool = False, **values: object
+    ) -> None:
         super().__init__(command.split()[0].rpartition("/")[2] if command.split() else command)
         self._command = command
         self._choice = clock
+        self._known_to_follow = follows
         self._values = values
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if values.get("binlog"):
@@ -163,7 +169,8 @@ class LaunchedTarget(Target):
         if library is not None:
             self.clock = fake = FakeClock(library)
             server = self._start()
-            if _follows(server.address, fake):
+            if self._known_to_follow or _follows(server.address, fake):
+                self._known_to_follow = True
                 return server
             server.end()
             self.clock_reason = "the launched server does not follow libfaketime"
@@ -218,7 +225,10 @@ class LaunchedTarget(Target):
         for name in configuration:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
-        return self._like_this(LaunchedTarget(self._command, self._choice, **configuration))
+        follows = self._known_to_follow
+        return self._like_this(
+            LaunchedTarget(self._command, self._choice, follows, **configuration)
+        )
 
     def in_real_time(self) -> Target:
         if not self.clock.movable:

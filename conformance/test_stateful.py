@@ -49,12 +49,12 @@ class Conversation(RuleBasedStateMachine):
             self._exploration.undecided += 1
         except Violation as violation:
             self._over = True
-            if violation.observed.startswith("the end of the connection"):
+            if violation.is_end:
                 self._exploration.fate = self.session.target.fate() or ""
             raise
 
     def _ask(self, client: int, text: bytes, job: int | None = None, apart: bool = True) -> None:
-        free = is_free(text, self.session.target.profile)
+        free = is_free(text, self._exploration.profile)
         if self.session.may_ask(client) and not free:
             self._do(self.session.ask, client, text, job, None, apart)
 

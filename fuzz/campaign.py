@@ -101,8 +101,7 @@ class Campaign:
 
     def _told(self, violation: Violation) -> Violation:
         """The violation; if the target is gone, that is what was observed."""
-        ended = violation.observed.startswith("the end of the connection")
-        fate = self._target.fate() if ended else None
+        fate = self._target.fate() if violation.is_end else None
         if fate is None:
             return violation
         return Violation(violation.expected, fate, violation.mark)

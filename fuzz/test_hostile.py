@@ -36,9 +36,10 @@ def test_known_bytes(
     text = known.read_text(encoding="utf-8").replace("corpus", secrets.token_hex(3))
     entries = parse(text).entries
     half_closed = any(entry.data == b"half-closes" for entry in entries)
-    is_quirk = any(reader.is_quirk for reader in understood(entries, server.profile))
-    if is_quirk or (half_closed and not server.profile.half_close):
-        raise NotApplicable(f"profile {server.profile.name} leaves open what comes of it")
+    profile = exploration.profile
+    is_quirk = any(reader.is_quirk for reader in understood(entries, profile))
+    if is_quirk or (half_closed and not profile.half_close):
+        raise NotApplicable(f"profile {profile.name} leaves open what comes of it")
     session = exploration.session(server)
     try:
         replay(session, parse(text))

@@ -12,6 +12,7 @@ import pytest
 from conformance.clock import clear_leftovers, faketime_library
 
 BEANSTALKD = shutil.which("beanstalkd")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FAKETIME = faketime_library()
 
 BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}] [-b {{binlog}}]"
@@ -51,6 +52,7 @@ HOSTILE = """
 """Markup, control characters, broken YAML and a megabyte of it, wherever a reply has room."""
 
 needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed")
 
 

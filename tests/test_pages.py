@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +12,12 @@ from reports.results import read_results
 from reports.verdicts import Verdict
 from reports.write import write_comparison, write_report
 from tests.made import case, evidence, requirement, results
-from tests.servers import HOSTILE, changed_server
+from tests.servers import CHROMIUM, HOSTILE, changed_server, needs_chromium
 from tests.test_plugin import suite
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SIZES: list[ViewportSize] = [{"width": 360, "height": 800}, {"width": 1600, "height": 1000}]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
