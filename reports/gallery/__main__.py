@@ -19,6 +19,8 @@ from reports.results import Results, ResultsError, read_results
 from reports.write import write_comparison
 
 FOLDER = Path(__file__).parent
+BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
+"""Known deviations of some of the servers, and their reasons."""
 
 
 class Server(BaseModel):
@@ -41,8 +43,9 @@ def servers() -> dict[str, Server]:
     return TypeAdapter(dict[str, Server]).validate_python(yaml.safe_load(text))
 
 
-def run(server: Server, program: str) -> Results:
+def run(name: str, server: Server, program: str) -> Results:
     """Runs the suite on a server; raises ResultsError if it wrote no results."""
+    baseline = BASELINES / f"{name}.yaml"
     with tempfile.TemporaryDirectory() as folder:
         # Results name no path of the machine that they were made on.
         alias = server.label.replace(" ", "-")
@@ -50,6 +53,8 @@ def run(server: Server, program: str) -> Results:
         launch = f"{shlex.quote(alias)} {server.options}"
         command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz", "-q"]
         command += [f"--launch={launch}", f"--profile={server.profile}"]
+        if baseline.exists():
+            command.append(f"--baseline={baseline}")
         subprocess.run(
             [*command, f"--report={folder}/report", "-p", "no:cacheprovider"],
             cwd=folder,
@@ -70,7 +75,7 @@ def main() -> int:
     for name in options.name or known:
         for program in known[name].programs(name):
             try:
-                found = run(known[name], program)
+                found = run(name, known[name], program)
             except ResultsError as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
