@@ -78,9 +78,14 @@ def connect(address: Address, limit: float) -> socket.socket:
     return sock
 
 
-def ask(sock: socket.socket, line: bytes, limit: float) -> Reply:
-    """One command on a blocking socket; raises OSError, ProtocolError, or EOFError."""
-    reader, end = ReplyReader(), time.monotonic() + limit
+def ask(
+    sock: socket.socket, line: bytes, limit: float, tells_priority: bool | None = False
+) -> Reply:
+    """One command on a blocking socket; raises OSError, ProtocolError, or EOFError.
+
+    ``tells_priority``: see :class:`ReplyReader`.
+    """
+    reader, end = ReplyReader(tells_priority), time.monotonic() + limit
     sock.settimeout(limit)
     sock.sendall(line + b"\r\n")
     while (reply := reader.next_reply()) is None:

@@ -53,13 +53,14 @@ class BuiltIn(Target):
         self,
         profile: Profile = NEWEST,
         max_job_size: int | None = None,
+        max_jobs_ready: int | None = None,
         real_time: bool = False,
         fault: Fault = NO_FAULT,
         binlog: bool = False,
     ) -> None:
         super().__init__("reference server")
         self.profile = profile
-        self._max_job_size = max_job_size
+        self._limits = max_job_size, max_jobs_ready
         self._fault = fault
         self._binlog = binlog
         self._in_real_time: BuiltIn | None = None
@@ -77,7 +78,7 @@ class BuiltIn(Target):
         virtual = self.clock if isinstance(self.clock, VirtualClock) else None
         self._server = Server(
             self.profile,
-            self._max_job_size,
+            *self._limits,
             virtual or time.monotonic_ns,
             self._fault,
             self._binlog,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reference_server.profiles import STAGES
+from reference_server.profiles import PROFILES
 from reports.verdicts import LEVELS, Level
 
 
@@ -41,10 +41,10 @@ class Requirement:
 
     def missing_in(self, profile: str) -> str | None:
         """Why it does not apply to a profile, None if it does."""
-        stage = STAGES.index(profile)
-        if self.since and stage < STAGES.index(self.since):
+        stage = _STAGES.index(profile)
+        if self.since and stage < _STAGES.index(self.since):
             return f"came with profile {self.since}"
-        if self.until and stage > STAGES.index(self.until):
+        if self.until and stage > _STAGES.index(self.until):
             return f"ended with profile {self.until}"
         return None
 
@@ -53,6 +53,7 @@ class CatalogueError(Exception):
     """A file of the catalogue is broken; the text says which, where and how."""
 
 
+_STAGES = list(PROFILES)
 _KEYS = {"level", "clause", "source", "since", "until"}
 _TOP = {"section", "source", "requirements"}
 _FILE = re.compile(r"\d\d-[a-z]+\.yaml")
@@ -78,8 +79,8 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
         raise complain(f"source must be one of {', '.join(_SOURCES)}, not {source!r}")
     stages = [entry.get(key) for key in ("since", "until")]
     for stage in stages:
-        if stage not in (None, *STAGES):
-            raise complain(f"since and until must be one of {', '.join(STAGES)}, not {stage!r}")
+        if stage not in (None, *_STAGES):
+            raise complain(f"since and until must be one of {', '.join(_STAGES)}, not {stage!r}")
     return Requirement(slug, level, section, source, " ".join(clause.split()), *stages)
 
 

@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from conformance import yamlish
 from conformance.address import ask, visit
 from conformance.target import Target
-from reference_server.wire import ProtocolError
+from reference_server.profiles import Profile
+from reference_server.state import State
+from reference_server.wire import ProtocolError, Reply
 
-KICKS = 1000
-"""Jobs of a tube that are kicked to get at one of them."""
+MOVES = 1000
+"""Jobs that are moved to get at one of them."""
 
 
 def delete_jobs(target: Target, jobs: Iterable[int], limit: float) -> None:
     """Deletes jobs of ours, in whatever state; gives up ``limit`` seconds after a reply."""
+    profile = target.profile
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
         visit(target.address, limit) as sock,
     ):
+
+        def say(line: str) -> Reply:
+            return ask(sock, line.encode(), limit, profile.tells_priority)
+
         for job in jobs:
-            found = ask(sock, b"delete %d" % job, limit)
-            if found.word == "NOT_FOUND" and not target.profile.deletes_delayed:
-                _kick_and_delete(target, sock, job, limit)
+            if say(f"delete {job}").word == "NOT_FOUND" and len(profile.deletes) < len(State):
+                _free_and_delete(job, say, profile, target.exclusive)
 
 
-def _kick_and_delete(target: Target, sock: socket.socket, job: int, limit: float) -> None:
-    stats = yamlish.dictionary(ask(sock, b"stats-job %d" % job, limit).body or b"")
-    shared = stats.get("tube") == "default" and not target.exclusive
-    if stats.get("state") != "delayed" or shared:
-        # Where it is shared, jobs of others might be kicked.
-        return
-    ask(sock, f"use {stats['tube']}".encode(), limit)
-    for _ in range(KICKS):
-        ask(sock, b"kick 1", limit)
-        if ask(sock, b"delete %d" % job, limit).word == "DELETED":
+def _free_and_delete(
+    job: int, say: Callable[[str], Reply], profile: Profile, exclusive: bool
+) -> None:
+    """Deletes a job, in a state in which it cannot be deleted: others may be moved, too."""
+    for _ in range(MOVES):
+        stats = yamlish.dictionary(say(f"{profile.stats_of_job} {job}").body or b"")
+        if stats.get("tube") == "default" and not exclusive:
+            # Jobs of others might be kicked.
             return
+        match stats.get("state"):
+            case "delayed":
+                if profile.has_tubes:
+                    say(f"use {stats['tube']}")
+                say("kick 1")
+            case "ready" if "ready" not in profile.deletes:
+                # What comes is another one of ours, perhaps.
+                say(f"delete {say('reserve').args[0]}")
+            case _:
+                say(f"delete {job}")
+                return

@@ -21,7 +21,10 @@ from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.wire import (
     BURIED,
     CRLF,
+    NOT_FOUND,
     RESERVED,
+    TIMED_OUT,
+    USING,
     VERBS,
     ProtocolError,
     Reply,
@@ -56,7 +59,8 @@ class Arrival(NamedTuple):
 class Connection:
     """One connection; ``name`` is its letter in the transcript, ``tube`` the tube it works on.
 
-    ``target`` says which commands there are, and what became of it if it stops talking.
+    ``target`` says which commands there are, and what became of it if it stops talking. ``another``
+    opens another connection.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Connection:
         transcript: Transcript,
         timeline: Timeline,
         target: Target,
+        another: Callable[[], Connection],
     ) -> None:
         sock.setblocking(False)
         self.name = name
@@ -77,13 +82,24 @@ class Connection:
         self._transcript = transcript
         self._timeline = timeline
         self._target = target
-        self._reader = ReplyReader()
+        self._another = another
+        self._reader = ReplyReader(target.profile.tells_priority)
         self._arrivals: deque[Arrival] = deque()
         self._garbage: str | None = None
         self._answered = 0
         self._asked = 0
         self._half_closed = False
         timeline.add(self)
+
+    @property
+    def ping(self) -> bytes:
+        """A line that changes nothing and is answered at once, with :attr:`pong`."""
+        return self._target.profile.neutral + CRLF
+
+    @property
+    def pong(self) -> Reply:
+        """The answer to :attr:`ping`, as long as the connection uses its tube."""
+        return USING(self.tube) if self._target.profile.has_tubes else NOT_FOUND
 
     @property
     def nominal(self) -> float:
@@ -98,10 +114,14 @@ class Connection:
         Raises NotApplicable if the profile does not have this command.
         """
         data = line.encode() if isinstance(line, str) else line
-        verb, profile = data.partition(b" ")[0].decode("latin-1"), self._target.profile
+        self.needs(data)
+        return self.raw(data + CRLF)
+
+    def needs(self, line: bytes) -> None:
+        """Raises NotApplicable if the profile does not have the command of this line."""
+        verb, profile = line.partition(b" ")[0].decode("latin-1"), self._target.profile
         if verb not in profile.commands and verb in VERBS:
             raise NotApplicable(f"profile {profile.name} has no {verb}")
-        return self.raw(data + CRLF)
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
         """Sends bytes as they are; gives the exchange of the first of ``replies`` replies."""
@@ -119,9 +139,9 @@ class Connection:
         """
         self.poll()
         if self._asked == self._answered and not self.stopped and not self._half_closed:
-            self._write(b"list-tube-used\r\n")
+            self._write(self.ping)
             self._asked += 1
-            self.take(self._asked - 1, self._timeline.nominal, "USING …")
+            self.take(self._asked - 1, self._timeline.nominal, "a reply")
 
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
@@ -355,20 +375,61 @@ class Connection:
         Nothing may depend on it: a target may still be slower.
         """
         for _ in range(5):
-            self.send("list-tube-used").reply("USING")
+            self.raw(self.ping).any_reply()
 
-    def reserve(self, timeout: int = 0) -> Exchange:
+    def is_in_step(self) -> None:
+        """Expects that the target understands what is sent next as a command, and answers it."""
+        self.raw(self.ping).expect(self.pong)
+
+    def reserve(self) -> Exchange:
+        """Asks for a job that there must be; does not wait for it, if the profile allows that."""
+        if self._target.profile.has_timeouts:
+            return self.reserve_within(0)
+        return self.send("reserve")
+
+    def reserve_within(self, timeout: int) -> Exchange:
         """Asks for a job; waits for it at most ``timeout`` seconds."""
         self._timeline.timed |= 0 < timeout < DISTANT
         return self.send(f"reserve-with-timeout {timeout}")
 
+    def finds_no_job(self) -> None:
+        """Expects that there is no job to be reserved."""
+        if self._target.profile.has_timeouts:
+            self.reserve_within(0).expect(TIMED_OUT)
+            return
+        other = self._another()
+        waiting = other.send("reserve")
+        self.linger()
+        waiting.is_pending()
+        other.finish(time.monotonic() + REPLY_LIMIT)
+
+    def peek_buried(self) -> Exchange:
+        """Asks for the job that was buried first."""
+        return self.send("peek" if self._target.profile.id_is_optional else "peek-buried")
+
     def state_of(self, job: int) -> str:
-        """The state of a job, as stats-job tells it."""
+        """The state of a job, as its statistics tell it."""
         return self.stats_job(job)["state"]
 
     def stats_job(self, job: int) -> Values:
         """The statistics of a job."""
-        return self.send(f"stats-job {job}").dictionary()
+        return self.send(f"{self._target.profile.stats_of_job} {job}").dictionary()
+
+    def job_is(self, job: int, **values: int | str) -> None:
+        """Expects these values in the statistics of a job, as far as the profile has such keys.
+
+        Where they have no priority, peek tells it.
+        """
+        profile, stats = self._target.profile, self.stats_job(job)
+        for key, value in values.items():
+            if key == "pri" and profile.tells_priority:
+                told = str(self.send(f"peek {job}").reply("FOUND").args[1])
+            elif f"stats-job.{key}" not in profile.lacks:
+                told = stats[key]
+            else:
+                continue
+            if told != str(value):
+                raise Deviation(f"job {job} to have {key} {value}", told[:100])
 
     def stats_tube(self, tube: str | None = None) -> Values:
         """The statistics of a tube; its own if none is named."""

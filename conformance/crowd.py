@@ -14,6 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from conformance.address import ask, hang_up, visit
+from conformance.cleanup import delete_jobs
 from conformance.connection import REPLY_LIMIT
 from conformance.history import History
 from conformance.ledger import GIVES_UP, Asked, Ledger, Told
@@ -45,12 +46,12 @@ class _Client:
     conn: int
     name: str
     patient: bool
+    reader: ReplyReader
     used: str = "default"
     watched: tuple[str, ...] = ("default",)
     held: list[int] = field(default_factory=list)
     asked: deque[Asked] = field(default_factory=deque)
     unsent: bytes = b""
-    reader: ReplyReader = field(default_factory=ReplyReader)
     leaving: bool = False
 
     @property
@@ -126,12 +127,16 @@ class Crowd:
 
     def abandon(self) -> None:
         """Ends all clients without looking at what comes, and deletes all jobs of the tubes."""
+        jobs = self._ledger.jobs()
         self._ledger.forget()
         if not self._clients:
             return
         for client in self._clients:
             hang_up(client.socket, FAREWELL)
         self._clients.clear()
+        if not self._profile.has_tubes:
+            delete_jobs(self._target, jobs, self._patience)
+            return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
             visit(self._target.address, self._patience) as sock,
@@ -169,9 +174,12 @@ class Crowd:
         sock = self._target.connect()
         sock.setblocking(False)
         self._last += 1
-        client = _Client(sock, self._last, next(self._letters), patient)
+        reader = ReplyReader(self._profile.tells_priority)
+        client = _Client(sock, self._last, next(self._letters), patient, reader)
         self._clients.append(client)
         self._history.connect(client.conn)
+        if not self._profile.has_tubes:
+            return
         tubes = self._chance.sample(self._tubes, self._chance.randint(1, len(self._tubes)))
         first = [self._of_tube(client, "watch", tube) for tube in tubes]
         first.append(self._of_tube(client, "ignore", "default"))
@@ -204,8 +212,17 @@ class Crowd:
             self._leaves(client, half=len(client.asked) > 1 or self._chance.random() < 0.7)
             self._arrives(client.patient)
         elif not client.asked:
-            burst = [self._command(client) for _ in range(self._pick((1, 1, 1, 2, 3)))]
-            self._say(client, burst)
+            self._say(client, self._burst(client, self._pick((1, 1, 1, 2, 3))))
+
+    def _burst(self, client: _Client, length: int) -> list[tuple[bytes, Asked]]:
+        """What a client says in one go."""
+        burst: list[tuple[bytes, Asked]] = []
+        while len(burst) < length:
+            burst.append(self._command(client))
+            if burst[-1][1].verb == WAITS and not self._profile.half_close:
+                # What is sent while it waits need not be read, nor its end be seen behind that.
+                break
+        return burst
 
     # ------------------------------------------------------------ what they say
 
@@ -214,25 +231,33 @@ class Crowd:
 
     def _command(self, client: _Client) -> tuple[bytes, Asked]:
         if client.held and self._chance.random() < 0.5:
-            verb = self._pick(("delete", "delete", "release", "bury", "touch", "peek"))
-            return self._of_job(verb, self._pick(client.held))
+            about_held = ("delete", "delete", "release", "bury", "touch", "peek")
+            return self._of_job(self._one_of(about_held), self._pick(client.held))
         kind = self._chance.random()
         if kind < self._puts:
             return self._put(client)
         if kind < 0.85:
             return self._reserve(client)
-        if kind < 0.97 and self._known:
+        if self._known and (kind < 0.97 or not self._profile.has_tubes):
             # Which jobs a kick takes would depend on an order that nobody has seen.
             verbs = ("kick-job", "kick-job", "reserve-job", "delete", "release", "touch", "bury")
-            known = [verb for verb in verbs if verb in self._profile.commands]
-            return self._of_job(self._pick(known), self._pick(self._known))
+            return self._of_job(self._one_of(verbs), self._pick(self._known))
+        if not self._profile.has_tubes:
+            return self._put(client)
         return self._of_tube(
             client, self._pick(("use", "watch", "ignore")), self._pick(self._tubes)
         )
 
+    def _one_of(self, verbs: Sequence[str]) -> str:
+        """One of these commands, as far as there are such."""
+        # Where ready jobs cannot be deleted, those that are buried would be left over.
+        leaves = () if "ready" in self._profile.deletes else ("bury",)
+        known = [v for v in verbs if v in self._profile.commands and v not in leaves]
+        return self._pick(known)
+
     def _put(self, client: _Client) -> tuple[bytes, Asked]:
         pri, delay = self._pick(PRIORITIES), 0
-        if self._chance.random() < 0.05 and self._profile.deletes_delayed:
+        if self._chance.random() < 0.05 and "delayed" in self._profile.deletes:
             # No two delays end together: which is first, then, is left open.
             delay = LONG + 60 * self._now()
         # No two bodies are the same.
@@ -244,12 +269,16 @@ class Crowd:
     def _reserve(self, client: _Client) -> tuple[bytes, Asked]:
         if client.patient and not client.held and self._chance.random() < 0.5:
             return self._waits(client)
+        if not self._profile.has_timeouts:
+            return self._put(client)
         asked = Asked("reserve-at-once", self._now(), watched=client.watched)
         return b"reserve-with-timeout 0\r\n", asked
 
     def _waits(self, client: _Client) -> tuple[bytes, Asked]:
-        line = self._pick((b"reserve\r\n", b"reserve-with-timeout %d\r\n" % LONG))
-        return line, Asked(WAITS, self._now(), watched=client.watched)
+        lines = [b"reserve\r\n"]
+        if self._profile.has_timeouts:
+            lines.append(b"reserve-with-timeout %d\r\n" % LONG)
+        return self._pick(lines), Asked(WAITS, self._now(), watched=client.watched)
 
     def _of_job(self, verb: str, job: int) -> tuple[bytes, Asked]:
         pri = self._pick(PRIORITIES)
@@ -389,6 +418,9 @@ class Crowd:
         self._arrives(patient=False)
         (cleaner,) = self._clients
         while jobs := self._ledger.jobs():
+            if "ready" not in self._profile.deletes:
+                self._say(cleaner, [self._waits(cleaner) for _ in jobs])
+                self._await_jobs()
             self._say(cleaner, [self._of_job("delete", job) for job in jobs])
             self._await_replies()
             # A server may come to the end of a connection later than it closes it.

@@ -29,6 +29,13 @@ class Values(dict[str, str]):
         return int(value)
 
 
+def _without_priority(reply: Reply) -> Reply:
+    """The reply as most tests expect it; some profiles tell a job's priority, too."""
+    if reply.word in ("RESERVED", "FOUND"):
+        return reply._replace(args=reply.args[:1])
+    return reply
+
+
 class Exchange:
     """A command that was sent, and the reply that belongs to it."""
 
@@ -45,7 +52,7 @@ class Exchange:
         """Waits for the reply and expects it to be one of these; gives it."""
         expected = " or ".join(map(str, allowed))
         arrival = self._connection.take(self._index, self._sent_at, expected)
-        if arrival.reply not in allowed:
+        if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
             raise Deviation(expected, str(arrival.reply), arrival.position)
         return arrival.reply
 

@@ -48,7 +48,7 @@ class Exploration:
 
     def session(self, target: Target) -> Session:
         """A new conversation with a target; raises NotTestable if others may use it, too."""
-        if not target.exclusive and not self.shared:
+        if not target.exclusive and not (self.shared and self.profile.has_tubes):
             raise NotTestable("needs --launch: a server of its own, for random conversations")
         return Session(target, self.profile, self.lateness, self.patience)
 

@@ -62,8 +62,8 @@ class History(Moves):
     Times are any numbers that grow; no timer may fall due meanwhile.
     """
 
-    def __init__(self, profile: Profile = NEWEST, max_job_size: int | None = None) -> None:
-        super().__init__(profile, max_job_size, SECOND)
+    def __init__(self, profile: Profile = NEWEST) -> None:
+        super().__init__(profile, SECOND)
         self._start = self._first_world()
         self._heard: dict[int, list[_Heard]] = {}
         self._asked: dict[int, list[Command | Body | Malformed]] = {}

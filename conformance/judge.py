@@ -34,13 +34,12 @@ class Judge:
     def __init__(
         self,
         profile: Profile = NEWEST,
-        max_job_size: int | None = None,
         lateness: int = SECOND // 4,
         counters: tuple[Mapping[str, str], Mapping[str, str], int] | None = None,
         fresh: bool = True,
     ) -> None:
         alone = counters is not None
-        self._oracle = Oracle(profile, max_job_size, lateness, alone, fresh, guess_ids=alone)
+        self._oracle = Oracle(profile, lateness, alone, fresh, guess_ids=alone)
         if counters is not None:
             self._oracle.adopt(*counters)
         self._oracle.eager = True
@@ -114,7 +113,7 @@ class Judge:
 
     def connect(self, conn: int, now: int) -> None:
         """A client has connected."""
-        self._readers[conn] = ReplyReader()
+        self._readers[conn] = ReplyReader(self.model.profile.tells_priority)
         self._do("connect", 0, conn, now)
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
@@ -205,6 +204,8 @@ class Judge:
             self._again()
             if violation.observed.startswith("INSERTED") and "INSERTED" in violation.expected[0]:
                 self._oracle.guess_ids = False
+            elif violation.observed.startswith(("RESERVED", "FOUND")):
+                self._oracle.guess_order = self.model.profile.first_in_first_out
 
     # ------------------------------------------------------------ judging again
 
@@ -223,4 +224,5 @@ class Judge:
                 raise
         # It was only in haste that it was not allowed.
         oracle.eager, oracle.guess_ids = True, self._oracle.guess_ids
+        oracle.guess_order = self._oracle.guess_order
         self._oracle = oracle

@@ -10,8 +10,18 @@ from collections.abc import Iterable
 from functools import cache
 
 from conformance.transcript import Entry
+from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
-from reference_server.wire import NAME_CHARS, U32, VERBS, Malformed, Request, RequestReader
+from reference_server.wire import (
+    NAME_CHARS,
+    OPTIONAL_ID,
+    U32,
+    U64,
+    VERBS,
+    Malformed,
+    Request,
+    RequestReader,
+)
 
 _NUMBER = re.compile(rb"0|[1-9][0-9]*")
 _NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
@@ -33,6 +43,7 @@ KINDS = {
 
 
 _ODD_TIMEOUT = re.compile(rb"reserve-with-timeout (?![0-9]{1,9}(?:\r|$))")
+_PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]+)")
 _STRAY = re.compile(rb"\r(?!\n)")
 _SWALLOWS = 224
 """Of a line that is one byte longer than a multiple of it, beanstalkd takes the next for a part."""
@@ -48,7 +59,21 @@ def is_free(line: bytes, profile: Profile) -> bool:
     """Whether nothing at all is said of a line, so that it is not worth sending."""
     if line.startswith(_later(profile.commands)):
         return True
+    if not profile.skips_long_lines:
+        first = line.partition(b"\r\n")[0].replace(b"%d", b"%d" % U64)
+        if len(first) + 2 > profile.max_line:
+            return True
+    if not profile.skips_big_bodies and (match := _PUT.match(line)):
+        # It is refused at once; what follows may be taken for its body, or for commands.
+        return int(match[1]) > profile.max_job_size
     return profile.timeout_argument == "lenient" and bool(_ODD_TIMEOUT.match(line))
+
+
+def must_be_malformed(line: str, profile: Profile) -> None:
+    """Raises NotApplicable if a profile takes a line that is malformed in others."""
+    word, *arguments = line.split()
+    if profile.id_is_optional and word in OPTIONAL_ID and len(arguments) < 2:
+        raise NotApplicable(f"profile {profile.name} has {word} with an id and without")
 
 
 def is_decided(line: bytes, profile: Profile) -> bool:
@@ -57,6 +82,8 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     if len(line) + 2 > profile.max_line or 0 in line or not _WORD.fullmatch(word):
         return False
     kinds = KINDS.get(word.decode())
+    if profile.id_is_optional and word.decode() in OPTIONAL_ID:
+        kinds = "n" if arguments else ""
     if kinds is None or word.decode() not in profile.commands:
         # Some servers know a command by how a line begins.
         return not any(word.startswith(verb.encode()) for verb in profile.commands)

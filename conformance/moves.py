@@ -6,13 +6,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
-from conformance.worlds import EARLY, World, after, has_tie, take_id, waiting
+from conformance.worlds import EARLY, World, after, after_choice, has_tie, take_id, waiting
 from reference_server.events import Close, Event, HalfClose, Output
-from reference_server.model import SAFETY_MARGIN, Model
+from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Alarm
+from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Body, Command, Reply, RequestReader
+
+T = TypeVar("T")
 
 NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
@@ -51,20 +55,21 @@ class Client:
 class Moves:
     """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds."""
 
-    def __init__(self, profile: Profile, max_job_size: int | None, lateness: int) -> None:
+    def __init__(self, profile: Profile, lateness: int) -> None:
         self._profile = profile
-        self._max_job_size = profile.max_job_size if max_job_size is None else max_job_size
         self._lateness = lateness
+        self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
+        """How a neutral command is answered."""
         self._clients: dict[int, Client] = {}
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
 
     def _first_world(self) -> World:
-        model = Model(self._profile, max_job_size=self._max_job_size)
+        model = Model(self._profile)
         model.tie = EARLY
         return World(model)
 
     def _arrived(self, conn: int) -> None:
-        self._clients[conn] = Client(RequestReader(self._profile, self._max_job_size))
+        self._clients[conn] = Client(RequestReader(self._profile, self._profile.max_job_size))
 
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""
@@ -151,6 +156,7 @@ class Moves:
             edge = reserver.deadlines[0][0] - SAFETY_MARGIN
             if item.at - self._lateness <= edge <= now + EARLY:
                 times = [min(item.at, edge - 1), max(item.at, edge)]
+        alone = only
         if isinstance(item.event, Close):
             # Which of its jobs is ready first is left open.
             only &= not waiting(world.model)
@@ -159,8 +165,17 @@ class Moves:
         elif isinstance(item.event, Command) and item.event.verb in TAKE_NEXT:
             only &= self._profile.first_in_first_out
         told = reply if conn == asked and reply is not None and reply.word == "INSERTED" else None
+        takes = isinstance(item.event, Command) and item.event.verb in TAKE_NEXT
+        # The reply tells what was chosen, unless ids are guessed.
+        seen = reply if takes and conn == asked else None
+        if seen is not None and not world.guessed.isdisjoint(world.model.jobs):
+            seen = None
         for at in times:
-            yield from after(world, partial(self._handle, conn, item, at, told=told), only)
+            move = partial(self._handle, conn, item, at, told=told)
+            if seen is not None:
+                yield after_choice(world, move, partial(_as_told, seen), alone)
+            else:
+                yield from after(world, move, only)
 
     def _lose(self, conn: int, at: int, world: World) -> list[Output]:
         """Ends a connection with all that had been sent on it."""
@@ -176,6 +191,13 @@ class Moves:
         if isinstance(item.event, Body):
             take_id(world, conn, told)
         return world.model.handle(item.event, at, conn)
+
+
+def _as_told(reply: Reply, options: Sequence[T]) -> T:
+    """The choice, if there is one, after which a job is given, or shown, as a reply tells."""
+    return next(
+        (option for option in options if option in (reply.word, *reply.args[:1])), options[0]
+    )
 
 
 def _fire(alarm: Alarm, at: int, world: World) -> list[Output]:

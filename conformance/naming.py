@@ -26,8 +26,8 @@ class _Link:
     congested = False
 
     def __init__(self, engine: Engine) -> None:
-        self.got = ReplyReader()
-        self.seen = ReplyReader()
+        tells_priority = engine.model.profile.tells_priority
+        self.got, self.seen = ReplyReader(tells_priority), ReplyReader(tells_priority)
         self.closed = False
         self.number = engine.connect(self)
 

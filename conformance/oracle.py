@@ -15,13 +15,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from conformance.agreement import difference
-from conformance.moves import RESERVES, TAKE_SOONEST, Item, Moves
+from conformance.moves import RESERVES, TAKE_NEXT, TAKE_SOONEST, Item, Moves
 from conformance.verdict import Inconclusive
 from conformance.worlds import EARLY, Frontier, World, has_tie, waiting
 from reference_server.events import Event, HalfClose
-from reference_server.model import SAFETY_MARGIN, Model
+from reference_server.model import Model
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
+from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Body, Command, Reply
 
 FOR_EVER = 2**63
@@ -56,9 +57,9 @@ class Violation(Exception):
 class Oracle(Moves):
     """Judges one conversation with a target of this profile.
 
-    Times are in nanoseconds. ``lateness``: how late the target's timers may be; ``max_job_size`` in
-    bytes, the profile's default if None. ``alone``: nobody else uses the target, and what it had
-    counted before is adopted. ``fresh``: statistics are as they are now.
+    Times are in nanoseconds. ``lateness``: how late the target's timers may be. ``alone``: nobody
+    else uses the target, and what it had counted before is adopted. ``fresh``: statistics are as
+    they are now.
 
     With ``eager`` set, what has a certain outcome is handled when it is sent, with ``guess_ids`` a
     put, too; that is faster, but a violation must be judged again without.
@@ -67,15 +68,16 @@ class Oracle(Moves):
     def __init__(
         self,
         profile: Profile = NEWEST,
-        max_job_size: int | None = None,
         lateness: int = SECOND // 4,
         alone: bool = False,
         fresh: bool = True,
         guess_ids: bool = False,
     ) -> None:
-        super().__init__(profile, max_job_size, lateness)
+        super().__init__(profile, lateness)
         self.eager = False
         self.guess_ids = guess_ids
+        self.guess_order = True
+        """Where any of equal priority may be next, the oldest is, until another one was."""
         self.ends = math.inf
         """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
@@ -105,7 +107,7 @@ class Oracle(Moves):
         default.total_jobs = int(of_default["total-jobs"])
         # Old profiles do not tell all of them.
         default.deletes = int(of_default.get("cmd-delete", 0))
-        default.pauses = int(of_default["cmd-pause-tube"])
+        default.pauses = int(of_default.get("cmd-pause-tube", 0))
         model.total_connections = int(counters["total-connections"])
 
     @property
@@ -242,6 +244,8 @@ class Oracle(Moves):
                 return False
             if event.verb in TAKE_SOONEST and has_tie(model, conn):
                 return False
+            if not self.guess_order and event.verb in TAKE_NEXT:
+                return False
             deadlines = model.connections[conn].deadlines
             if deadlines and event.verb in RESERVES:
                 edge = deadlines[0][0] - SAFETY_MARGIN
@@ -268,7 +272,7 @@ class Oracle(Moves):
 
     def _attend(self, conn: int, reply: Reply, now: int) -> None:
         # beanstalkd may forget the TTR of a client's jobs until it says something.
-        if reply.word == "USING":
+        if reply.word == self._proof:
             self._clients[conn].attended = now
 
     # ------------------------------------------------------------ what the target does

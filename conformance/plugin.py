@@ -21,7 +21,7 @@ from conformance.scenario import PARTS
 from conformance.suite import AUTO, Options, Suite, requirements, slugs
 from conformance.summary import Summary, properties
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
-from reference_server.profiles import NEWEST, PROFILES
+from reference_server.profiles import PROFILES
 from reports.verdicts import LEVELS, Verdict
 
 _OUTCOME = pytest.StashKey[Outcome]()
@@ -260,12 +260,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             tests.setdefault(slug, []).append(item.nodeid)
     writer = session.config.get_terminal_writer()
     writer.line()
-    chosen = session.config.option.keyword or session.config.option.markexpr
     for slug, requirement in catalogue().items():
-        # Those of old profiles have no tests that could be selected.
-        if slug not in tests and (chosen or not requirement.missing_in(NEWEST.name)):
+        if slug not in tests:
             continue
-        count = len(tests.get(slug, ()))
+        count = len(tests[slug])
         plural = "" if count == 1 else "s"
         told = f"{requirement.level}  {requirement.profiles}  {count} test{plural}"
         writer.line(f"{slug}  {told}")

@@ -8,6 +8,8 @@ from reference_server.wire import BAD_FORMAT, UNKNOWN_COMMAND, ProtocolError, Re
 
 LIMIT = 2.0
 """Seconds that a reply may take."""
+_HARMLESS = {"use": b"use default", "kick-job": b"kick-job 0", "reserve-job": b"reserve-job 0"}
+"""Of commands that not all profiles have, a line of which nothing comes: nobody has such a job."""
 _QUOTED = b'name: "default"'
 
 
@@ -31,11 +33,11 @@ def _probe(address: Address) -> tuple[Profile, str]:
     """The newest profile of which everything that is asked for is there, and what is not."""
     older, *newer = PROFILES.values()
     for profile in newer:
-        for verb in sorted(profile.commands - older.commands):
-            # About a job that nobody has: nothing comes of it.
-            reply = _ask(address, f"{verb} 0".encode())
-            if reply in (None, UNKNOWN_COMMAND, BAD_FORMAT):
-                return older, verb
+        for verb, line in _HARMLESS.items():
+            if verb in profile.commands - older.commands:
+                reply = _ask(address, line)
+                if reply in (None, UNKNOWN_COMMAND, BAD_FORMAT):
+                    return older, verb
         if profile.yaml_quotes and not older.yaml_quotes:
             reply = _ask(address, b"stats-tube default")
             if reply is None or _QUOTED not in (reply.body or b""):
@@ -49,5 +51,8 @@ def _ask(address: Address, line: bytes) -> Reply | None:
     try:
         with visit(address, LIMIT) as sock:
             return ask(sock, line, LIMIT)
-    except (OSError, EOFError, ProtocolError):
+    except ProtocolError as error:
+        # It knows the command, and answers wrongly.
+        return Reply(str(error))
+    except (OSError, EOFError):
         return None

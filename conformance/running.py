@@ -71,7 +71,9 @@ def _attempt(
 ) -> Outcome:
     if "real_clock" in arguments:
         target = target.in_real_time()
-    if "own_server" not in arguments:
+    # Without tubes, nothing else keeps the jobs of tests apart.
+    apart = target.exclusive and not target.profile.has_tubes
+    if "own_server" not in arguments and not apart:
         return _play(test, arguments, Scenario(target, lateness, patience))
     try:
         own = target.fresh(**test.__dict__.get("configuration", {}))
@@ -84,8 +86,9 @@ def _attempt(
 
 
 def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
-    outcome = Outcome(None)
+    outcome, generation = Outcome(None), scenario.target.generation
     try:
+        scenario.prepare()
         parts = {
             name: scenario.part(name) if name in PARTS else value
             for name, value in arguments.items()
@@ -102,7 +105,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     except Exception as error:
         outcome.error = error
     if isinstance(outcome.error, Deviation):
-        if scenario.disturbed():
+        if scenario.target.generation != generation:
+            # It has not seen what the test had sent before.
+            outcome.error = TargetLost(outcome.error.expected, "the target was lost meanwhile")
+        elif scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
             outcome.doubt = _doubt(outcome.error, scenario)
@@ -139,7 +145,7 @@ def _busy(target: Target, lateness: float) -> bool:
         with visit(target.address, ALIVE_LIMIT) as sock:
             for _ in range(BUSY_SAMPLES):
                 start = time.perf_counter()
-                ask(sock, b"list-tube-used", ALIVE_LIMIT)
+                ask(sock, target.profile.neutral, ALIVE_LIMIT)
                 threading.Event().wait(0.01)
                 worst = max(worst, time.perf_counter() - start - 0.01)
     except (OSError, EOFError, ProtocolError):

@@ -15,7 +15,7 @@ from conformance.connection import Connection, collect
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
 from conformance.transcript import Transcript, letters
-from conformance.verdict import Deviation, NotTestable, TargetLost
+from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
 
 # Distinct in each process, so that many runs may share one server.
@@ -28,8 +28,14 @@ PARTS = (
     *("tube", "worker"),
 )
 """What a test may name as its arguments."""
+_CONNECTIONS = ("current-connections", "total-connections")
+_QUEUES = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
 CLEAN_UP_LIMIT = 5.0
 """Seconds that a target may take to end a test's connections and delete its jobs."""
+
+
+def _new_name() -> str:
+    return f"conformance-{_RUN}-{next(_numbers)}"
 
 
 NewTube = Callable[[], str]
@@ -49,10 +55,18 @@ class Scenario:
         self.target = target
         self.transcript = Transcript()
         self.clock = Timeline(target.clock, lateness, collect, patience)
-        self.tube = self.new_tube()
+        self.tube = _new_name()
         self._letters = letters()
         self._connections: list[Connection] = []
         self._alone_since: int | None = None
+
+    def prepare(self) -> None:
+        """Makes sure that nobody's jobs get in the way; raises NotTestable."""
+        if self.target.profile.has_tubes or self.target.exclusive:
+            return
+        self.alone()
+        if any(self._statistics(*_QUEUES)):
+            raise NotTestable("needs an empty server: without tubes, its jobs would be in the way")
 
     def part(self, name: str) -> object:
         """The part of the scenario that a test names as its argument."""
@@ -60,6 +74,9 @@ class Scenario:
             case "alone":
                 self.alone()
                 return None
+            case "tube":
+                self._need_tubes()
+                return self.tube
             case "client" | "other":
                 return self.client()
             case "producer":
@@ -69,7 +86,6 @@ class Scenario:
         return {
             "clock": self.clock,
             "real_clock": self.clock,
-            "tube": self.tube,
             "connect": self.connect,
             "new_client": self.client,
             "new_producer": self.producer,
@@ -82,8 +98,14 @@ class Scenario:
         }[name]
 
     def new_tube(self) -> str:
-        """The name of a tube that nobody else uses."""
-        return f"conformance-{_RUN}-{next(_numbers)}"
+        """The name of a tube that nobody else uses; raises NotApplicable if there are none."""
+        self._need_tubes()
+        return _new_name()
+
+    def _need_tubes(self) -> None:
+        profile = self.target.profile
+        if not profile.has_tubes:
+            raise NotApplicable(f"profile {profile.name} has no tubes")
 
     def connect(self) -> Connection:
         """A new connection on which nothing has been sent."""
@@ -94,37 +116,38 @@ class Scenario:
             reason = self.target.fate() or reason
             raise TargetLost("a connection", reason) from error
         name = next(self._letters)
-        connection = Connection(name, sock, self.tube, self.transcript, self.clock, self.target)
+        connection = Connection(
+            name, sock, self.tube, self.transcript, self.clock, self.target, self.connect
+        )
         self._connections.append(connection)
         return connection
 
     def producer(self) -> Connection:
         """A new connection that uses the test's tube."""
-        connection = self.connect()
-        connection.send(f"use {self.tube}").reply("USING")
-        return connection
+        return self._on_the_tube("use {}")
 
     def worker(self) -> Connection:
         """A new connection that watches the test's tube only."""
-        connection = self.connect()
-        watch = connection.raw(f"watch {self.tube}\r\nignore default\r\n".encode(), replies=2)
-        watch.reply("WATCHING")
-        watch.nth(1).reply("WATCHING")
-        return connection
+        return self._on_the_tube("watch {}", "ignore default")
 
     def client(self) -> Connection:
         """A new connection that uses and watches the test's tube only."""
+        return self._on_the_tube("use {}", "watch {}", "ignore default")
+
+    def _on_the_tube(self, *lines: str) -> Connection:
+        """A new connection that has said this of the test's tube, if there are tubes."""
         connection = self.connect()
-        lines = f"use {self.tube}\r\nwatch {self.tube}\r\nignore default\r\n"
-        first = connection.raw(lines.encode(), replies=3)
-        for number, word in enumerate(("USING", "WATCHING", "WATCHING")):
-            first.nth(number).reply(word)
+        if self.target.profile.has_tubes:
+            data = "".join(f"{line.format(self.tube)}\r\n" for line in lines)
+            first = connection.raw(data.encode(), replies=len(lines))
+            for number, line in enumerate(lines):
+                first.nth(number).reply("USING" if line.startswith("use") else "WATCHING")
         return connection
 
     def alone(self) -> None:
         """Makes sure that nobody else is connected; raises NotTestable."""
         if not self.target.exclusive:
-            current, self._alone_since = self._connection_counts()
+            current, self._alone_since = self._statistics(*_CONNECTIONS)
             if current != 1:
                 raise NotTestable("needs a server of its own: others are connected to the target")
 
@@ -133,17 +156,17 @@ class Scenario:
         if self._alone_since is None:
             return False
         try:
-            total = self._connection_counts()[1]
+            total = self._statistics(*_CONNECTIONS)[1]
         except NotTestable:
             return False
         return total != self._alone_since + len(self._connections) + 1
 
-    def _connection_counts(self) -> tuple[int, int]:
-        """The target's current and total connections, this one included."""
+    def _statistics(self, *keys: str) -> list[int]:
+        """Some of the target's statistics; the connection that asks for them is counted."""
         try:
             with visit(self.target.address, ALIVE_LIMIT) as sock:
                 stats = yamlish.dictionary(ask(sock, b"stats", ALIVE_LIMIT).body or b"")
-                return int(stats["current-connections"]), int(stats["total-connections"])
+                return [int(stats[key]) for key in keys]
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
 

@@ -12,19 +12,18 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from conformance import yamlish
-from conformance.address import TargetError, ask, hang_up, send_reset, visit
+from conformance.address import ask, hang_up, send_reset, visit
 from conformance.cleanup import delete_jobs
 from conformance.clock import Attendant
 from conformance.connection import REPLY_LIMIT
+from conformance.counted import counted
 from conformance.judge import Judge
 from conformance.oracle import Violation
 from conformance.target import Target
 from conformance.transcript import Transcript, letters
-from conformance.verdict import TargetLost
 from conformance.worlds import EARLY
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply
@@ -96,40 +95,9 @@ class Session:
             self._attendant = Attendant()
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
-        counters, of_default, fresh, next_id = self._counters()
-        counters["total-connections"] = str(int(counters["total-connections"]) - 1)
-        max_job_size = int(counters["max-job-size"])
-        told = _is_complete(counters, of_default, profile)
-        known = (counters, of_default, next_id) if target.exclusive and fresh and told else None
-        self.judge = Judge(profile, max_job_size, late, known, fresh)
+        limited, fresh, known = counted(target, profile)
+        self.judge = Judge(limited, late, known, fresh)
         self.judge.connect(_CONTROL, 0)
-
-    def _counters(self) -> tuple[dict[str, str], dict[str, str], bool, int]:
-        """What the target has counted, in all and in default, and whether that is up to date.
-
-        And the id that the next job may have. The connection that asks is counted, and then ends.
-        """
-        last = 0
-        try:
-            with visit(self.target.address, REPLY_LIMIT) as sock:
-                if self.target.exclusive:
-                    put = ask(sock, b"put 0 0 1 0\r\n", REPLY_LIMIT)
-                    last = int(put.args[0]) if put.args else 0
-                    ask(sock, b"delete %d" % last, REPLY_LIMIT)
-                default = ask(sock, b"stats-tube default", REPLY_LIMIT)
-                first, stats = (
-                    yamlish.dictionary(ask(sock, b"stats", REPLY_LIMIT).body or b"")
-                    for _ in range(2)
-                )
-            for key in ("total-connections", "max-job-size"):
-                int(stats[key])
-            # Some servers keep their statistics for a while.
-            fresh = stats["cmd-stats"] != first["cmd-stats"]
-            return stats, yamlish.dictionary(default.body or b""), fresh, last + 1
-        except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
-            if fate := self.target.fate():
-                raise TargetLost("a server that tells its stats", fate) from error
-            raise TargetError(f"the target does not tell its stats: {error}") from error
 
     # ------------------------------------------------------------ what the clients know
 
@@ -315,7 +283,7 @@ class Session:
                 and self.judge.is_handled(client.conn)
                 and self.may_ask(number)
             ):
-                self.ask(number, b"list-tube-used\r\n")
+                self.ask(number, self._profile.neutral + b"\r\n")
                 self._deliver()
 
     def finish(self, look: bool = True) -> None:
@@ -328,14 +296,17 @@ class Session:
             self.leave(number, half=True)
         number = 0
         for _ in range(ROUNDS):
-            if not self._profile.deletes_delayed:
+            if "delayed" not in self._profile.deletes:
                 self._kick_all(number)
+            if "ready" not in self._profile.deletes:
+                self._reserve_all(number)
             for id in sorted(self.judge.jobs()):
                 self.ask(number, b"delete %d\r\n" % id)
             self.flush()
             if not self.judge.jobs():
                 break
-        self.ask(number, b"list-tubes\r\n")
+        if self._profile.has_tubes:
+            self.ask(number, b"list-tubes\r\n")
         if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
         if self.judge.model.is_paused("default"):
@@ -354,9 +325,16 @@ class Session:
         """Makes all jobs ready, one by one, so that little is open meanwhile."""
         tubes = [tube for tube in self.judge.model.tubes if tube.delayed]
         for name, count in [(tube.name, len(tube.buried) + len(tube.delayed)) for tube in tubes]:
-            self.ask(number, f"use {name}\r\n".encode())
+            if self._profile.has_tubes:
+                self.ask(number, f"use {name}\r\n".encode())
             for _ in range(count):
                 self.ask(number, b"kick 1\r\n", apart=True)
+
+    def _reserve_all(self, number: int) -> None:
+        """Reserves all jobs that are ready."""
+        while self.judge.model.next_ready(self.conn(number)) and self.may_ask(number):
+            self.ask(number, b"reserve\r\n", apart=True)
+            self.flush()
 
     def clean_up(self) -> None:
         """Deletes all jobs that were seen, without looking."""
@@ -364,6 +342,7 @@ class Session:
             contextlib.suppress(OSError, EOFError, ProtocolError),
             visit(self.target.address, REPLY_LIMIT) as sock,
         ):
+            # Where there are no pauses, that is unknown.
             ask(sock, b"pause-tube default 0", REPLY_LIMIT)
         delete_jobs(self.target, {*self._ids.values(), *self.judge.jobs()}, REPLY_LIMIT)
 
@@ -459,15 +438,3 @@ class Session:
     def _name(self, tag: int, id: int) -> None:
         self._ids[tag] = id
         self._tags[id] = tag
-
-
-def _is_complete(
-    counters: Mapping[str, str], of_default: Mapping[str, str], profile: Profile
-) -> bool:
-    """Whether statistics have all that :meth:`Oracle.adopt` takes over."""
-    needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
-    of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"}
-    told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}
-    needed += [of_default.get(key, "") for key in told]
-    needed += [value for key, value in counters.items() if key.startswith("cmd-")]
-    return all(value.isdecimal() for value in needed)

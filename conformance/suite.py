@@ -136,6 +136,10 @@ class Suite:
         profile = target["profile_reason"]
         return f"target: {named(target)}, {profile}, {clock}{reason}"
 
+    def _alone(self, item: pytest.Item) -> bool:
+        """Whether nothing else may go on at the target during a test."""
+        return needs(item, "alone") or not (self.target.exclusive or self.target.profile.has_tubes)
+
     def order(self, items: list[pytest.Item]) -> None:
         """Tests that must be alone with the target come first, while nothing overlaps."""
         if self.options.address is not None or self.options.clock == "real":
@@ -151,7 +155,7 @@ class Suite:
 
     def outcome(self, item: pytest.Function) -> Outcome:
         """Runs a test, or waits for it if it has begun already."""
-        if needs(item, "alone"):
+        if self._alone(item):
             if self._overlapped is not None:
                 self._overlapped.join()
         else:
@@ -180,7 +184,7 @@ class Suite:
             tests = [
                 (item.nodeid, item.function, _arguments(item))
                 for item in items
-                if self._waits(item) and not needs(item, "alone") and self.missing(item) is None
+                if self._waits(item) and not self._alone(item) and self.missing(item) is None
             ]
             self._overlapped = Overlapped(tests, self.target, self.options.lateness)
 

@@ -116,5 +116,5 @@ class Summary:
         return [
             *lines,
             f"real clock: the longest single wait was {longest:g} s,"
-            f" {waited:g} s of waiting were overlapped",
+            f" {waited:g} s of waiting in all",
         ]

@@ -21,8 +21,11 @@ from reference_server.wire import NotAReply, ProtocolError
 
 PROBE_LIMIT = 5.0
 """Seconds within which a server must have answered for the first time."""
+CHUNK = 65536
 EARLY_LIMIT = 0.02
 """Seconds within which a reply would be seen that comes before its time."""
+LEAST_READY = 1000
+"""Jobs that a ready queue must hold, where it has a limit."""
 ALIVE_LIMIT = 2.0
 """Seconds within which a server that is alive answers a new connection."""
 
@@ -31,6 +34,8 @@ class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it."""
 
     exclusive = True
+    generation = 0
+    """How often a server that was lost has been replaced."""
     profile = NEWEST
     clock: TargetClock
 
@@ -58,7 +63,7 @@ class Target(ABC):
         """What became of a target that does not talk; None if it does, to others."""
         try:
             with connect(self.address, ALIVE_LIMIT) as sock:
-                ask(sock, b"list-tube-used", ALIVE_LIMIT)
+                ask(sock, self.profile.neutral, ALIVE_LIMIT)
         except TimeoutError:
             return f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
         except ConnectionRefusedError:
@@ -121,8 +126,15 @@ class Target(ABC):
         except OSError as error:
             reason = error.strerror or str(error)
             raise TargetError(f"{self.label} cannot be reached: {reason}") from error
+        stats: dict[str, str] = {}
         with contextlib.suppress(ValueError):
-            self.version = yamlish.dictionary(reply.body or b"").get("version", self.version)
+            stats = yamlish.dictionary(reply.body or b"")
+        self.version = stats.get("version", self.version)
+        limit = stats.get("limit-max-jobs-ready", "")
+        if limit.isdecimal() and len(limit) < 10 and int(limit) < LEAST_READY:
+            raise TargetError(
+                f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
+            )
         self.profile, self.profile_reason = recognise(self.address, self.version)
         return self.profile
 
@@ -220,6 +232,7 @@ class LaunchedTarget(Target):
         if self._server.exit_status() is not None or super().fate() is not None:
             self._server.end()
             self._server = self._launch()
+            self.generation += 1
 
     def fresh(self, **configuration: object) -> Target:
         for name in configuration:
@@ -262,21 +275,38 @@ def _follows(address: Address, clock: FakeClock) -> bool:
     Some programs look at one clock for the former, and at another for the latter.
     """
     with (
-        contextlib.suppress(OSError, EOFError, ProtocolError),
-        visit(address, PROBE_LIMIT) as sock,
+        contextlib.suppress(OSError, EOFError, ProtocolError, ValueError, KeyError),
+        visit(address, PROBE_LIMIT) as holder,
+        visit(address, PROBE_LIMIT) as waiting,
     ):
-        ask(sock, b"use beanstalk-conformance-probe", PROBE_LIMIT)
-        job = ask(sock, b"put 0 3600 60 0\r\n", PROBE_LIMIT)
+        # Some never come to the end of no time while the clock stands still.
+        waiting.sendall(b"reserve-with-timeout 0\r\n")
+        if not _says(waiting, ALIVE_LIMIT):
+            return False
+        ask(holder, b"put 0 3600 7200 0\r\n", PROBE_LIMIT)
         clock.move(3600.1)
-        found = ask(sock, b"peek-ready", PROBE_LIMIT)
-        ask(sock, f"delete {job.args[0] if job.args else 0}".encode(), PROBE_LIMIT)
-        ask(sock, b"watch beanstalk-conformance-probe", PROBE_LIMIT)
-        ask(sock, b"ignore default", PROBE_LIMIT)
-        sock.sendall(b"reserve-with-timeout 3600\r\n")
+        stats = yamlish.dictionary(ask(holder, b"stats", PROBE_LIMIT).body or b"")
+        if stats["current-jobs-ready"] != "1":
+            return False
+        job = ask(holder, b"reserve", PROBE_LIMIT, tells_priority=None).args[0]
+        seconds = 3600
+        waiting.sendall(b"reserve-with-timeout 3600\r\n")
         clock.settle()
-        clock.move(3000)
-        early = select.select([sock], [], [], EARLY_LIMIT)[0]
+        if _says(waiting, EARLY_LIMIT):
+            # It does not know that; but the job times out.
+            seconds = 7200
+            waiting.sendall(b"reserve\r\n")
+            clock.settle()
+        clock.move(seconds - 600)
+        early = _says(waiting, EARLY_LIMIT)
         clock.move(600.1)
-        in_time = select.select([sock], [], [], ALIVE_LIMIT)[0]
-        return found.word == "FOUND" and bool(in_time) and not early
+        in_time = _says(waiting, ALIVE_LIMIT)
+        for sock in (holder, waiting):
+            sock.sendall(f"delete {job}\r\n".encode())
+        return in_time and not early
     return False
+
+
+def _says(sock: socket.socket, seconds: float) -> bool:
+    """Whether something comes, within so many seconds of real time; it is taken in."""
+    return bool(select.select([sock], [], [], seconds)[0] and sock.recv(CHUNK))

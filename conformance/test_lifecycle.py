@@ -10,7 +10,6 @@ from conformance.timeline import Timeline
 from reference_server.profiles import Profile
 from reference_server.wire import (
     DELETED,
-    FOUND,
     KICKED_COUNT,
     NOT_FOUND,
     RESERVED,
@@ -24,7 +23,7 @@ from reference_server.wire import (
 def test_a_new_job_is_ready(client: Connection) -> None:
     job = client.put(b"a")
     assert client.state_of(job) == "ready"
-    client.send("peek-ready").expect(FOUND(job, b"a"))
+    client.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement("lifecycle.tube-for-life")
@@ -57,7 +56,7 @@ def test_a_new_client_uses_default(connect: Connect) -> None:
 def test_a_job_of_a_new_client_lives_in_default(connect: Connect, profile: Profile) -> None:
     client = connect()
     # Nobody else shall take it, and it must be gone at the end.
-    job = client.put(b"a", pri=2**32 - 1, delay=3600 if profile.deletes_delayed else 0)
+    job = client.put(b"a", pri=2**32 - 1, delay=3600 if "delayed" in profile.deletes else 0)
     assert client.stats_job(job)["tube"] == "default"
     client.send(f"delete {job}").reply("DELETED")
 
@@ -147,7 +146,7 @@ def test_jobs_of_a_client_that_leaves_are_ready_again(
     worker = new_worker()
     worker.reserve().expect(RESERVED(jobs[0], b"a"))
     worker.reserve().expect(RESERVED(jobs[1], b"b"))
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     worker.half_close()
     worker.is_closed_by_target()
     client.reserve().expect(RESERVED(jobs[0], b"a"))

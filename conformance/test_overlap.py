@@ -28,7 +28,8 @@ def test_any_overlap(
     chance, ledger = Random(exploration.seed), Ledger()
     count = CROWDS * exploration.examples
     for clients in islice(cycle(SIZES), count):
-        tubes = [new_tube() for _ in range(chance.choice((1, 2, 3, 5)))]
+        count_of_tubes = chance.choice((1, 2, 3, 5)) if exploration.profile.has_tubes else 0
+        tubes = [new_tube() for _ in range(count_of_tubes)]
         crowd = Crowd(
             server, tubes, chance, ledger, exploration.profile, patience=exploration.patience
         )

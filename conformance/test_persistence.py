@@ -18,7 +18,6 @@ from reference_server.wire import (
     NOT_FOUND,
     RELEASED,
     RESERVED,
-    TIMED_OUT,
     USING,
 )
 
@@ -37,7 +36,7 @@ def test_ready_jobs_are_remembered_with_their_tubes_and_bodies(
     client = new_client()
     for job, body in zip(jobs, bodies, strict=True):
         client.reserve().expect(RESERVED(job, body))
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     assert client.stats_job(other)["tube"] == tube
 
 
@@ -90,7 +89,7 @@ def test_a_buried_job_stays_buried(
     client.send(f"bury {job} 5").expect(BURIED)
     own_server.restart()
     client = new_client()
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     stats = client.stats_job(job)
     assert (stats["state"], stats["pri"]) == ("buried", "5")
     client.send("kick 1").expect(KICKED_COUNT(1))
@@ -118,7 +117,7 @@ def test_a_kicked_job_stays_ready(
 def test_a_deleted_job_stays_deleted(
     own_server: Target, client: Connection, new_client: Connect, profile: Profile, state: str
 ) -> None:
-    if state == "delayed" and not profile.deletes_delayed:
+    if state == "delayed" and "delayed" not in profile.deletes:
         raise NotApplicable(f"profile {profile.name} has no delete of delayed jobs")
     kept = client.put(b"b", delay=3600)
     job = client.job_in(state)

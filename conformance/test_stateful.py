@@ -53,10 +53,17 @@ class Conversation(RuleBasedStateMachine):
                 self._exploration.fate = self.session.target.fate() or ""
             raise
 
-    def _ask(self, client: int, text: bytes, job: int | None = None, apart: bool = True) -> None:
+    def _ask(
+        self,
+        client: int,
+        text: bytes,
+        job: int | None = None,
+        apart: bool = True,
+        tag: int | None = None,
+    ) -> None:
         free = is_free(text, self._exploration.profile)
         if self.session.may_ask(client) and not free:
-            self._do(self.session.ask, client, text, job, None, apart)
+            self._do(self.session.ask, client, text, job, tag, apart)
 
     @rule(
         target=jobs,
@@ -72,9 +79,8 @@ class Conversation(RuleBasedStateMachine):
         self, client: int, pri: int, delay: int, ttr: int, body: bytes, end: bytes, apart: bool
     ) -> int:
         self._puts += 1
-        if self.session.may_ask(client):
-            text = b"put %d %d %d %d\r\n%b%b" % (pri, delay, ttr, len(body), body, end)
-            self._do(self.session.ask, client, text, None, self._puts, apart)
+        text = b"put %d %d %d %d\r\n%b%b" % (pri, delay, ttr, len(body), body, end)
+        self._ask(client, text, apart=apart, tag=self._puts)
         return self._puts
 
     @rule(client=clients, timeout=st.sampled_from((None, 0, 0, 0, 1, 5)), apart=apart)
@@ -89,6 +95,8 @@ class Conversation(RuleBasedStateMachine):
         apart=apart,
     )
     def about_a_job(self, client: int, job: int, verb: str, apart: bool) -> None:
+        if verb == "stats-job":
+            verb = self._exploration.profile.stats_of_job
         self._ask(client, verb.encode() + b" %d\r\n", job, apart)
 
     @rule(client=clients, job=jobs, pri=priorities, apart=apart)
@@ -123,7 +131,7 @@ class Conversation(RuleBasedStateMachine):
         verb=st.sampled_from(
             (
                 *("peek-ready", "peek-delayed", "peek-buried", "list-tubes", "stats"),
-                *("list-tube-used", "list-tubes-watched"),
+                *("list-tube-used", "list-tubes-watched", "peek"),
             )
         ),
         apart=apart,

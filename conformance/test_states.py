@@ -39,7 +39,7 @@ def test_each_command_on_a_job_in_each_state(
 ) -> None:
     verb, *replies = row.split()
     word = replies[STATES.index(state)]
-    if verb == "delete" and state == "delayed" and not profile.deletes_delayed:
+    if verb == "delete" and state.split()[0] not in profile.deletes:
         word = "NOT_FOUND"
     job = _job(client, other, state)
     client.send(f"{verb} {job}{ARGUMENTS.get(verb, '')}").reply(word)

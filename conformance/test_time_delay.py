@@ -4,7 +4,7 @@ from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.target import Target
 from conformance.timeline import Timeline
-from reference_server.wire import FOUND, KICKED, NOT_FOUND, RELEASED, RESERVED, TIMED_OUT
+from reference_server.wire import FOUND, KICKED, NOT_FOUND, RELEASED, RESERVED
 
 
 @requirement("put.ready-after-delay")
@@ -12,7 +12,7 @@ def test_a_delayed_job_is_ready_when_its_delay_is_over(client: Connection, clock
     job = client.put(b"a", delay=2)
     clock.advance(1)
     assert client.state_of(job) == "delayed"
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     clock.advance(1)
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
@@ -76,7 +76,7 @@ def test_a_job_released_with_a_delay_is_ready_when_it_is_over(
     client.reserve().expect(RESERVED(job, b"a"))
     client.send(f"release {job} 0 2").expect(RELEASED)
     clock.advance(1)
-    other.reserve().expect(TIMED_OUT)
+    other.finds_no_job()
     clock.advance(1)
     other.reserve().expect(RESERVED(job, b"a"))
 

@@ -18,14 +18,14 @@ from reference_server.wire import (
 @requirement("reserve.timed-out")
 @pytest.mark.parametrize("timeout", [1, 2, 3])
 def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) -> None:
-    waiting = worker.reserve(timeout)
+    waiting = worker.reserve_within(timeout)
     clock.advance(timeout)
     waiting.expect(TIMED_OUT)
 
 
 @requirement("reserve.timed-out")
 def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
-    waiting = worker.reserve(86400)
+    waiting = worker.reserve_within(86400)
     clock.advance(86399)
     waiting.is_pending()
     clock.advance(1)
@@ -47,7 +47,7 @@ def test_a_reserve_without_timeout_waits_on(
 def test_a_job_that_comes_in_time_is_given(
     worker: Connection, producer: Connection, clock: Timeline
 ) -> None:
-    waiting = worker.reserve(3)
+    waiting = worker.reserve_within(3)
     clock.advance(1)
     waiting.is_pending()
     job = producer.put(b"a")
@@ -61,7 +61,7 @@ def test_a_job_that_comes_in_time_is_given(
 def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, command: str) -> None:
     job = client.put(b"a", ttr=3)
     client.reserve().expect(RESERVED(job, b"a"))
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     clock.advance(2)
     client.send(command).expect(DEADLINE_SOON)
 
@@ -123,7 +123,7 @@ def test_when_timeout_and_margin_come_together(client: Connection, clock: Timeli
 def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=4)
     client.reserve().expect(RESERVED(job, b"a"))
-    waiting = client.reserve(1)
+    waiting = client.reserve_within(1)
     clock.advance(1)
     waiting.expect(TIMED_OUT)
     waiting = client.send("reserve")
@@ -156,7 +156,7 @@ def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
     client.send(f"touch {job}").expect(TOUCHED)
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     waiting = client.send("reserve")
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
@@ -169,9 +169,9 @@ def test_a_client_without_reserved_jobs_is_not_warned(
     job = client.put(b"a", ttr=2)
     client.reserve().expect(RESERVED(job, b"a"))
     clock.advance(1)
-    other.reserve().expect(TIMED_OUT)
+    other.finds_no_job()
     client.send(f"delete {job}").expect(DELETED)
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
 
 
 @requirement("reserve.deadline-unblocks-connection", "reserve.pipelined-behind-wait")

@@ -30,8 +30,8 @@ def test_reserve_gives_a_ready_job(client: Connection, command: str) -> None:
 def test_a_reserved_job_is_not_given_to_anybody_else(client: Connection, other: Connection) -> None:
     job = client.put(b"a")
     client.reserve().expect(RESERVED(job, b"a"))
-    other.reserve().expect(TIMED_OUT)
-    client.reserve().expect(TIMED_OUT)
+    other.finds_no_job()
+    client.finds_no_job()
 
 
 @requirement("reserve.waits-for-job")
@@ -181,10 +181,10 @@ def test_a_job_of_a_tube_that_is_not_watched_is_not_given(
     tube = new_tube()
     client.send(f"use {tube}").expect(USING(tube))
     client.put(b"a")
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     client.send(f"watch {tube}").expect(WATCHING(2))
     client.send(f"ignore {tube}").expect(WATCHING(1))
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
 
 
 @requirement("reserve.bad-format")
@@ -344,7 +344,7 @@ def test_watch_does_not_concern_other_clients(
     client.send(f"watch {tube}").expect(WATCHING(2))
     other.send(f"use {tube}").expect(USING(tube))
     other.put(b"a")
-    other.reserve().expect(TIMED_OUT)
+    other.finds_no_job()
     assert other.send("list-tubes-watched").names() == [other.tube]
 
 
@@ -391,7 +391,7 @@ def test_jobs_of_an_ignored_tube_are_not_given(client: Connection, new_tube: New
     client.put(b"a")
     client.send(f"watch {tube}").expect(WATCHING(2))
     client.send(f"ignore {client.tube}").expect(WATCHING(1))
-    client.reserve().expect(TIMED_OUT)
+    client.finds_no_job()
     assert client.send("list-tubes-watched").names() == [tube]
 
 

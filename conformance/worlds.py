@@ -180,6 +180,15 @@ def after(world: World, move: Move, only: bool) -> Iterable[World]:
     return (world,)
 
 
+def after_choice(
+    world: World, move: Move, choose: Callable[[Sequence[Any]], Any], only: bool
+) -> World:
+    """The world after a move, the model's choices made by ``choose``; ``only`` as above."""
+    twin = world if only else restored(world.saved())
+    twin.apply(move, choose)
+    return twin
+
+
 def take_id(world: World, conn: int, told: Reply | None) -> None:
     """Lets a job have the id that the target gives it, or one that it may have given."""
     model = world.model

@@ -1,8 +1,9 @@
 """Makes up programs of hostile bytes, while others are at work, step by step while they are played.
 
 A case is what a client sends in one go, mutated from something valid. What follows it proves that
-the stream is in step: a tube is used whose name is new. Left out is what no text and no decision
-covers: a CR that does not end a line, and too long lines of which beanstalkd swallows the next.
+the stream is in step: a tube is used whose name is new, if there are tubes. Left out is what no
+text and no decision covers: a CR that does not end a line, and too long lines of which beanstalkd
+swallows the next.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Author:
         self._writer = Writer(chance, BRISK, session.tag)
         self._mutate = Mutator(chance)
         self._profile = session.judge.model.profile
-        self._max_job_size = session.judge.model.max_job_size
+        self._neutral = self._profile.neutral + CRLF
         self._sentinels = 0
         self._sent: list[bytes] = []
         self._tags: deque[int] = deque(maxlen=30)
@@ -133,8 +134,7 @@ class Author:
                 case = case._replace(apart=True, cuts=cuts)
             if reader.is_complete:
                 self._sentinels += 1
-                proof = b"use %bs%d\r\n" % (self._own, self._sentinels)
-                yield case._replace(text=case.text + proof)
+                yield case._replace(text=case.text + self._proof())
             else:
                 # Nothing can follow but the end.
                 yield case
@@ -145,6 +145,13 @@ class Author:
             if session.conn(HOSTILE) == conn:
                 replies = session.judge.owed(conn, owed)
                 self._pool.note(case.text, tuple(reply.word for reply in replies[:_KINDS]))
+
+    def _proof(self) -> bytes:
+        """A command whose answer shows that the stream is in step."""
+        if not self._profile.has_tubes:
+            # One answer too many, or too few, and the next is another.
+            return (b"kick 0\r\n", b"peek 0\r\n")[self._sentinels % 2]
+        return b"use %bs%d\r\n" % (self._own, self._sentinels)
 
     def _cuts(self, text: bytes, length: int) -> tuple[int, ...]:
         """Where a case that is alone is cut into pieces: nowhere, somewhere, or everywhere."""
@@ -158,9 +165,10 @@ class Author:
     def _look_on(self) -> Iterator[Step]:
         """Somebody else is at work, and must be served, whatever others send."""
         if self._chance.random() < 0.2:
-            yield Ask(BYSTANDER, b"list-tube-used\r\n", apart=True, hasty=True)
+            yield Ask(BYSTANDER, self._neutral, apart=True, hasty=True)
         start = time.monotonic()
-        yield Ask(BYSTANDER, b"use %bbystander\r\n" % self._own, apart=True)
+        used = b"use %bbystander\r\n" % self._own
+        yield Ask(BYSTANDER, used if self._profile.has_tubes else self._neutral, apart=True)
         self._progress.slowest = max(self._progress.slowest, time.monotonic() - start)
         pick, jobs = self._mutate.pick, self._untouched
         avoids = {verb.encode() for verb in self._pool.avoids}
@@ -168,7 +176,8 @@ class Author:
             jobs.append(_BYSTANDERS + len(jobs))
             self._tags.append(jobs[-1])
             yield Ask(BYSTANDER, b"put 5 0 1000 9\r\nuntouched\r\n", tag=jobs[-1])
-        verbs = [verb for verb in (b"peek", b"stats-job", b"delete") if verb not in avoids]
+        about = self._profile.stats_of_job.encode()
+        verbs = [verb for verb in (b"peek", about, b"delete") if verb not in avoids]
         yield Ask(BYSTANDER, pick(verbs) + b" %d\r\n", pick(jobs[-20:]))
 
     # ------------------------------------------------------------ cases
@@ -203,7 +212,7 @@ class Author:
                 self._tags.append(made.tag)
             quits = _QUIT in reader.requests
             return made._replace(text=template, job=job, apart=quits), reader
-        return Ask(HOSTILE, b"list-tube-used\r\n"), Lines(self._profile, self._max_job_size)
+        return Ask(HOSTILE, self._neutral), Lines(self._profile, self._profile.max_job_size)
 
     def _template(self, conn: int) -> Ask:
         """What may be sent; nothing in it is escaped."""
@@ -228,7 +237,7 @@ class Author:
         """How a server understands it; None if that depends on the id of the job."""
         # Ids have up to 20 digits.
         texts = (template,) if job is None else (template % 1, template % U64)
-        readers = [Lines(self._profile, self._max_job_size) for _ in texts]
+        readers = [Lines(self._profile, self._profile.max_job_size) for _ in texts]
         for reader, text in zip(readers, texts, strict=True):
             reader.read(text)
         short, long = readers[0], readers[-1]

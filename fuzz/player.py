@@ -55,6 +55,9 @@ class Author:
         self._brisk = brisk
         self._times = BRISK if brisk else MOVED if session.target.clock.movable else REAL
         self._writer = Writer(chance, self._times, session.tag)
+        profile = session.judge.model.profile
+        at_once = b"reserve-with-timeout 0" if profile.has_timeouts else profile.neutral
+        self._instead = at_once + b"\r\n"
 
     def steps(self, commands: int) -> Iterator[Step]:
         """The steps; each must be taken before the next is asked for."""
@@ -108,7 +111,7 @@ class Author:
             conn = session.conn(client)
             ask = self._writer.ask(session.judge.model, client, conn)
             if ask.text.startswith(b"reserve") and not self._may_wait(conn):
-                ask = Ask(client, b"reserve-with-timeout 0\r\n")
+                ask = Ask(client, self._instead)
             if number:
                 yield ask
             else:

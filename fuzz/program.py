@@ -15,7 +15,7 @@ from conformance.leeway import KINDS, Lines, is_free
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import State
-from reference_server.wire import U64
+from reference_server.wire import U32, U64
 
 T = TypeVar("T")
 
@@ -254,6 +254,8 @@ class Writer:
 
     def _by_id(self, model: Model, conn: int) -> Ask:
         verb = self._pick(BY_ID)
+        if verb == "stats-job":
+            verb = model.profile.stats_of_job
         job = self._held(model, conn) if verb == "touch" else self._any_job(model)
         return self._about(verb.encode() + b" %d\r\n", job)
 
@@ -271,7 +273,9 @@ class Writer:
     def _delay(self) -> int:
         """A delay; long ones differ, as it is left open which of two that end together is first."""
         delay = self._pick(self._times.delays)
-        return delay + self._chance.randrange(10**6) if delay == LONG else delay
+        if delay < LONG or self._chance.random() < 0.05:
+            return delay
+        return delay + self._chance.randrange(10**6) * (-1 if delay == U32 else 1)
 
     def _kick(self, model: Model, _: int) -> Ask:
         if self._chance.random() < 0.4:
@@ -288,7 +292,9 @@ class Writer:
         verb = self._pick(BY_NAME)
         return Ask(self._client, f"{verb} {self._pick(tubes)}\r\n".encode())
 
-    def _bare(self, _: Model, __: int) -> Ask:
+    def _bare(self, model: Model, __: int) -> Ask:
+        if model.profile.id_is_optional and self._chance.random() < 0.5:
+            return Ask(self._client, b"peek\r\n")
         return Ask(self._client, _LINES[self._pick(BARE)])
 
     def _pause(self, _: Model, __: int) -> Ask:

@@ -81,7 +81,7 @@ def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[s
                 _take(target, clients, action)
                 if number % 10 == 0 or number == len(done) - 1:
                     start = time.monotonic()
-                    ask(bystander, b"list-tube-used", patience)
+                    ask(bystander, target.profile.neutral, patience)
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
         said = str(error) or type(error).__name__

@@ -35,13 +35,10 @@ from reference_server.state import (
     Tube,
 )
 from reference_server.tubes import Tubes
+from reference_server.waiting import Waiting
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
-
-SAFETY_MARGIN = SECOND
-"""The last second of a TTR, in which a client is not made to wait for another job."""
-
 
 _METHODS = {
     **{verb: f"_{verb.replace('-', '_')}" for verb in wire.VERBS},
@@ -49,6 +46,8 @@ _METHODS = {
     "reserve-with-timeout": "_reserve",
 }
 """The methods of the model that handle commands; named, so that a model can be copied."""
+_OPTIONAL_ID = {("peek", 0): "_peek_buried", ("stats", 1): "_stats_job"}
+"""Those of commands that may name a job, by the number of arguments."""
 
 
 def first(options: Sequence[T]) -> T:
@@ -56,9 +55,10 @@ def first(options: Sequence[T]) -> T:
     return options[0]
 
 
-class Model(Queries, Tubes):
+class Model(Queries, Tubes, Waiting):
     """All state of a server. ``max_job_size`` is in bytes, the profile's default if None.
 
+    ``max_jobs_ready``: how many jobs fit into the ready queue, the profile's default if None.
     ``binlog``: jobs outlive the server, as with beanstalkd's ``-b``. ``host`` gives the values of
     stats that only a running process has.
     """
@@ -68,6 +68,7 @@ class Model(Queries, Tubes):
         profile: Profile = NEWEST,
         *,
         max_job_size: int | None = None,
+        max_jobs_ready: int | None = None,
         binlog: bool = False,
         now: int = 0,
         host: Callable[[], Mapping[str, object]] = dict,
@@ -75,6 +76,7 @@ class Model(Queries, Tubes):
     ) -> None:
         self.profile = profile
         self.max_job_size = profile.max_job_size if max_job_size is None else max_job_size
+        self.max_jobs_ready = profile.max_jobs_ready if max_jobs_ready is None else max_jobs_ready
         self.binlog = binlog
         self.host = host
         self.choose = choose
@@ -184,7 +186,10 @@ class Model(Queries, Tubes):
 
     def _command(self, conn: Connection, command: Command) -> None:
         self.commands[command.verb] += 1
-        reply = getattr(self, _METHODS[command.verb])(conn, *command.args)
+        method = _METHODS[command.verb]
+        if self.profile.id_is_optional:
+            method = _OPTIONAL_ID.get((command.verb, len(command.args)), method)
+        reply = getattr(self, method)(conn, *command.args)
         if reply is not None:
             self._outputs.append((conn.id, reply))
 
@@ -204,7 +209,8 @@ class Model(Queries, Tubes):
         conn.half_closed = True
         if conn.waiting:
             self._stop_waiting(conn)
-            self._outputs.append((conn.id, wire.TIMED_OUT))
+            if reply := self._give_up(conn):
+                self._outputs.append((conn.id, reply))
 
     def _close(self, conn: Connection) -> None:
         if conn.incoming is not None:
@@ -247,7 +253,7 @@ class Model(Queries, Tubes):
         self.total_jobs += 1
         job.tube.total_jobs += 1
         self._enqueue(job)
-        return wire.INSERTED(job.id)
+        return wire.BURIED if job.state is State.BURIED else wire.INSERTED(job.id)
 
     def _enqueue(self, job: Job) -> None:
         """Makes a job delayed or ready, as its delay says."""
@@ -263,14 +269,28 @@ class Model(Queries, Tubes):
         self._timers.add((deadline, Timer.DELAY, job.id))
 
     def _make_ready(self, job: Job) -> None:
-        """Gives a job to a client that waits for it, or puts it into the ready queue."""
+        """Gives a job to a client that waits for it, or puts it into the ready queue.
+
+        It is buried if that is full.
+        """
         tube = job.tube
         if tube.waiting and not tube.pause:
             self._serve(job)
             return
+        if self._is_full(tube):
+            self._make_buried(job)
+            return
         job.state = State.READY
         tube.ready.add((job.pri, job.id))
         tube.urgent += job.pri < URGENT
+
+    def _is_full(self, tube: Tube) -> bool:
+        return self.max_jobs_ready is not None and len(tube.ready) >= self.max_jobs_ready
+
+    def _make_buried(self, job: Job) -> None:
+        job.state = State.BURIED
+        job.buries += 1
+        job.tube.buried[job.id] = job
 
     def _serve(self, job: Job) -> None:
         waiting = job.tube.waiting
@@ -289,7 +309,7 @@ class Model(Queries, Tubes):
         job.tube.reserved += 1
         conn.reserved[job.id] = job
         self._set_deadline(job, conn)
-        return wire.RESERVED(job.id, job.body)
+        return wire.RESERVED(job.id, job.body, *self._told(job))
 
     def _set_deadline(self, job: Job, conn: Connection) -> None:
         job.deadline = self.now + job.ttr * SECOND
@@ -330,7 +350,7 @@ class Model(Queries, Tubes):
         job = self.jobs.get(id)
         if job is None or job.reserver not in (None, conn):
             return wire.NOT_FOUND
-        if job.state is State.DELAYED and not self.profile.deletes_delayed:
+        if job.state.value not in self.profile.deletes:
             return wire.NOT_FOUND
         self._dequeue(job)
         del self.jobs[id]
@@ -349,7 +369,7 @@ class Model(Queries, Tubes):
         job.releases += 1
         self.records += delay > 0
         self._enqueue(job)
-        return wire.RELEASED
+        return wire.BURIED if job.state is State.BURIED else wire.RELEASED
 
     def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
         job = self._held(conn, id)
@@ -357,10 +377,8 @@ class Model(Queries, Tubes):
             return wire.NOT_FOUND
         self._unreserve(job)
         job.pri = pri
-        job.buries += 1
         self.records += 1
-        job.state = State.BURIED
-        job.tube.buried[id] = job
+        self._make_buried(job)
         return wire.BURIED
 
     def _touch(self, conn: Connection, id: int) -> Reply:
@@ -372,45 +390,6 @@ class Model(Queries, Tubes):
         return wire.TOUCHED
 
     # ------------------------------------------------------------ reserve
-
-    def _reserve_without_timeout(self, conn: Connection) -> Reply | None:
-        return self._reserve(conn, None)
-
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
-        """Answers a reserve, or makes the client wait; ``timeout`` is in seconds, None for ever."""
-        conn.worker = True
-        job = self._next_ready(conn)
-        soon = bool(conn.deadlines) and self.now >= conn.deadlines[0][0] - SAFETY_MARGIN
-        if job and (not soon or self.choose(("RESERVED", "DEADLINE_SOON")) == "RESERVED"):
-            self._dequeue(job)
-            job.tube.waiting.passed_by()
-            return self._give(job, conn)
-        if soon:
-            return wire.DEADLINE_SOON
-        if conn.half_closed or timeout == 0:
-            return wire.TIMED_OUT
-        conn.waiting = True
-        for tube in conn.watch:
-            tube.waiting.add(conn)
-        conn.timeout_at = None if timeout is None else self.now + timeout * SECOND
-        self._set_wake_up(conn)
-        return None
-
-    def _set_wake_up(self, conn: Connection) -> None:
-        due = [] if conn.timeout_at is None else [conn.timeout_at]
-        if conn.deadlines:
-            due.append(conn.deadlines[0][0] - SAFETY_MARGIN)
-        if due:
-            conn.wakes_at = min(due)
-            self._timers.add((conn.wakes_at, Timer.WAIT, conn.id))
-
-    def _stop_waiting(self, conn: Connection) -> None:
-        conn.waiting = False
-        for tube in conn.watch:
-            tube.waiting.remove(conn)
-        if conn.wakes_at is not None:
-            self._timers.remove((conn.wakes_at, Timer.WAIT, conn.id))
-            conn.wakes_at = conn.timeout_at = None
 
     def _reserve_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
@@ -441,11 +420,6 @@ class Model(Queries, Tubes):
             self._dequeue(job)
             self._make_ready(job)
 
-    def _wake_up(self, conn: Connection) -> None:
-        soon = conn.deadlines and conn.deadlines[0][0] - SAFETY_MARGIN <= self.now
-        self._stop_waiting(conn)
-        self._outputs.append((conn.id, wire.DEADLINE_SOON if soon else wire.TIMED_OUT))
-
     def _unpause(self, tube: Tube) -> None:
         self._end_pause(tube)
         while tube.waiting and (job := self._next_of(tube)):
@@ -457,8 +431,13 @@ class Model(Queries, Tubes):
     def _kick(self, conn: Connection, bound: int) -> Reply:
         tube = conn.use
         count = min(bound, len(tube.buried) or len(tube.delayed))
-        for _ in range(count):
-            job = next(iter(tube.buried.values()), None) or self._soonest(tube)
+        for kicked in range(count):
+            if self._is_full(tube):
+                return wire.KICKED_COUNT(kicked)
+            job = next(iter(tube.buried.values()), None)
+            if job is None:
+                # Where nobody waits, it makes no difference which is kicked first.
+                job = self._soonest(tube, taken=0 if tube.waiting else count - kicked)
             assert job is not None
             self._kick_one(job)
         return wire.KICKED_COUNT(count)

@@ -20,14 +20,21 @@ class Profile:
     speaks it, ``version`` the one that a server of ours says it is. ``commands`` are all that it
     has, ``lacks`` the keys that its statistics do not have, as ``stats-job.file``. ``max_line`` is
     in bytes, CR LF included; ``max_name`` in bytes; ``max_job_size`` is the default limit of a
-    body in bytes.
+    body in bytes. ``neutral`` is a command that changes nothing and is answered at once.
 
     ``timeout_argument`` says how reserve-with-timeout reads its number: ``"lenient"`` as C's strtol
     does, negative waits for ever; ``"strict"`` refuses what does not start with digits or exceeds
-    2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes_delayed``: delayed jobs may be
-    deleted. ``first_in_first_out``: of equal priorities, the job received first is next; else any
-    may be. ``half_close``: clients that send nothing more are answered on. ``skips_long_lines``: a
-    line that is too long is refused once, up to its end; else it is open what becomes of it.
+    2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes``: the states of jobs that may
+    be deleted. ``first_in_first_out``: of equal priorities, the job received first is next; else
+    any may be. ``half_close``: clients that send nothing more are answered on.
+    ``skips_long_lines``: a line that is too long is refused once, up to its end; else it is open
+    what becomes of it.
+
+    ``tells_priority``: RESERVED and FOUND tell a job's priority, too. ``id_is_optional``: peek and
+    stats are about a job if they name one. ``deadline_soon``: who holds a job that is about to
+    time out is not made to wait. ``skips_big_bodies``: a put that is too big is answered after its
+    body, which is skipped; else at once. ``max_jobs_ready``: so many jobs fit into the ready
+    queue, None if there is no limit.
     """
 
     name: str
@@ -35,31 +42,85 @@ class Profile:
     since: tuple[int, int]
     version: str
     commands: frozenset[str]
+    neutral: bytes
     lacks: frozenset[str]
+    max_line: int
     timeout_argument: Literal["lenient", "strict"]
     yaml_quotes: bool
-    deletes_delayed: bool
+    deletes: frozenset[str]
     first_in_first_out: bool
     half_close: bool
     skips_long_lines: bool
-    max_line: int = 224
+    tells_priority: bool = False
+    id_is_optional: bool = False
+    deadline_soon: bool = True
+    skips_big_bodies: bool = True
+    max_jobs_ready: int | None = None
     max_name: int = 200
     max_job_size: int = 65535
 
+    @property
+    def has_tubes(self) -> bool:
+        """Whether there are tubes to keep the jobs of some clients apart from those of others."""
+        return "use" in self.commands
 
-V1_4 = Profile(
-    "1.4",
+    @property
+    def has_timeouts(self) -> bool:
+        """Whether a client can wait for a job for a limited time."""
+        return "reserve-with-timeout" in self.commands
+
+    @property
+    def stats_of_job(self) -> str:
+        """The command that tells the statistics of a job."""
+        return "stats" if self.id_is_optional else "stats-job"
+
+
+V0_6 = Profile(
+    "0.6",
+    document="the text of 0.6",
+    since=(0, 1),
+    version="0.6",
+    commands=frozenset(
+        ("put", "reserve", "delete", "release", "bury", "peek", "kick", "stats"),
+    ),
+    neutral=b"peek 0",
+    lacks=frozenset(
+        (
+            *("stats.max-job-size", "stats.current-tubes", "stats.draining", "stats.id"),
+            *("stats.hostname", "stats.os", "stats.platform", "stats.binlog-oldest-index"),
+            *("stats.binlog-current-index", "stats.binlog-records-written"),
+            *("stats.binlog-records-migrated", "stats.binlog-max-size", "stats-job.tube"),
+            *("stats-job.pri", "stats-job.delay", "stats-job.ttr", "stats-job.file"),
+            "stats-job.reserves",
+        )
+    ),
+    timeout_argument="lenient",
+    yaml_quotes=False,
+    deletes=frozenset(("reserved", "buried")),
+    first_in_first_out=False,
+    half_close=False,
+    skips_long_lines=False,
+    tells_priority=True,
+    id_is_optional=True,
+    deadline_soon=False,
+    skips_big_bodies=False,
+    max_jobs_ready=2**24,
+    # What is longer than any well-formed line: beanstalkd 0.6 takes no more either.
+    max_line=54,
+)
+V1_4 = replace(
+    V0_6,
+    name="1.4",
     document="the text of 1.4.4 to 1.4.6, in Chinese, and a part of it in English",
     since=(0, 8),
     version="1.4.6",
-    commands=frozenset(
-        (
-            *("put", "reserve", "delete", "release", "bury", "peek", "kick", "stats"),
-            *("use", "watch", "ignore", "list-tubes", "list-tube-used", "list-tubes-watched"),
-            *("peek-ready", "peek-delayed", "peek-buried", "reserve-with-timeout", "touch"),
-            *("stats-job", "stats-tube", "pause-tube", "quit"),
-        )
-    ),
+    commands=V0_6.commands
+    | {
+        *("use", "watch", "ignore", "list-tubes", "list-tube-used", "list-tubes-watched"),
+        *("peek-ready", "peek-delayed", "peek-buried", "reserve-with-timeout", "touch"),
+        *("stats-job", "stats-tube", "pause-tube", "quit"),
+    },
+    neutral=b"list-tube-used",
     lacks=frozenset(
         (
             *("stats.id", "stats.hostname", "stats.draining", "stats.os", "stats.platform"),
@@ -67,12 +128,13 @@ V1_4 = Profile(
             *("stats-tube.cmd-delete", "stats-tube.pause-time-left", "stats-tube.current-waiting"),
         )
     ),
-    timeout_argument="lenient",
-    yaml_quotes=False,
-    deletes_delayed=False,
-    first_in_first_out=False,
-    half_close=False,
-    skips_long_lines=False,
+    deletes=V0_6.deletes | {"ready"},
+    tells_priority=False,
+    id_is_optional=False,
+    deadline_soon=True,
+    skips_big_bodies=True,
+    max_jobs_ready=None,
+    max_line=224,
 )
 V1_10 = replace(
     V1_4,
@@ -82,7 +144,7 @@ V1_10 = replace(
     version="1.10",
     commands=V1_4.commands | {"kick-job"},
     lacks=frozenset(("stats.draining", "stats.os", "stats.platform")),
-    deletes_delayed=True,
+    deletes=V1_4.deletes | {"delayed"},
     first_in_first_out=True,
     half_close=True,
 )
@@ -106,11 +168,8 @@ V1_13 = replace(
     yaml_quotes=True,
 )
 
-STAGES = ("0.6", "1.4", "1.10", "1.12", "1.13")
+PROFILES: dict[str, Profile] = {p.name: p for p in (V0_6, V1_4, V1_10, V1_12, V1_13)}
 """The stages of the protocol that the documents describe, oldest first."""
-
-PROFILES: dict[str, Profile] = {p.name: p for p in (V1_4, V1_10, V1_12, V1_13)}
-"""The profiles that there are, oldest first."""
 
 NEWEST = V1_13
 _VERSION = re.compile(r"(?:beanstalkd )?v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")

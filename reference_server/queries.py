@@ -81,18 +81,23 @@ class Queries:
     def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:
         return self.jobs[queue[0][1]] if queue else None
 
-    def _soonest(self, tube: Tube) -> Job | None:
-        """The delayed job whose delay ends first."""
+    def _soonest(self, tube: Tube, taken: int = 0) -> Job | None:
+        """The delayed job whose delay ends first; ``taken`` are taken at once, in any order."""
         head = self._head(tube.delayed)
         if head is None or not self.tie:
             return head
         end = head.deadline + self.tie
         near = itertools.takewhile(lambda entry: entry[0] <= end, tube.delayed)
         jobs = [self.jobs[id] for _, id in near]
-        return head if len(jobs) == 1 else self.choose(jobs)
+        # It is among those that are taken whichever of the others comes before it.
+        return head if len(jobs) <= max(taken, 1) else self.choose(jobs)
 
     def _found(self, job: Job | None) -> Reply:
-        return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body)
+        return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body, *self._told(job))
+
+    def _told(self, job: Job) -> tuple[int, ...]:
+        """What RESERVED and FOUND tell of a job besides its id and its body."""
+        return (job.pri,) if self.profile.tells_priority else ()
 
     def _peek(self, _: Connection, id: int) -> Reply:
         return self._found(self.jobs.get(id))

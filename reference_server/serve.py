@@ -50,6 +50,7 @@ class Server:
         self,
         profile: Profile = NEWEST,
         max_job_size: int | None = None,
+        max_jobs_ready: int | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         fault: Fault = NO_FAULT,
         binlog: bool = False,
@@ -58,6 +59,7 @@ class Server:
         model = fault.model(
             fault.profile(profile),
             max_job_size=max_job_size,
+            max_jobs_ready=max_jobs_ready,
             binlog=binlog,
             now=clock(),
             host=host(),
@@ -187,7 +189,7 @@ def _allow_many_connections() -> None:
 
 async def _serve(args: argparse.Namespace) -> None:
     fault = FAULTS[args.fault] if args.fault else NO_FAULT
-    server = Server(PROFILES[args.profile], args.max_job_size, fault=fault)
+    server = Server(PROFILES[args.profile], args.max_job_size, args.max_jobs_ready, fault=fault)
     where = await server.start(args.host, args.port)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -213,6 +215,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "-z", dest="max_job_size", type=int, metavar="BYTES", help="the largest job body accepted"
     )
+    parser.add_argument(
+        "--max-jobs-ready", type=int, metavar="COUNT", help="how many jobs the ready queue holds"
+    )
     parser.add_argument("--fault", metavar="NAME", help="a bug to have")
     args = parser.parse_args(argv)
     if args.fault and args.fault not in FAULTS:
@@ -221,6 +226,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("a port is a number from 0 to 65535")
     if args.max_job_size is not None and args.max_job_size < 0:
         parser.error("-z takes a size in bytes, 0 or more")
+    if args.max_jobs_ready is not None and args.max_jobs_ready < 1:
+        parser.error("--max-jobs-ready takes a count, 1 or more")
+    if args.max_jobs_ready is not None and PROFILES[args.profile].max_jobs_ready is None:
+        parser.error(f"profile {args.profile} has no limit of ready jobs")
     _allow_many_connections()
     try:
         asyncio.run(_serve(args))

@@ -30,8 +30,13 @@ _UNKNOWN_HOST: Mapping[str, object] = {
 
 
 def _document(model: Model, command: str, values: Mapping[str, object]) -> bytes:
+    """A dictionary in YAML, without what the profile lacks, and what is None."""
     lacks = model.profile.lacks
-    lines = (f"{k}: {v}\n" for k, v in values.items() if f"{command}.{k}" not in lacks)
+    lines = (
+        f"{key}: {value}\n"
+        for key, value in values.items()
+        if value is not None and f"{command}.{key}" not in lacks
+    )
     return "".join(["---\n", *lines]).encode()
 
 
@@ -50,7 +55,7 @@ def _seconds(time: int) -> int:
 
 
 def job(model: Model, job: Job) -> bytes:
-    """The document of stats-job."""
+    """The document of stats-job, or of stats where that may name a job."""
     timed = job.state in (State.RESERVED, State.DELAYED)
     return _document(
         model,
@@ -111,7 +116,12 @@ def server(model: Model) -> bytes:
             "current-jobs-reserved": sum(t.reserved for t in tubes),
             "current-jobs-delayed": sum(len(t.delayed) for t in tubes),
             "current-jobs-buried": sum(len(t.buried) for t in tubes),
-            **{f"cmd-{verb}": model.commands[verb] for verb in COUNTED_COMMANDS},
+            "limit-max-jobs-ready": model.max_jobs_ready,
+            **{
+                f"cmd-{verb}": model.commands[verb]
+                for verb in COUNTED_COMMANDS
+                if verb in model.profile.commands
+            },
             "job-timeouts": model.timeouts,
             "total-jobs": model.total_jobs,
             "max-job-size": model.max_job_size,

@@ -53,8 +53,8 @@ class Reply(NamedTuple):
         return b"%b\r\n%b\r\n" % (head.encode(), self.body)
 
     def __str__(self) -> str:
-        text = escape(self.encode())
-        return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+        data = self.encode()
+        return escape(data) if len(data) <= 120 else f"{escape(data[:100])}… ({len(data)} bytes)"
 
 
 BAD_FORMAT = Reply("BAD_FORMAT")
@@ -92,12 +92,12 @@ def KICKED_COUNT(count: int) -> Reply:
     return Reply("KICKED", (count,))
 
 
-def RESERVED(job: int, body: bytes) -> Reply:
-    return Reply("RESERVED", (job,), body)
+def RESERVED(job: int, body: bytes, *pri: int) -> Reply:
+    return Reply("RESERVED", (job, *pri), body)
 
 
-def FOUND(job: int, body: bytes) -> Reply:
-    return Reply("FOUND", (job,), body)
+def FOUND(job: int, body: bytes, *pri: int) -> Reply:
+    return Reply("FOUND", (job, *pri), body)
 
 
 def OK(body: bytes) -> Reply:
@@ -179,6 +179,8 @@ def _parse_put(text: bytes, profile: Profile) -> Request:
     # A body that is too big is skipped, whatever else is wrong with the line.
     if match.end() != len(text) and size <= profile.max_job_size:
         return Malformed(BAD_FORMAT, counts="put")
+    if size > profile.max_job_size and not profile.skips_big_bodies:
+        return Malformed(JOB_TOO_BIG, counts="put")
     return Put(pri, delay, ttr, size)
 
 
@@ -258,19 +260,27 @@ VERBS: tuple[str, ...] = tuple(sorted([*_BARE, *_WITH_ARGUMENTS]))
 """Every command of the protocol, sorted."""
 
 
+OPTIONAL_ID = ("peek", "stats")
+"""Commands that take an id or none, in profiles where it is optional."""
+
+
 @cache
 def _grammar(
-    commands: frozenset[str],
+    commands: frozenset[str], id_is_optional: bool
 ) -> tuple[dict[bytes, Command], dict[bytes, Callable[[bytes, Profile], Request]]]:
     """The commands of a profile: whole lines, and words that arguments follow."""
     bare = {verb.encode(): command for verb, command in _BARE.items() if verb in commands}
     words = {verb.encode(): read for verb, read in _WITH_ARGUMENTS.items() if verb in commands}
+    if id_is_optional:
+        for verb in OPTIONAL_ID:
+            bare[verb.encode()] = Command(verb)
+            words[verb.encode()] = _numeric(verb, _ONE, U64)
     return bare, words
 
 
 def parse_line(line: bytes, profile: Profile) -> Request:
     """What a command line (without CR LF) means."""
-    bare, words = _grammar(profile.commands)
+    bare, words = _grammar(profile.commands, profile.id_is_optional)
     command = bare.get(line)
     if command is not None:
         return command
@@ -387,17 +397,21 @@ _REPLIES = {
 }
 _NUMBER = rb"(0|[1-9][0-9]{0,19})"
 _ONE_NUMBER = re.compile(b"(INSERTED|WATCHING|KICKED|BURIED) " + _NUMBER)
-_JOB = re.compile(b"(RESERVED|FOUND) " + _NUMBER + b" " + _NUMBER)
+_JOB = re.compile(b"(RESERVED|FOUND) " + _NUMBER + b" " + _NUMBER + b"(?: " + _NUMBER + b")?")
 _DATA = re.compile(b"OK " + _NUMBER)
 _TUBE = re.compile(b"USING ([" + re.escape(NAME_CHARS) + b"]{1,200})")
 
 
 class ReplyReader:
-    """Turns what a server sends into replies; holds at most one line and ``max_body`` bytes."""
+    """Turns what a server sends into replies; holds at most one line and ``max_body`` bytes.
+
+    ``tells_priority``: see :class:`Profile`; None if that is not known.
+    """
 
     MAX_LINE = 1024
 
-    def __init__(self, max_body: int = 2**26) -> None:
+    def __init__(self, tells_priority: bool | None = False, max_body: int = 2**26) -> None:
+        self._tells_priority = tells_priority
         self._max_body = max_body
         self._buffer = bytearray()
         self._head: tuple[Reply, int] | None = None
@@ -440,16 +454,16 @@ class ReplyReader:
         self._head = None
         return reply
 
-    @staticmethod
-    def _parse(line: bytes) -> tuple[Reply, int]:
+    def _parse(self, line: bytes) -> tuple[Reply, int]:
         """The reply that a line announces, and the size of its body in bytes, -1 if none."""
         bare = _REPLIES.get(line)
         if bare is not None:
             return bare, -1
         if match := _ONE_NUMBER.fullmatch(line):
             return Reply(match[1].decode(), (int(match[2]),)), -1
-        if match := _JOB.fullmatch(line):
-            return Reply(match[1].decode(), (int(match[2]),)), int(match[3])
+        if (match := _JOB.fullmatch(line)) and self._tells_priority in (None, bool(match[4])):
+            *numbers, size = (int(number) for number in match.groups()[1:] if number)
+            return Reply(match[1].decode(), tuple(numbers)), size
         if match := _DATA.fullmatch(line):
             return Reply("OK"), int(match[1])
         if match := _TUBE.fullmatch(line):

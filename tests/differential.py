@@ -132,7 +132,8 @@ class Line:
             self._differ(expected, bytes(observed))
 
     def _compare_volatile(self, expected: bytes) -> None:
-        model, server = ReplyReader(), ReplyReader()
+        tells_priority = self._engine.model.profile.tells_priority
+        model, server = ReplyReader(tells_priority), ReplyReader(tells_priority)
         model.receive(expected)
         while (want := model.next_reply()) is not None:
             while (got := server.next_reply()) is None:

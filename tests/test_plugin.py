@@ -266,7 +266,7 @@ def test_listing_requirements() -> None:
     assert "  must  " not in loose.stdout
     assert "put.draining-only-put" in loose.stdout
     everything = suite("--list-requirements").stdout.splitlines()
-    assert "kick.all-jobs  must  until 0.6  0 tests" in everything
+    assert "kick.all-jobs  must  until 0.6  1 test" in everything
     assert "reserve-job.reserved  must  since 1.12  4 tests" in everything
 
 

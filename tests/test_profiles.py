@@ -27,7 +27,8 @@ ROOT = Path(__file__).parent.parent
     [
         *(("1.13", "1.13"), ("1.13+2.gabc", "1.13"), ("v1.14", "1.13"), ("2.0", "1.13")),
         *(("1.12", "1.12"), ("1.11", "1.10"), ("beanstalkd 1.10", "1.10"), ("1.5", "1.10")),
-        *(("1.4.6", "1.4"), ("1.0", "1.4"), ("0.11", "1.4"), ("0.7", None), ("dev", None)),
+        *(("1.4.6", "1.4"), ("1.0", "1.4"), ("0.8", "1.4"), ("0.7", "0.6"), ("0.1", "0.6")),
+        ("dev", None),
         *(("", None), ("unknown", None), ("1", None), ("9" * 5000 + ".1", None)),
     ],
 )
@@ -130,13 +131,18 @@ def _new(before: Profile, profile: Profile) -> Iterator[str]:
         command, _, key = name.partition(".")
         keys.setdefault(command, []).append(key)
     yield from (f"{', '.join(names)} in `{command}`" for command, names in keys.items())
+    yield from (f"`delete` of {state} jobs" for state in sorted(profile.deletes - before.deletes))
     for name, words in WORDS.items():
         if getattr(profile, name) != getattr(before, name):
             yield words
 
 
 WORDS = {
-    "deletes_delayed": "`delete` of delayed jobs",
+    "tells_priority": "no priority in `RESERVED` and `FOUND`",
+    "id_is_optional": "no `peek` without an id, no `stats` with one",
+    "max_jobs_ready": "no limit of ready jobs",
+    "skips_big_bodies": "a body that is too big is skipped",
+    "deadline_soon": "`DEADLINE_SOON`",
     "first_in_first_out": "order within a priority",
     "half_close": "answers to half-closed clients",
     "skips_long_lines": "lines that are too long are refused as a whole",

@@ -11,7 +11,7 @@ from conformance.builtin import BuiltIn
 from conformance.connection import Connection
 from conformance.running import run
 from conformance.timeline import BELIEVABLE, Timeline
-from conformance.verdict import Deviation, Inconclusive, NotTestable
+from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 
 
 @pytest.fixture
@@ -90,3 +90,15 @@ def test_a_reply_that_nobody_asked_for_is_a_deviation(server: BuiltIn) -> None:
     error = run(two, {"client": None}, server, 0.25).error
     assert isinstance(error, Deviation)
     assert error.expected == "no reply without a request"
+
+
+def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
+    server: BuiltIn,
+) -> None:
+    def loses(client: Connection) -> None:
+        server.generation += 1
+        client.send("peek 1").reply("FOUND")
+
+    outcome = run(loses, {"client": None}, server, 0.25)
+    assert isinstance(outcome.error, TargetLost)
+    assert outcome.error.observed == "the target was lost meanwhile"

@@ -93,6 +93,8 @@ def test_max_job_size() -> None:
         (["-z", "-1"], "-z takes a size in bytes"),
         (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1"),
         (["--profile", "9"], "invalid choice"),
+        (["--max-jobs-ready", "9"], "profile 1.13 has no limit of ready jobs"),
+        (["--profile", "0.6", "--max-jobs-ready", "0"], "--max-jobs-ready takes a count"),
     ],
 )
 def test_wrong_options(arguments: list[str], message: str) -> None:

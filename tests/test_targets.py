@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -162,6 +163,30 @@ def test_a_program_that_does_not_follow_libfaketime_is_tested_in_real_time(
     refused = suite(f"--launch={command}", "--clock=fake")
     assert refused.returncode == 4
     assert "--clock=fake is not possible" in refused.stderr
+
+
+NO_TIME_NEVER_ENDS = """
+    plain = Model._reserve
+
+    def reserve(self, conn, timeout):
+        return plain(self, conn, 0.01 if timeout == 0 else timeout)
+
+    def set_wake_up(self, conn):
+        if conn.timeout_at is not None:
+            conn.wakes_at = conn.timeout_at = round(conn.timeout_at)
+            self._timers.add((conn.wakes_at, Timer.WAIT, conn.id))
+
+    Model._reserve, Model._set_wake_up = reserve, set_wake_up
+"""
+
+
+@needs_faketime
+def test_a_program_under_whose_moved_clock_no_time_never_ends(tmp_path: Path) -> None:
+    change = "from reference_server.state import Timer\n" + textwrap.dedent(NO_TIME_NEVER_ENDS)
+    command = changed_server(tmp_path, change)
+    done = suite(f"--launch={command}", "-v", "-k", "test_a_timeout_of_zero_answers_at_once")
+    assert done.returncode == 0, done.stdout
+    assert "real clock (the launched server does not follow libfaketime)" in done.stdout
 
 
 @needs_beanstalkd

@@ -11,7 +11,16 @@ from reference_server.events import Event, Hangup, Output
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection
-from reference_server.wire import BAD_FORMAT, Malformed, Put, Reply, RequestReader
+from reference_server.wire import (
+    BAD_FORMAT,
+    DRAINING,
+    UNKNOWN_COMMAND,
+    Body,
+    Malformed,
+    Put,
+    Reply,
+    RequestReader,
+)
 
 
 def _edits(edit: Callable[[bytes], bytes]) -> type[Model]:
@@ -99,13 +108,30 @@ def _unquoted(document: bytes) -> bytes:
     return re.sub(rb'(?m): "(.*)"$', rb": \1", document)
 
 
-OF_1_4 = {
-    variant.summary: variant
-    for variant in (
-        Fault("", "of equal priorities the newest is next", _chooses(lambda options: options[-1])),
-    )
-}
-"""Where the profile 1.4 leaves more open than those that follow."""
+class _DrainsAtOnce(Model):
+    """In drain mode, put is refused when its line comes; what follows is taken for commands."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        if self.draining and isinstance(event, Body):
+            return [(conn, DRAINING), *super().step(Malformed(UNKNOWN_COMMAND), now, conn)]
+        return super().step(event, now, conn)
+
+
+_NEWEST_FIRST = Fault(
+    "", "of equal priorities the newest is next", _chooses(lambda options: options[-1])
+)
+OF_OLD = (
+    ("1.4", _NEWEST_FIRST),
+    ("0.6", _NEWEST_FIRST),
+    ("0.6", Fault("", "ids high and with gaps", _Ids)),
+    ("0.6", Fault("", "timers late by a tenth of a second", _LateTimers)),
+    ("0.6", Fault("", "drains at once", _DrainsAtOnce)),
+    (
+        "0.6",
+        Fault("", "more keys", _edits(lambda yaml: yaml.replace(b"\nage:", b"\nttr: 1\nage:"))),
+    ),
+)
+"""Where old profiles leave more open than those that follow."""
 
 VARIANTS = {
     variant.summary: variant

@@ -7,6 +7,7 @@ it breaks. ``python -m reference_server --fault NAME`` serves it.
 from reference_server.faults import (
     arguments,
     jobs,
+    one_queue,
     other,
     overlap,
     persistence,
@@ -26,6 +27,7 @@ __all__ = [
     "Fault",
     "arguments",
     "jobs",
+    "one_queue",
     "other",
     "overlap",
     "persistence",

@@ -425,5 +425,5 @@ class InTwoPlaces(Model):
 profiled(
     "delete.reserved-ready-or-buried",
     "a delayed job is deleted",
-    lambda profile: replace(profile, deletes_delayed=True),
+    lambda profile: replace(profile, deletes=profile.deletes | {"delayed"}),
 )

@@ -1,0 +1,90 @@
+"""What a target has counted, and which limits it has, when a judged conversation begins."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from conformance import yamlish
+from conformance.address import TargetError, ask, visit
+from conformance.connection import REPLY_LIMIT
+from conformance.target import Target
+from conformance.verdict import TargetLost
+from reference_server.profiles import Profile
+from reference_server.wire import ProtocolError
+
+
+class Counted(NamedTuple):
+    """What a target tells of itself; ``profile`` has its limits.
+
+    ``fresh``: statistics are as they are now. ``known``: its counters, those of default, and the
+    id of the next job; None if somebody else may change them, or they are not complete.
+    """
+
+    profile: Profile
+    fresh: bool
+    known: tuple[dict[str, str], dict[str, str], int] | None
+
+
+def counted(target: Target, profile: Profile) -> Counted:
+    """Asks a target for all that, on a connection that is counted, and then ends.
+
+    Raises TargetLost, or TargetError if it does not tell its stats.
+    """
+    last = 0
+    try:
+        with visit(target.address, REPLY_LIMIT) as sock:
+            if target.exclusive:
+                last = _last_id(sock, profile)
+            default = _dictionary(sock, b"stats-tube default") if profile.has_tubes else None
+            first, stats = _dictionary(sock, b"stats"), _dictionary(sock, b"stats")
+        profile = _limited(profile, stats)
+        # The connection that asked has ended.
+        stats["total-connections"] = str(int(stats["total-connections"]) - 1)
+        # Some servers keep their statistics for a while.
+        fresh = stats["cmd-stats"] != first["cmd-stats"]
+    except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
+        if fate := target.fate():
+            raise TargetLost("a server that tells its stats", fate) from error
+        raise TargetError(f"the target does not tell its stats: {error}") from error
+    # Without tubes, all that is counted is of the one queue.
+    of_default = stats if default is None else default
+    complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
+    return Counted(profile, fresh, (stats, of_default, last + 1) if complete else None)
+
+
+def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
+    return yamlish.dictionary(ask(sock, line, REPLY_LIMIT).body or b"")
+
+
+def _last_id(sock: socket.socket, profile: Profile) -> int:
+    """The id of a job that is put, and is gone then."""
+    put = ask(sock, b"put 0 0 1 0\r\n", REPLY_LIMIT)
+    id = int(put.args[0]) if put.args else 0
+    if "ready" not in profile.deletes:
+        ask(sock, b"reserve", REPLY_LIMIT, tells_priority=None)
+    ask(sock, b"delete %d" % id, REPLY_LIMIT)
+    return id
+
+
+def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
+    """The profile with the limits that a target tells."""
+    if "stats.max-job-size" not in profile.lacks:
+        profile = replace(profile, max_job_size=int(stats["max-job-size"]))
+    if profile.max_jobs_ready is not None:
+        profile = replace(profile, max_jobs_ready=int(stats["limit-max-jobs-ready"]))
+    return profile
+
+
+def _is_complete(
+    counters: Mapping[str, str], of_default: Mapping[str, str], profile: Profile
+) -> bool:
+    """Whether statistics have all that :meth:`Oracle.adopt` takes over."""
+    needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
+    of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"} if profile.has_tubes else set()
+    told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}
+    needed += [of_default.get(key, "") for key in told]
+    needed += [value for key, value in counters.items() if key.startswith("cmd-")]
+    return all(value.isdecimal() for value in needed)
