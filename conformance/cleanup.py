@@ -16,8 +16,11 @@ MOVES = 1000
 """Jobs that are moved to get at one of them."""
 
 
-def delete_jobs(target: Target, jobs: Iterable[int], limit: float) -> None:
-    """Deletes jobs of ours, in whatever state; gives up ``limit`` seconds after a reply."""
+def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: float) -> None:
+    """Deletes jobs of ours, in whatever state; gives up ``limit`` seconds after a reply.
+
+    ``generation``: the target's when they were made; in another one, they are somebody else's.
+    """
     profile = target.profile
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
@@ -27,7 +30,7 @@ def delete_jobs(target: Target, jobs: Iterable[int], limit: float) -> None:
         def say(line: str) -> Reply:
             return ask(sock, line.encode(), limit, profile.tells_priority)
 
-        for job in jobs:
+        for job in jobs if target.generation == generation else ():
             if say(f"delete {job}").word == "NOT_FOUND" and len(profile.deletes) < len(State):
                 _free_and_delete(job, say, profile, target.exclusive)
 

@@ -84,6 +84,7 @@ class Crowd:
         self.transcript = Transcript()
         self.commands = 0
         self._target = target
+        self._generation = target.generation
         self._tubes = tubes
         self._chance = chance
         self._ledger = ledger
@@ -135,7 +136,7 @@ class Crowd:
             hang_up(client.socket, FAREWELL)
         self._clients.clear()
         if not self._profile.has_tubes:
-            delete_jobs(self._target, jobs, self._patience)
+            delete_jobs(self._target, self._generation, jobs, self._patience)
             return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),

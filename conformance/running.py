@@ -86,7 +86,7 @@ def _attempt(
 
 
 def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
-    outcome, generation = Outcome(None), scenario.target.generation
+    outcome = Outcome(None)
     try:
         scenario.prepare()
         parts = {
@@ -105,7 +105,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     except Exception as error:
         outcome.error = error
     if isinstance(outcome.error, Deviation):
-        if scenario.target.generation != generation:
+        if scenario.target.generation != scenario.generation:
             # It has not seen what the test had sent before.
             outcome.error = TargetLost(outcome.error.expected, "the target was lost meanwhile")
         elif scenario.disturbed():

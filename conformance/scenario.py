@@ -53,6 +53,7 @@ class Scenario:
 
     def __init__(self, target: Target, lateness: float, patience: float = 0.0) -> None:
         self.target = target
+        self.generation = target.generation
         self.transcript = Transcript()
         self.clock = Timeline(target.clock, lateness, collect, patience)
         self.tube = _new_name()
@@ -187,4 +188,4 @@ class Scenario:
             connection.finish(limit)
         created = sorted(job for connection in self._connections for job in connection.created)
         if created:
-            delete_jobs(self.target, created, CLEAN_UP_LIMIT)
+            delete_jobs(self.target, self.generation, created, CLEAN_UP_LIMIT)

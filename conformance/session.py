@@ -76,6 +76,7 @@ class Session:
         patience: float = REPLY_LIMIT,
     ) -> None:
         self.target = target
+        self._generation = target.generation
         self.transcript = Transcript()
         self.patience = patience
         self.is_spent = False
@@ -316,7 +317,7 @@ class Session:
         self.leave(number, half=True)
         if left := self.judge.jobs():
             # Where much is open, it is not known what must be kicked before it can be deleted.
-            delete_jobs(self.target, left, REPLY_LIMIT)
+            delete_jobs(self.target, self._generation, left, REPLY_LIMIT)
             self.is_spent = True
         self._ids.clear()
         self._tags.clear()
@@ -344,7 +345,8 @@ class Session:
         ):
             # Where there are no pauses, that is unknown.
             ask(sock, b"pause-tube default 0", REPLY_LIMIT)
-        delete_jobs(self.target, {*self._ids.values(), *self.judge.jobs()}, REPLY_LIMIT)
+        jobs = {*self._ids.values(), *self.judge.jobs()}
+        delete_jobs(self.target, self._generation, jobs, REPLY_LIMIT)
 
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""

@@ -35,7 +35,7 @@ class Target(ABC):
 
     exclusive = True
     generation = 0
-    """How often a server that was lost has been replaced."""
+    """Changes when a server is lost: what listens there later is another one, with other jobs."""
     profile = NEWEST
     clock: TargetClock
 
@@ -67,12 +67,16 @@ class Target(ABC):
         except TimeoutError:
             return f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
         except ConnectionRefusedError:
-            return "the target is gone: it refuses connections"
+            return self._gone("it refuses connections")
         except (OSError, EOFError) as error:
-            return f"the target is gone: {str(error) or 'it closes new connections at once'}"
+            return self._gone(str(error) or "it closes new connections at once")
         except ProtocolError:
             return None
         return None
+
+    def _gone(self, how: str) -> str:
+        self.generation += 1
+        return f"the target is gone: {how}"
 
     def said(self) -> str:
         """The last that it printed, if we can see that."""
@@ -231,8 +235,9 @@ class LaunchedTarget(Target):
     def _restore(self) -> None:
         if self._server.exit_status() is not None or super().fate() is not None:
             self._server.end()
-            self._server = self._launch()
+            # Before: who is connected to the new one, sees that it is not the old one.
             self.generation += 1
+            self._server = self._launch()
 
     def fresh(self, **configuration: object) -> Target:
         for name in configuration:

@@ -166,11 +166,13 @@ class Conversation(RuleBasedStateMachine):
             self._do(self.session.wait, seconds)
 
     def teardown(self) -> None:
-        self._do(self.session.finish)
-        if self._over:
-            self._exploration.start_anew(self.session)
-        else:
-            self.session.abandon()
+        try:
+            self._do(self.session.finish)
+        finally:
+            if self._over:
+                self._exploration.start_anew(self.session)
+            else:
+                self.session.abandon()
 
 
 @requirement("protocol.any-conversation")

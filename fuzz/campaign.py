@@ -15,7 +15,7 @@ from conformance.session import Session
 from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
-from fuzz.minimise import minimise
+from fuzz.minimise import minimise, without_steps
 from fuzz.player import play, second_gear, take
 from fuzz.program import Program, Step, Wait, has_quirk
 
@@ -122,16 +122,19 @@ class Campaign:
 
     def smallest(self, found: Finding) -> Finding:
         """What a finding comes down to; itself, if it is not seen again."""
-        for patience in (HASTE, PATIENCE):
+        smallest = found
+        # In haste most of the way; but on a busy machine, what is shown may have been missed.
+        for patience, limit, smaller in (
+            (HASTE, TRY, minimise),
+            (PATIENCE, LONG_TRY, without_steps),
+        ):
             start = time.monotonic()
-            self._replayed(found.program, patience, LONG_TRY)
-            limit = max(TRY, time.monotonic() - start)
+            self._replayed(smallest.program, patience, LONG_TRY)
+            limit = max(limit, time.monotonic() - start)
             shows = partial(self._shows, patience, limit, start + SHRINKING)
-            program = minimise(found.program, shows)
-            smallest = self._replayed(program, PATIENCE, math.inf)
-            if smallest is not None:
-                return smallest
-        return found
+            program = smaller(smallest.program, shows)
+            smallest = self._replayed(program, PATIENCE, math.inf) or smallest
+        return smallest
 
     def seen(self, program: Program) -> int:
         """In how many of :data:`REPLAYS` replays a program shows a violation."""

@@ -16,15 +16,20 @@ Shows = Callable[[Program], bool]
 
 def minimise(program: Program, shows: Shows) -> list[Step]:
     """The steps without which it is not shown any more, each as plain as it may be."""
-
-    def some(steps: list[Step]) -> bool:
-        return bool(steps) and shows(steps)
-
-    steps = _plain(without_chunks(list(program), some), shows)
+    steps = _plain(without_steps(program, shows), shows)
     for number, step in enumerate(steps):
         if isinstance(step, Ask) and step.tag is None:
             steps[number] = _with_fewer_bytes(steps, number, step, shows)
     return steps
+
+
+def without_steps(program: Program, shows: Shows) -> list[Step]:
+    """The steps without which it is not shown any more."""
+
+    def some(steps: list[Step]) -> bool:
+        return bool(steps) and shows(steps)
+
+    return without_chunks(list(program), some)
 
 
 def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -> Ask:

@@ -14,7 +14,7 @@ from conformance.oracle import Violation
 from conformance.replay import replay
 from conformance.target import Target
 from conformance.transcript import Transcript, parse
-from conformance.verdict import NotApplicable
+from conformance.verdict import Inconclusive, NotApplicable
 from fuzz.fuzzer import Fuzzer
 from fuzz.pool import Pool
 
@@ -41,14 +41,14 @@ def test_known_bytes(
     if is_quirk or (half_closed and not profile.half_close):
         raise NotApplicable(f"profile {profile.name} leaves open what comes of it")
     session = exploration.session(server)
+    transcript.entries = session.transcript.entries
     try:
         replay(session, parse(text))
         session.abandon()
-    except OSError:
-        transcript.entries[:] = session.transcript.entries
+    except Inconclusive:
+        exploration.start_anew(session)
         raise
     except Violation as violation:
-        transcript.entries[:] = session.transcript.entries
         exploration.start_anew(session)
         raise exploration.deviation(violation, transcript, f", as in {known.name}") from violation
 

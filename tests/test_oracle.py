@@ -6,10 +6,13 @@ from functools import partial
 
 import pytest
 
+from conformance import yamlish
+from conformance.address import ask, visit
 from conformance.builtin import BuiltIn
 from conformance.exploration import Exploration
 from conformance.oracle import Oracle, Violation
 from conformance.target import LaunchedTarget, Target
+from conformance.test_stateful import Conversation
 from fuzz.campaign import Campaign
 from fuzz.minimise import minimise
 from fuzz.player import Author, second_gear, take
@@ -244,3 +247,21 @@ def test_a_program_is_made_small() -> None:
         Ask(3, b"put 7 0 60 1\r\na\r\n", tag=1, apart=True),
     ]
     assert len(tried) < 60
+
+
+def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> None:
+    def connections() -> str:
+        with visit(target.address, 5) as sock:
+            return yamlish.dictionary(ask(sock, b"stats", 5).body or b"")["current-connections"]
+
+    target = BuiltIn(fault=FAULTS["list-tubes-lists-the-tube-that-was-deleted-last"])
+    before = connections()
+    conversation = Conversation(Exploration(1, patience=0.25), target)
+    conversation.about_a_tube(1, "use", "a", apart=True)
+    conversation.about_a_tube(2, "use", "b", apart=True)
+    try:
+        with pytest.raises(Violation):
+            conversation.teardown()
+        assert connections() == before
+    finally:
+        target.close()

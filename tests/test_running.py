@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from conformance import running
+from conformance.address import ask, visit
 from conformance.builtin import BuiltIn
 from conformance.connection import Connection
 from conformance.running import run
@@ -102,3 +103,20 @@ def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
     outcome = run(loses, {"client": None}, server, 0.25)
     assert isinstance(outcome.error, TargetLost)
     assert outcome.error.observed == "the target was lost meanwhile"
+
+
+def test_jobs_of_a_server_that_was_lost_are_not_deleted_on_the_next(server: BuiltIn) -> None:
+    def loses_it(client: Connection) -> None:
+        client.put(b"a")
+        server.generation += 1
+
+    assert run(loses_it, {"client": None}, server, 0.25).error is None
+    with visit(server.address, 5) as sock:
+        assert ask(sock, b"peek 1", 5).word == "FOUND"
+
+
+def test_a_target_that_is_gone_may_come_back_as_another() -> None:
+    target = BuiltIn()
+    target.close()
+    assert target.fate() == "the target is gone: it refuses connections"
+    assert target.generation == 1
