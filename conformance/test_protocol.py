@@ -25,6 +25,8 @@ NO_ARGUMENTS = (
     *("list-tube-used", "list-tubes", "list-tubes-watched", "peek-buried", "peek-delayed"),
     *("peek-ready", "reserve", "stats"),
 )
+NOBODYS = "pause-tube conformance-none"
+"""A server that takes what is malformed must find nobody's tube by it; nor jobs: no id is 0."""
 
 
 @requirement("protocol.serial-replies")
@@ -180,8 +182,8 @@ def test_a_name_of_201_bytes_to_pause(client: Connection) -> None:
     "line",
     [
         *("delete x", "touch x", "peek x", "kick x", "kick-job x", "stats-job x", "reserve-job x"),
-        *("release x 0 0", "release 1 x 0", "release 1 0 x", "bury x 0", "bury 1 x"),
-        *("put x 0 1 1", "put 0 x 1 1", "put 0 0 x 1", "put 0 0 1 x", "pause-tube a x"),
+        *("release x 0 0", "release 0 x 0", "release 0 0 x", "bury x 0", "bury 0 x"),
+        *("put x 0 1 1", "put 0 x 1 1", "put 0 0 x 1", "put 0 0 1 x", f"{NOBODYS} x"),
     ],
 )
 def test_a_letter_where_a_number_is_expected(client: Connection, line: str) -> None:
@@ -192,10 +194,10 @@ def test_a_letter_where_a_number_is_expected(client: Connection, line: str) -> N
 @pytest.mark.parametrize(
     "line",
     [
-        *("put 0 0 1", "put 0 0", "release 1 0", "release 1", "bury 1"),
-        *("put 0 0 1 1 1", "release 1 0 0 0", "bury 1 0 0", "pause-tube a", "pause-tube a 0 0"),
-        *("delete 1 1", "touch 1 1", "peek 1 1", "kick-job 1 1", "stats-job 1 1"),
-        *("use a b", "watch a b", "ignore a b", "stats-tube a b", "reserve-job 1 1"),
+        *("put 0 0 1", "put 0 0", "release 0 0", "release 0", "bury 0"),
+        *("put 0 0 1 1 1", "release 0 0 0 0", "bury 0 0 0", NOBODYS, f"{NOBODYS} 0 0"),
+        *("delete 0 0", "touch 0 0", "peek 0 0", "kick-job 0 0", "stats-job 0 0"),
+        *("use a b", "watch a b", "ignore a b", "stats-tube a b", "reserve-job 0 0"),
         *(f"{verb} 1" for verb in NO_ARGUMENTS),
     ],
 )

@@ -174,7 +174,7 @@ def test_stats_of_a_job_that_does_not_exist(client: Connection, job: int) -> Non
 
 
 @requirement("stats-job.bad-format")
-@pytest.mark.parametrize("argument", ["x", "-1", "1x", str(2**64), ""])
+@pytest.mark.parametrize("argument", ["x", "-1", "0x", str(2**64), ""])
 def test_a_malformed_stats_job(client: Connection, argument: str) -> None:
     client.send(f"stats-job {argument}").expect(BAD_FORMAT)
 

@@ -19,7 +19,7 @@ from reference_server.wire import (
     TOUCHED,
 )
 
-NO_ID = ["x", "-1", "+1", "1x", "1.0", str(2**64), "9" * 30, ""]
+NO_ID = ["x", "-1", "+0", "0x", "0.0", str(2**64), "9" * 30, ""]
 MISSING = [0, 2**32, 2**63, 2**64 - 1]
 
 

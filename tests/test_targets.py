@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.address import ask, visit
 from conformance.clock import clear_leftovers
 from conformance.launch import Launched, LaunchError, command_line
 from tests.proxy import proxy
@@ -32,6 +33,32 @@ def test_a_slow_target_that_sends_single_bytes_passes() -> None:
         few = ("--examples=6", "-k", "not error and not malformed")
         done = suite(f"--target={host}:{port}", "-n", "4", *few)
     assert done.returncode == 0, done.stdout
+
+
+LENIENT = """
+import re
+from reference_server import wire
+parse = wire.parse_line
+def lenient(line, profile):
+    taken = re.match(rb"(delete|kick-job|reserve-job)\\s+([+-]?\\d+)", line)
+    return parse(b"%b %d" % (taken[1], int(taken[2]) % 2**64) if taken else line, profile)
+wire.parse_line = lenient
+"""
+
+
+def test_jobs_of_others_are_safe_on_a_server_that_takes_what_is_malformed(tmp_path: Path) -> None:
+    with (
+        Launched(changed_server(tmp_path, LENIENT)) as server,
+        visit(server.address, 5) as sock,
+    ):
+        for line in (b"use others", *[b"put 0 0 60 1\r\na", b"put 0 3600 60 1\r\na"] * 50):
+            ask(sock, line, 5)
+        host, port = server.address
+        done = suite(f"--target={host}:{port}", "-k", "malformed or arguments or wrong_number")
+        stats = ask(sock, b"stats-tube others", 5).body or b""
+    assert "protocol.integers-are-decimal" in done.stdout
+    for line in (b"current-jobs-ready: 50", b"current-jobs-delayed: 50", b"total-jobs: 100"):
+        assert line in stats
 
 
 def _running(pattern: str) -> list[int]:

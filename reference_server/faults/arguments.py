@@ -42,8 +42,8 @@ takes_like(
 takes_like(
     "protocol.integers-are-decimal",
     "a delay may have a fraction",
-    rb"pause-tube default ([0-9])[.][0-9]+",
-    lambda delay: Command("pause-tube", ("default", delay)),
+    rb"release ([0-9]+) ([0-9]+) ([0-9])[.][0-9]+",
+    lambda *numbers: Command("release", numbers),
 )
 takes_like(
     "protocol.integers-are-nonnegative",

@@ -8,7 +8,7 @@ from typing import Any
 
 from reference_server.events import Event, Output
 from reference_server.faults.arguments import BAD, UNKNOWN
-from reference_server.faults.registry import fault, parsed, profiled, takes
+from reference_server.faults.registry import fault, parsed, profiled, takes, takes_like
 from reference_server.model import Model
 from reference_server.state import Connection, Job, Tube
 from reference_server.wire import (
@@ -139,23 +139,23 @@ takes(
     b"kick-job x",
     Command("kick-job", (0,)),
 )
-takes(
+takes_like(
     "error.bad-format-non-numeric",
     "release takes a letter for its delay",
-    b"release 1 0 x",
-    Command("release", (1, 0, 0)),
+    rb"release ([0-9]+) ([0-9]+) [a-z]",
+    lambda id, pri: Command("release", (id, pri, 0)),
 )
-takes(
+takes_like(
     "error.bad-format-argument-count",
     "touch ignores what is behind its id",
-    b"touch 1 1",
-    Command("touch", (1,)),
+    rb"touch ([0-9]+) [0-9]+",
+    lambda id: Command("touch", (id,)),
 )
-takes(
+takes_like(
     "error.bad-format-argument-count",
     "a delay may be missing in release",
-    b"release 1 0",
-    Command("release", (1, 0, 0)),
+    rb"release ([0-9]+) ([0-9]+)",
+    lambda id, pri: Command("release", (id, pri, 0)),
 )
 takes(
     "error.bad-format-or-unknown-without-argument",

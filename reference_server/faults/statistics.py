@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reference_server import wire
-from reference_server.faults.registry import answered, fault, says, takes, told
+from reference_server.faults.registry import answered, fault, says, takes, takes_like, told
 from reference_server.model import Model
 from reference_server.state import Connection, Job, State
 from reference_server.wire import Command, Reply
@@ -76,11 +76,11 @@ answered(
     "stats-job",
     lambda _, __, ___, reply: wire.OK(b"---\n") if reply == wire.NOT_FOUND else None,
 )
-takes(
+takes_like(
     "stats-job.bad-format",
     "stats-job takes an id with garbage",
-    b"stats-job 1x",
-    Command("stats-job", (0,)),
+    rb"stats-job ([0-9]+)[a-z]+",
+    lambda id: Command("stats-job", (id,)),
 )
 for _key in ("cmd-delete", "current-watching", "total-jobs"):
     says("stats-tube.ok", f"stats-tube lacks {_key}", "stats-tube", rf"^{_key}: .*\n", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reference_server import wire
-from reference_server.faults.registry import answered, asked, fault, profiled, takes
+from reference_server.faults.registry import answered, asked, fault, profiled, takes, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State, Timer, Tube
 from reference_server.waiting import SAFETY_MARGIN
@@ -321,11 +321,11 @@ class Steals(Model):
         return super()._reserve_job(conn, id)
 
 
-takes(
+takes_like(
     "reserve-job.bad-format",
     "reserve-job takes an id with garbage",
-    b"reserve-job 1x",
-    Command("reserve-job", (0,)),
+    rb"reserve-job ([0-9]+)[a-z]+",
+    lambda id: Command("reserve-job", (id,)),
 )
 answered(
     "watch.watching",
