@@ -115,8 +115,8 @@ class Lines(RequestReader):
     ``is_quirk``: no text and no decision covers what beanstalkd does with them.
     """
 
-    def __init__(self, profile: Profile, max_job_size: int) -> None:
-        super().__init__(profile, max_job_size)
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
         self.requests: list[Request] = []
         self.lines: list[bytes | None] = []
         self.is_quirk = False
@@ -163,7 +163,7 @@ def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
             sent.setdefault(entry.connection, bytearray()).extend(entry.data)
     readers = []
     for data in sent.values():
-        reader = Lines(profile, profile.max_job_size)
+        reader = Lines(profile)
         reader.read(bytes(data))
         readers.append(reader)
     return readers

@@ -69,7 +69,7 @@ class Moves:
         return World(model)
 
     def _arrived(self, conn: int) -> None:
-        self._clients[conn] = Client(RequestReader(self._profile, self._profile.max_job_size))
+        self._clients[conn] = Client(RequestReader(self._profile))
 
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""

@@ -212,7 +212,7 @@ class Author:
                 self._tags.append(made.tag)
             quits = _QUIT in reader.requests
             return made._replace(text=template, job=job, apart=quits), reader
-        return Ask(HOSTILE, self._neutral), Lines(self._profile, self._profile.max_job_size)
+        return Ask(HOSTILE, self._neutral), Lines(self._profile)
 
     def _template(self, conn: int) -> Ask:
         """What may be sent; nothing in it is escaped."""
@@ -237,7 +237,7 @@ class Author:
         """How a server understands it; None if that depends on the id of the job."""
         # Ids have up to 20 digits.
         texts = (template,) if job is None else (template % 1, template % U64)
-        readers = [Lines(self._profile, self._profile.max_job_size) for _ in texts]
+        readers = [Lines(self._profile) for _ in texts]
         for reader, text in zip(readers, texts, strict=True):
             reader.read(text)
         short, long = readers[0], readers[-1]

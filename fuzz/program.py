@@ -66,7 +66,7 @@ def has_quirk(program: Program, profile: Profile) -> bool:
         if isinstance(step, Leave):
             readers.pop(step.client, None)
         elif isinstance(step, Ask):
-            reader = readers.setdefault(step.client, Lines(profile, profile.max_job_size))
+            reader = readers.setdefault(step.client, Lines(profile))
             # Ids have up to 20 digits: what is too long with one may not be so with another.
             reader.read(step.text if step.job is None else step.text % U64)
             if reader.is_quirk or (step.job is not None and None in reader.lines):

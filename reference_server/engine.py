@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Tick
@@ -63,8 +64,8 @@ class Engine:
     def connect(self, link: Link) -> int:
         """Takes a new connection and gives its number."""
         self._last += 1
-        reader = self._reader(self.model.profile, self.model.max_job_size)
-        self._sessions[self._last] = _Session(link, reader)
+        profile = replace(self.model.profile, max_job_size=self.model.max_job_size)
+        self._sessions[self._last] = _Session(link, self._reader(profile))
         self._run(self._last, Connect())
         return self._last
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -303,12 +302,12 @@ def parse_line(line: bytes, profile: Profile) -> Request:
 class RequestReader:
     """Turns what a client sends into requests; never holds more than one line and one body.
 
-    ``max_job_size`` is in bytes. Call :meth:`receive`, then :meth:`next_request` until it gives
-    None; requests that are not taken out stay as bytes in the buffer.
+    Call :meth:`receive`, then :meth:`next_request` until it gives None; requests that are not
+    taken out stay as bytes in the buffer.
     """
 
-    def __init__(self, profile: Profile, max_job_size: int) -> None:
-        self._profile = replace(profile, max_job_size=max_job_size)
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
         self._buffer = bytearray()
         self._body: int | None = None
         self._skip = 0

@@ -129,7 +129,7 @@ def test_a_transcript_is_driven_again_with_the_ids_of_now(tmp_path: Path) -> Non
 def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     faulty = Fault("use.using", "of no use", model=type("Deaf", (Model,), {"_use": _deaf_use}))
     server = BuiltIn(fault=faulty)
-    exploration = Exploration(5, patience=0.25, folder=tmp_path)
+    exploration = Exploration(5, patience=1.0, folder=tmp_path)
     finding = Campaign(exploration, server).run(5)
     assert finding is not None
     exploration.deviation(finding.violation, finding.transcript)

@@ -283,7 +283,7 @@ def test_what_a_crowd_shows_is_told_in_few_lines(fault: str) -> None:
     server = BuiltIn(fault=FAULTS[fault])
     ledger, chance = Ledger(), Random(2)
     for number, clients in enumerate((2, 3, 4, 8) * 100):
-        crowd = Crowd(server, [f"crowd-{number}"], chance, ledger, patience=0.25)
+        crowd = Crowd(server, [f"crowd-{number}"], chance, ledger, patience=1.0)
         try:
             crowd.run(clients, 100)
         except Violation as violation:

@@ -67,7 +67,7 @@ def test_the_text_leaves_open(line: bytes) -> None:
     ],
 )
 def test_what_is_a_quirk_of_beanstalkd(data: bytes, is_quirk: bool) -> None:
-    reader = Lines(NEWEST, NEWEST.max_job_size)
+    reader = Lines(NEWEST)
     reader.read(data)
     assert reader.is_quirk == is_quirk
 
@@ -100,7 +100,7 @@ def test_a_seed_always_makes_up_the_same_program() -> None:
 def _fuzz(target: Target, seconds: float, folder: Path | None = None, most: int = 1) -> Report:
     profile = target.probe()
     shared = not target.exclusive
-    exploration = Exploration(1, 3, profile=profile, patience=1.0, folder=folder, shared=shared)
+    exploration = Exploration(1, 3, profile=profile, folder=folder, shared=shared)
     try:
         return Fuzzer(exploration, target, Pool()).run(seconds, most)
     finally:

@@ -53,7 +53,7 @@ def test_what_a_line_means(line: bytes, request_: Request) -> None:
 
 
 def test_nothing_is_skipped_behind_a_job_that_is_refused_at_once() -> None:
-    reader = RequestReader(V0_6, V0_6.max_job_size)
+    reader = RequestReader(V0_6)
     reader.receive(b"put 0 0 60 65536\r\npeek\r\n")
     assert reader.next_request() == Malformed(JOB_TOO_BIG, counts="put")
     assert reader.next_request() == Command("peek")

@@ -176,7 +176,7 @@ def test_statistics_are_compared_by_what_they_say() -> None:
 
 
 def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
-    exploration = Exploration(PROGRAMS, seed, patience=1.0, profile=profile)
+    exploration = Exploration(PROGRAMS, seed, profile=profile)
     finding = Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(PROGRAMS)
     target.close()
     if finding is not None:
@@ -214,7 +214,7 @@ def test_fast_random_programs_on_beanstalkd(seed: int) -> None:
 )
 def test_random_programs_find_faults_and_make_them_small(fault: str) -> None:
     server = BuiltIn(fault=FAULTS[fault])
-    finding = Campaign(Exploration(40, patience=0.25), server).run(40)
+    finding = Campaign(Exploration(40, patience=1.0), server).run(40)
     server.close()
     assert finding is not None
     assert len(finding.program) <= 6
@@ -256,7 +256,7 @@ def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> No
 
     target = BuiltIn(fault=FAULTS["list-tubes-lists-the-tube-that-was-deleted-last"])
     before = connections()
-    conversation = Conversation(Exploration(1, patience=0.25), target)
+    conversation = Conversation(Exploration(1), target)
     conversation.about_a_tube(1, "use", "a", apart=True)
     conversation.about_a_tube(2, "use", "b", apart=True)
     try:

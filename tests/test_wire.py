@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,11 +32,11 @@ from reference_server.wire import (
     parse_line,
 )
 
-MAX = 20
+SMALL = replace(NEWEST, max_job_size=20)
 
 
 def read(*segments: bytes) -> list[Request]:
-    reader, requests = RequestReader(NEWEST, MAX), []
+    reader, requests = RequestReader(SMALL), []
     for segment in segments:
         reader.receive(segment)
         while (request := reader.next_request()) is not None:
@@ -104,7 +105,7 @@ def test_the_argument_of_reserve_with_timeout(line: bytes, lenient: Any, strict:
 
 
 def test_the_reader_holds_no_more_than_a_line_and_a_body() -> None:
-    reader = RequestReader(NEWEST, MAX)
+    reader = RequestReader(SMALL)
     for _ in range(1000):
         reader.receive(b"x" * 1000)
         assert reader.next_request() is None
