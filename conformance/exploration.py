@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.connection import REPLY_LIMIT
@@ -38,6 +38,7 @@ class Exploration:
     """Conversations that were given up, as too much was possible."""
     fate: str = ""
     """What became of a target that has ended a connection."""
+    _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
 
     def told(self, count: int) -> str:
         """How many of so many conversations were not decided; raises Inconclusive if most were."""
@@ -67,16 +68,35 @@ class Exploration:
         Raises Deviation; ``transcript`` then shows it.
         """
         for path, found in kept(self.folder) if self.folder else ():
-            session = self.session(target)
-            try:
-                replay(session, found)
-                session.abandon()
-            except Violation as violation:
-                self.start_anew(session)
-                transcript.entries[:] = session.transcript.entries
-                raise self.deviation(violation, transcript, f", as kept in {path}") from violation
-            except Inconclusive:
-                self.start_anew(session)
+            self._look_again(target, transcript, found, f", as kept in {path}")
+
+    def note(self, violation: Violation, transcript: Transcript) -> None:
+        """Keeps in mind what has shown a violation, if nothing shorter has shown one like it."""
+        known = self._shown.get(violation.kind)
+        if known is None or len(transcript.entries) < len(known.entries):
+            self._shown[violation.kind] = transcript.copy()
+
+    def once_more(self, target: Target, transcript: Transcript) -> None:
+        """Looks whether anything that has shown a violation shows one again.
+
+        Raises Deviation; ``transcript`` then shows it.
+        """
+        for found in sorted(self._shown.values(), key=lambda shown: len(shown.entries)):
+            self._look_again(target, transcript, found)
+
+    def _look_again(
+        self, target: Target, transcript: Transcript, found: Transcript, where: str = ""
+    ) -> None:
+        session = self.session(target)
+        try:
+            replay(session, found)
+            session.abandon()
+        except Violation as violation:
+            self.start_anew(session)
+            transcript.entries[:] = session.transcript.entries
+            raise self.deviation(violation, transcript, where) from violation
+        except Inconclusive:
+            self.start_anew(session)
 
     def deviation(self, violation: Violation, transcript: Transcript, where: str = "") -> Deviation:
         """The failure of a test for a violation; it is kept for the next run."""

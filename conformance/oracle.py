@@ -49,6 +49,11 @@ class Violation(Exception):
         self.mark = mark
 
     @property
+    def kind(self) -> tuple[str, str]:
+        """The first words of what was expected and observed: many are alike."""
+        return self.expected[0].partition(" ")[0], self.observed.partition(" ")[0]
+
+    @property
     def is_end(self) -> bool:
         """Whether the target has ended a connection."""
         return self.observed.startswith("the end of the connection")

@@ -49,6 +49,7 @@ class Conversation(RuleBasedStateMachine):
             self._exploration.undecided += 1
         except Violation as violation:
             self._over = True
+            self._exploration.note(violation, self.session.transcript)
             if violation.is_end:
                 self._exploration.fate = self.session.target.fate() or ""
             raise
@@ -207,6 +208,7 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
         if exploration.fate:
             # Once is enough.
             raise TargetLost("a target that goes on", exploration.fate) from error
+        exploration.once_more(server, transcript)
         raise Inconclusive("a violation was seen once, and not again") from error
     # Hypothesis makes up no more than this, and fewer if it has tried all.
     return exploration.told(exploration.examples)

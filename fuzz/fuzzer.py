@@ -77,7 +77,7 @@ class Fuzzer:
         self._pool = pool
         makes_up = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, makes_up)
-        self._like: Counter[tuple[str, str]] = Counter()
+        self._kinds: Counter[tuple[str, str]] = Counter()
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -112,12 +112,11 @@ class Fuzzer:
 
     def _file(self, found: Finding) -> None:
         """Makes small what was found, and files it, unless it is known."""
-        violation = found.violation
-        like = violation.expected[0].partition(" ")[0], violation.observed.partition(" ")[0]
-        self._like[like] += 1
-        if self._like[like] > ENOUGH:
+        kind = found.violation.kind
+        self._kinds[kind] += 1
+        if self._kinds[kind] > ENOUGH:
             self.report.again += 1
-            if like == _STATISTICS:
+            if kind == _STATISTICS:
                 # Whatever else is wrong would not be seen behind it.
                 self._campaign.looks = False
                 self._pool.avoids = _STATS

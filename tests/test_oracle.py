@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
+from hypothesis.errors import Flaky
 
-from conformance import yamlish
+from conformance import test_stateful, yamlish
 from conformance.address import ask, visit
 from conformance.builtin import BuiltIn
 from conformance.exploration import Exploration
 from conformance.oracle import Oracle, Violation
 from conformance.target import LaunchedTarget, Target
 from conformance.test_stateful import Conversation
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive
 from fuzz.campaign import Campaign
 from fuzz.minimise import minimise
 from fuzz.player import Author, second_gear, take
 from fuzz.program import Ask, Choices, Program
-from reference_server.faults import FAULTS
+from reference_server.faults import FAULTS, NO_FAULT
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import SECOND
 from reference_server.wire import (
@@ -247,6 +251,30 @@ def test_a_program_is_made_small() -> None:
         Ask(3, b"put 7 0 60 1\r\na\r\n", tag=1, apart=True),
     ]
     assert len(tried) < 60
+
+
+def _flaky(machine: Callable[[], Conversation], **_: object) -> None:
+    """Finds a violation that it does not see again."""
+    conversation = machine()
+    conversation.about_a_tube(1, "use", "a", apart=True)
+    with pytest.raises(Violation):
+        conversation.teardown()
+    raise Flaky("inconsistent results")
+
+
+@pytest.mark.parametrize(("is_gone", "verdict"), [(False, Deviation), (True, Inconclusive)])
+def test_what_hypothesis_does_not_see_again_is_looked_at_once_more(
+    is_gone: bool, verdict: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(test_stateful, "run_state_machine_as_test", _flaky)
+    target, shown = BuiltIn(fault=FAULTS["use-names-the-tube-used-before"]), Transcript()
+    if is_gone:
+        # The one that it is restarted as.
+        target._fault = NO_FAULT
+    with pytest.raises(verdict):
+        test_stateful.test_any_conversation(target, shown, Exploration(1))
+    assert bool(shown.entries) is not is_gone
+    target.close()
 
 
 def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> None:
