@@ -43,7 +43,7 @@ KINDS = {
 
 
 _ODD_TIMEOUT = re.compile(rb"reserve-with-timeout (?![0-9]{1,9}(?:\r|$))")
-_PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]+)")
+_PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +([0-9]+) +([0-9]+)")
 _STRAY = re.compile(rb"\r(?!\n)")
 _SWALLOWS = 224
 """Of a line that is one byte longer than a multiple of it, beanstalkd takes the next for a part."""
@@ -63,9 +63,13 @@ def is_free(line: bytes, profile: Profile) -> bool:
         first = line.partition(b"\r\n")[0].replace(b"%d", b"%d" % U64)
         if len(first) + 2 > profile.max_line:
             return True
-    if not profile.skips_big_bodies and (match := _PUT.match(line)):
-        # It is refused at once; what follows may be taken for its body, or for commands.
-        return int(match[1]) > profile.max_job_size
+    if match := _PUT.match(line):
+        ttr, size = map(int, match.groups())
+        # What is too big is refused at once; what follows may be its body, or commands.
+        if size > profile.max_job_size and not profile.skips_big_bodies:
+            return True
+        if ttr == 0 and not profile.raises_ttr:
+            return True
     return profile.timeout_argument == "lenient" and bool(_ODD_TIMEOUT.match(line))
 
 

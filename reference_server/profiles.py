@@ -33,7 +33,8 @@ class Profile:
     ``tells_priority``: RESERVED and FOUND tell a job's priority, too. ``id_is_optional``: peek and
     stats are about a job if they name one. ``deadline_soon``: who holds a job that is about to
     time out is not made to wait. ``skips_big_bodies``: a put that is too big is answered after its
-    body, which is skipped; else at once. ``max_jobs_ready``: so many jobs fit into the ready
+    body, which is skipped; else at once. ``raises_ttr``: a ttr of 0 becomes 1; else it is open
+    whether there is any time to run. ``max_jobs_ready``: so many jobs fit into the ready
     queue, None if there is no limit.
     """
 
@@ -55,6 +56,7 @@ class Profile:
     id_is_optional: bool = False
     deadline_soon: bool = True
     skips_big_bodies: bool = True
+    raises_ttr: bool = True
     max_jobs_ready: int | None = None
     max_name: int = 200
     max_job_size: int = 65535
@@ -104,6 +106,7 @@ V0_6 = Profile(
     id_is_optional=True,
     deadline_soon=False,
     skips_big_bodies=False,
+    raises_ttr=False,
     max_jobs_ready=2**24,
     # What is longer than any well-formed line: beanstalkd 0.6 takes no more either.
     max_line=54,

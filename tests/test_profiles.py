@@ -101,6 +101,7 @@ def test_a_server_of_an_older_profile_does_not_conform(profile: str, tmp_path: P
         (b"reserve-with-timeout -1\r\n", "1.13", False),
         (b"reserve-with-timeout 4294967296", "1.12", True),
         (b"reserve-with-timeout 1000\r\n", "1.4", False),
+        *((b"put 0 0 0 1\r\na\r\n", "0.6", True), (b"put 0 0 0 1\r\na\r\n", "1.4", False)),
     ],
 )
 def test_lines_of_which_nothing_is_said(line: bytes, profile: str, free: bool) -> None:
@@ -142,6 +143,7 @@ WORDS = {
     "id_is_optional": "no `peek` without an id, no `stats` with one",
     "max_jobs_ready": "no limit of ready jobs",
     "skips_big_bodies": "a body that is too big is skipped",
+    "raises_ttr": "a ttr of 0 becomes 1",
     "deadline_soon": "`DEADLINE_SOON`",
     "first_in_first_out": "order within a priority",
     "half_close": "answers to half-closed clients",

@@ -120,12 +120,22 @@ class _DrainsAtOnce(Model):
 _NEWEST_FIRST = Fault(
     "", "of equal priorities the newest is next", _chooses(lambda options: options[-1])
 )
+
+
+class _NoTimeToRun(Model):
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if conn.incoming and not put.ttr:
+            conn.incoming.ttr = 0
+
+
 OF_OLD = (
     ("1.4", _NEWEST_FIRST),
     ("0.6", _NEWEST_FIRST),
     ("0.6", Fault("", "ids high and with gaps", _Ids)),
     ("0.6", Fault("", "timers late by a tenth of a second", _LateTimers)),
     ("0.6", Fault("", "drains at once", _DrainsAtOnce)),
+    ("0.6", Fault("", "a ttr of 0 is no time", _NoTimeToRun)),
     (
         "0.6",
         Fault("", "more keys", _edits(lambda yaml: yaml.replace(b"\nage:", b"\nttr: 1\nage:"))),
