@@ -136,6 +136,7 @@ V1_4 = replace(
     id_is_optional=False,
     deadline_soon=True,
     skips_big_bodies=True,
+    raises_ttr=True,
     max_jobs_ready=None,
     max_line=224,
 )
