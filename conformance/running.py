@@ -104,7 +104,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error = TargetLost("a target that goes on", fate) if fate else error
     except Exception as error:
         outcome.error = error
-    if isinstance(outcome.error, Deviation):
+    if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
         if scenario.target.generation != scenario.generation:
             # It has not seen what the test had sent before.
             outcome.error = TargetLost(outcome.error.expected, "the target was lost meanwhile")
@@ -129,7 +129,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
 
 
 def _doubt(error: Deviation, scenario: Scenario) -> str:
-    if isinstance(error, TargetLost) or error.conclusive:
+    if error.conclusive:
         return ""
     if error.late:
         return "late"

@@ -215,12 +215,13 @@ class LaunchedTarget(Target):
         return self._server.process.pid
 
     def fate(self) -> str | None:
+        fate = super().fate()
+        if fate is None:
+            return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._server.process.wait(0.05)
         status = self._server.exit_status()
-        if status is None:
-            return super().fate()
-        return f"the target crashed: {status}"
+        return fate if status is None else f"the target crashed: {status}"
 
     def said(self) -> str:
         said = self._server.said()

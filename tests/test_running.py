@@ -105,6 +105,16 @@ def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
     assert outcome.error.observed == "the target was lost meanwhile"
 
 
+def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:
+    def loses(client: Connection) -> None:
+        server.call(server._server.close)
+        client.send("peek 1").reply("FOUND")
+
+    outcome = run(loses, {"client": None}, server, 0.25)
+    assert isinstance(outcome.error, TargetLost)
+    assert outcome.error.observed == "the target is gone: it refuses connections"
+
+
 def test_jobs_of_a_server_that_was_lost_are_not_deleted_on_the_next(server: BuiltIn) -> None:
     def loses_it(client: Connection) -> None:
         client.put(b"a")
