@@ -47,7 +47,7 @@ def _check(folder: Path, text: str, *options: str) -> subprocess.CompletedProces
     file = folder / "some.transcript"
     file.write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "conformance", "check", str(file), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_every_byte_is_written_and_read_again() -> None:
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "conformance", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_a_transcript_is_driven_again_with_the_ids_of_now(tmp_path: Path) -> None:

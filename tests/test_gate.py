@@ -65,7 +65,7 @@ def _run(
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -30,7 +30,7 @@ def suite(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=120,
+        timeout=300,
         env=environment,
     )
 
