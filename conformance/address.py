@@ -29,13 +29,19 @@ def visit(address: Address, limit: float) -> Iterator[socket.socket]:
 def hang_up(sock: socket.socket, limit: float) -> None:
     """Closes a connection, and waits ``limit`` seconds at most until the server has done so."""
     end = time.monotonic() + limit
+    send_end(sock)
     with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_WR)
         while (left := end - time.monotonic()) > 0:
             sock.settimeout(left)
             if not sock.recv(65536):
                 break
     sock.close()
+
+
+def send_end(sock: socket.socket) -> None:
+    """Sends nothing more; that the server has reset the connection is told by reading."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
 
 
 def send_reset(sock: socket.socket) -> None:

@@ -6,7 +6,6 @@ by :func:`collect`, which stamps each with the time of the target's clock.
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
 import time
@@ -14,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from conformance.address import send_end
 from conformance.exchange import Exchange, Values
 from conformance.timeline import Timeline, Timing
 from conformance.transcript import Transcript
@@ -172,7 +172,7 @@ class Connection:
         self._timeline.before_sending()
         self._half_closed = True
         self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
-        self.socket.shutdown(socket.SHUT_WR)
+        send_end(self.socket)
 
     def finish(self, limit: float) -> None:
         """Ends the connection so that the target has noticed when this returns.
@@ -181,8 +181,7 @@ class Connection:
         """
         if self.socket.fileno() < 0:
             return
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
+        send_end(self.socket)
         self._wait_until(lambda: self.stopped, limit)
         self.socket.close()
 

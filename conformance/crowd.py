@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from conformance.address import ask, hang_up, visit
+from conformance.address import ask, hang_up, send_end, visit
 from conformance.cleanup import delete_jobs
 from conformance.connection import REPLY_LIMIT
 from conformance.history import History
@@ -197,7 +197,7 @@ class Crowd:
         word = b"half-closes" if half else b"closes"
         self.transcript.add(client.name, "!", word, self._target.clock.time())
         if half:
-            client.socket.shutdown(socket.SHUT_WR)
+            send_end(client.socket)
         else:
             self._forget(client)
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from conformance.address import ask, hang_up, send_reset, visit
+from conformance.address import ask, hang_up, send_end, send_reset, visit
 from conformance.cleanup import delete_jobs
 from conformance.clock import Attendant
 from conformance.connection import REPLY_LIMIT
@@ -232,7 +232,7 @@ class Session:
         if half:
             client.half_closed = True
             self.judge.half_close(client.conn, self.now())
-            client.socket.shutdown(socket.SHUT_WR)
+            send_end(client.socket)
             self._is_ended(number)
             self.hear()
         if number in self._clients:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 
 from conformance.exploration import Exploration
+from conformance.leeway import Lines
 from conformance.oracle import Violation
 from conformance.session import Session
 from conformance.target import Target
@@ -17,7 +18,8 @@ from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from fuzz.minimise import minimise, without_steps
 from fuzz.player import play, second_gear, take
-from fuzz.program import Program, Step, Wait, has_quirk
+from fuzz.program import Ask, Program, Step, Wait, has_quirk
+from reference_server.wire import CRLF
 
 HASTE = 0.03
 PATIENCE = 0.5
@@ -135,6 +137,30 @@ class Campaign:
             program = smaller(smallest.program, shows)
             smallest = self._replayed(program, PATIENCE, math.inf) or smallest
         return smallest
+
+    def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Finding]:
+        """What single lines show that are complete commands, as a client sends them."""
+        session: Session | None = None
+        for line in lines:
+            reader = Lines(self._exploration.profile)
+            reader.read(line + CRLF)
+            if not reader.is_complete or reader.is_quirk:
+                continue
+            if session is None:
+                session = self._exploration.session(self._target)
+                session.patience = HASTE
+            program = [Ask(client, line + CRLF, apart=True)]
+            try:
+                take(session, program[0])
+                session.flush()
+            except (Violation, OSError, Inconclusive):
+                self._exploration.start_anew(session)
+                session = None
+                found = self._replayed(program, PATIENCE, math.inf)
+                if found is not None:
+                    yield found
+        if session is not None:
+            self._exploration.start_anew(session)
 
     def seen(self, program: Program) -> int:
         """In how many of :data:`REPLAYS` replays a program shows a violation."""

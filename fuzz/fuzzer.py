@@ -19,7 +19,8 @@ from conformance.transcript import Transcript
 from fuzz import wild
 from fuzz.campaign import GOES_ON, REPLAYS, SHRINKING, Campaign, Finding
 from fuzz.health import Health, growth, look
-from fuzz.hostile import Progress, cases
+from fuzz.hostile import HOSTILE, Progress, cases
+from fuzz.known import lines_of
 from fuzz.minimise import without_chunks
 from fuzz.pool import Pool
 
@@ -32,6 +33,8 @@ _STATISTICS = ("OK", "OK")
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 ENOUGH = 2
 """How often something that looks the same is made small."""
+MOST_LINES = 200
+"""Steps in which lines are looked for that show by themselves what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class Fuzzer:
         makes_up = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, makes_up)
         self._kinds: Counter[tuple[str, str]] = Counter()
+        self._alike: set[tuple[tuple[str, str], bytes]] = set()
+        self._most = math.inf
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -89,6 +94,7 @@ class Fuzzer:
         ``tell`` is called now and then.
         """
         chance, report = Random(self._exploration.seed), self.report
+        self._most = most
         start = time.monotonic()
         while report.seconds < seconds and len(report.found) < most:
             seed = chance.randrange(2**32)
@@ -114,6 +120,8 @@ class Fuzzer:
         """Makes small what was found, and files it, unless it is known."""
         kind = found.violation.kind
         self._kinds[kind] += 1
+        if self._file_lines(found):
+            return
         if self._kinds[kind] > ENOUGH:
             self.report.again += 1
             if kind == _STATISTICS:
@@ -123,12 +131,34 @@ class Fuzzer:
             return
         folder = self._exploration.folder
         first = at_first_sight(folder, found.transcript) if folder is not None else None
-        small = self._campaign.smallest(found)
-        again = self._campaign.seen(small.program)
+        self._keep(self._campaign.smallest(found))
         if first is not None:
             first.unlink(missing_ok=True)
+
+    def _file_lines(self, found: Finding) -> bool:
+        """Files what single lines of what was found show by themselves; gives whether any does."""
+        lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
+        shown = False
+        for single in self._campaign.alone(HOSTILE, self._pool.known.news(reversed(lines))):
+            shown = True
+            self._keep(single)
+            if len(self.report.found) >= self._most:
+                break
+        return shown
+
+    def _keep(self, small: Finding) -> None:
+        profile = self._exploration.profile
+        lines = lines_of(small.program, profile)
+        self._pool.known.learn(lines)
+        word = (lines[-1] or b"").partition(b" ")[0] if lines else b""
+        alike = small.violation.kind, word
+        if alike in self._alike:
+            self.report.again += 1
+            return
+        self._alike.add(alike)
+        again = self._campaign.seen(small.program)
         shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
-        diagnosis = diagnose(small.violation, shown.entries, self._exploration.profile)
+        diagnosis = diagnose(small.violation, shown.entries, profile)
         if diagnosis.is_quirk:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1
@@ -162,7 +192,12 @@ class Fuzzer:
             self._wild = self._target.fresh()
         elif self.report.programs % RESTART == 0:
             self._wild.restart()
-        done = wild.actions(Random(seed))
+        known = self._pool.known
+        done = [
+            action
+            for action in wild.actions(Random(seed))
+            if not (known and known.has(action.lines))
+        ]
         wrong, slowest = wild.survives(self._wild, done, self._exploration.patience)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         if wrong is None:
@@ -173,6 +208,7 @@ class Fuzzer:
             return time.monotonic() < end and self._is_wrong(fewer)
 
         done = without_chunks(done, shows)
+        known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()
         seen_again = f"reproduced {seen} of {REPLAYS}"

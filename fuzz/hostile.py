@@ -56,6 +56,8 @@ _MISSING = 70_000
 """Bytes of a body beyond which it is not completed."""
 _UNSETTLED = 3
 """Bursts after which a program ends if it is still open what came of an earlier one."""
+AGAIN = 0.01
+"""How often a line is sent of which it is known what is wrong with it."""
 TRIES = 8
 """Mutations that are tried until one is a case."""
 _SOON = 100
@@ -251,6 +253,9 @@ class Author:
         if reader.is_quirk or _QUIT in reader.requests[1:]:
             return False
         if (None in reader.lines and not first) or (self._shared and _HARMFUL.search(template)):
+            return False
+        known = self._pool.known
+        if known and known.has(reader.lines) and self._chance.random() > AGAIN:
             return False
         return all(map(self._leaves_little_open, reader.requests))
 

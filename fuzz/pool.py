@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from conformance.findings import write_whole
+from fuzz.known import Known
 
 MOST = 5000
 """Inputs beyond which each new one takes the place of another."""
@@ -30,6 +31,8 @@ class Pool:
         """All that was seen come of an input."""
         self.avoids: frozenset[str] = frozenset()
         """Commands that are not sent any more, as it is known what is wrong with them."""
+        self.known = Known()
+        """Lines that are hardly sent any more, for the same reason."""
         self._inputs: list[bytes] = []
         self._names: set[str] = set()
         self._folder = folder

@@ -14,7 +14,7 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from conformance.address import ask, send_reset
+from conformance.address import ask, send_end, send_reset
 from conformance.target import Target
 from conformance.transcript import Direction, Transcript, letters
 from fuzz.mutate import Mutator
@@ -42,6 +42,11 @@ class Action(NamedTuple):
     client: int
     data: bytes
     end: str = ""
+
+    @property
+    def lines(self) -> list[bytes]:
+        """What is sent, line by line, the beginning of a line included."""
+        return [line for line in self.data.split(b"\r\n") if line]
 
 
 def actions(chance: Random) -> list[Action]:
@@ -102,7 +107,7 @@ def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> 
         if not action.end:
             sock.send(action.data)
         elif action.end == "half-closes":
-            sock.shutdown(socket.SHUT_WR)
+            send_end(sock)
         else:
             del clients[action.client]
             end = send_reset if action.end == "resets" else socket.socket.close

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -21,12 +23,14 @@ from fuzz.engine import judge
 from fuzz.fuzzer import Fuzzer, Report
 from fuzz.health import GROWN, LEAKED, Health, growth
 from fuzz.hostile import Author, Progress
+from fuzz.known import Known
 from fuzz.mutate import Mutator
 from fuzz.player import take
 from fuzz.pool import Pool
 from fuzz.program import Program, Step
-from reference_server.faults import FAULTS
+from reference_server.faults import FAULTS, Fault
 from reference_server.profiles import NEWEST
+from reference_server.wire import Request, RequestReader
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, changed_server, needs_beanstalkd
 
 DECIDED = (
@@ -270,3 +274,29 @@ def test_any_engine_can_drive_it() -> None:
     with pytest.raises(Violation):
         many()
     target.close()
+
+
+def test_forms_of_lines_that_have_shown_what_is_wrong() -> None:
+    known = Known()
+    assert known.news([b"peek 1", b"peek 1x", b"peek 0~", b"kick 1x", None]) == [
+        b"peek 1x",
+        b"kick 1x",
+    ]
+    known.learn([b"peek 1x", b"use a", None])
+    assert known.has([b"delete 1", b"peek 22.0"])
+    assert known.has([None])
+    assert not known.has([b"delete 1x", b"use b", b"peek x", b"peek 1x 1"])
+
+
+class _Lenient(RequestReader):
+    def parse(self, line: bytes) -> Request:
+        match = re.match(rb"(?:delete|touch|kick-job) [0-9]+", line)
+        return super().parse(match[0] if match else line)
+
+
+def test_what_is_known_does_not_hide_what_is_behind_it() -> None:
+    longer = Fault("", "", reader=_Lenient, profile=lambda profile: replace(profile, max_name=201))
+    report = _fuzz(BuiltIn(fault=longer), 20, most=99)
+    names = " ".join(filed.diagnosis.name for filed in report.found)
+    assert "delete" in names
+    assert "name-too-long" in names

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from conformance import running
-from conformance.address import ask, visit
+from conformance.address import ask, send_end, send_reset, visit
 from conformance.builtin import BuiltIn
 from conformance.connection import Connection
 from conformance.running import run
@@ -103,6 +104,17 @@ def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
     outcome = run(loses, {"client": None}, server, 0.25)
     assert isinstance(outcome.error, TargetLost)
     assert outcome.error.observed == "the target was lost meanwhile"
+
+
+def test_nothing_more_is_sent_on_a_connection_that_the_target_has_reset() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as sock,
+    ):
+        send_reset(server.accept()[0])
+        with pytest.raises(ConnectionResetError):
+            sock.recv(1)
+        send_end(sock)
 
 
 def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:
