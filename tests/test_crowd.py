@@ -289,7 +289,8 @@ def test_what_a_crowd_shows_is_told_in_few_lines(fault: str) -> None:
         except Violation as violation:
             transcript = Transcript()
             crowd.show(transcript, violation)
-            assert len(transcript.entries) < 20
+            # What several clients have done with one job; all have done some hundred things.
+            assert len(transcript.entries) < 50
             break
         except Inconclusive:
             pass
