@@ -13,7 +13,7 @@ from conformance.oracle import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Deviation
 from reference_server.profiles import Profile
-from reference_server.wire import escape
+from reference_server.wire import VERBS, escape
 
 _FAILURE = re.compile(
     rb"(?m)^(NOT_FOUND|NOT_IGNORED|BAD_FORMAT|EXPECTED_CRLF|JOB_TOO_BIG|DRAINING|UNKNOWN_COMMAND)\r$"
@@ -68,9 +68,10 @@ class Diagnosis:
         """The same for findings that are about the same, and fit to name a folder."""
         if self.requirements:
             return "-or-".join(self.requirements)
-        line = re.match(rb"[a-z-]*", self.open_line or b"")
         words = [_kind(self.expected), "not", _kind(self.observed)]
-        words += ["behind", line[0].decode() or "odd-line"] if line and self.open_line else []
+        if self.open_line:
+            word = self.open_line.partition(b" ")[0].decode("latin-1")
+            words += ["behind", word if word in VERBS else "odd-line"]
         return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[:80]
 
 

@@ -20,7 +20,7 @@ from fuzz import wild
 from fuzz.campaign import GOES_ON, REPLAYS, SHRINKING, Campaign, Finding
 from fuzz.health import Health, growth, look
 from fuzz.hostile import HOSTILE, Progress, cases
-from fuzz.known import lines_of
+from fuzz.known import form, lines_of
 from fuzz.minimise import without_chunks
 from fuzz.pool import Pool
 
@@ -81,7 +81,7 @@ class Fuzzer:
         makes_up = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, makes_up)
         self._kinds: Counter[tuple[str, str]] = Counter()
-        self._alike: set[tuple[tuple[str, str], bytes]] = set()
+        self._alike: set[tuple[tuple[str, str], str]] = set()
         self._most = math.inf
         self._pid: int | None = None
         self._wild: Target | None = None
@@ -150,8 +150,7 @@ class Fuzzer:
         profile = self._exploration.profile
         lines = lines_of(small.program, profile)
         self._pool.known.learn(lines)
-        word = (lines[-1] or b"").partition(b" ")[0] if lines else b""
-        alike = small.violation.kind, word
+        alike = small.violation.kind, form(lines[-1])[0] if lines else ""
         if alike in self._alike:
             self.report.again += 1
             return

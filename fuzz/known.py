@@ -22,6 +22,8 @@ _KINDS = {
     "garbage": re.compile(rb"[0-9].*", re.DOTALL),
     "odd": re.compile(rb".*", re.DOTALL),
 }
+LONG = 200
+"""Bytes from which on it is a line's length that matters."""
 _SOME = 2**31
 _PLAIN = {"number", "name"}
 
@@ -37,22 +39,22 @@ class Known:
 
     def learn(self, lines: Iterable[bytes | None]) -> None:
         """Keeps the forms of lines; None stands for one that is too long."""
-        self._forms |= {form for form in map(_form, lines) if not _is_plain(form)}
+        self._forms |= {made for made in map(form, lines) if not _is_plain(made)}
 
     def news(self, lines: Iterable[bytes | None]) -> list[bytes]:
         """One line of each form that is not plain, and not known."""
         known = set(self._forms)
         new = []
         for line in lines:
-            form = _form(line)
-            if line is not None and form not in known and not _is_plain(form):
-                known.add(form)
+            made = form(line)
+            if line is not None and made not in known and not _is_plain(made):
+                known.add(made)
                 new.append(line)
         return new
 
     def has(self, lines: Iterable[bytes | None]) -> bool:
         """Whether one of these lines looks like one that has shown what is wrong."""
-        return any(_form(line) in self._forms for line in lines)
+        return any(form(line) in self._forms for line in lines)
 
 
 def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
@@ -66,9 +68,12 @@ def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
     return lines
 
 
-def _form(line: bytes | None) -> Form:
+def form(line: bytes | None) -> Form:
+    """What a line looks like; None stands for one that is too long."""
     if line is None:
         return ("too long",)
+    if len(line) > LONG:
+        return ("long",)
     word, *arguments = line.split(b" ")
     known = word.decode("latin-1")
     if known not in KINDS:
@@ -83,5 +88,6 @@ def _kind(argument: bytes) -> str:
     return kind
 
 
-def _is_plain(form: Form) -> bool:
-    return form[0] in KINDS and len(form) - 1 == len(KINDS[form[0]]) and _PLAIN.issuperset(form[1:])
+def _is_plain(made: Form) -> bool:
+    word, *arguments = made
+    return word in KINDS and len(arguments) == len(KINDS[word]) and _PLAIN.issuperset(arguments)
