@@ -28,7 +28,7 @@ from fuzz.mutate import Mutator
 from fuzz.player import take
 from fuzz.pool import Pool
 from fuzz.program import Program, Step
-from reference_server.faults import FAULTS, Fault
+from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
 from reference_server.wire import Request, RequestReader
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, changed_server, needs_beanstalkd
@@ -295,8 +295,8 @@ class _Lenient(RequestReader):
 
 
 def test_what_is_known_does_not_hide_what_is_behind_it() -> None:
-    longer = Fault("", "", reader=_Lenient, profile=lambda profile: replace(profile, max_name=201))
-    report = _fuzz(BuiltIn(fault=longer), 20, most=99)
+    faults = replace(FAULTS["use-names-the-tube-used-before"], reader=_Lenient)
+    report = _fuzz(BuiltIn(fault=faults), 20, most=99)
     names = " ".join(filed.diagnosis.name for filed in report.found)
     assert "delete" in names
-    assert "name-too-long" in names
+    assert "using" in names
