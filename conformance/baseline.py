@@ -21,13 +21,17 @@ class BaselineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A known deviation; a ``flaky`` one may be absent."""
+    """A known deviation; a ``flaky`` one may be absent, or non-strict only."""
 
     verdict: str
     reason: str
     observed: str = ""
     link: str = ""
     flaky: bool = False
+
+    def covers(self, verdict: str) -> bool:
+        """Whether a deviation with this verdict is the known one."""
+        return verdict == self.verdict or (self.flaky and verdict == "non-strict")
 
 
 def read_baseline(path: Path) -> Mapping[str, Known]:

@@ -20,7 +20,7 @@ _TESTED = (*DEVIATIONS, Verdict.PASS)
 class Entry:
     """The verdict of one requirement, with a reason where it is not a pass.
 
-    ``known`` is what the baseline says of just this verdict.
+    ``known`` is what the baseline says of it, if that covers this verdict.
     """
 
     requirement: Requirement
@@ -77,7 +77,7 @@ class Tally:
             elif missing := requirement.missing_in(self.profile):
                 entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
             known = self.baseline.get(slug)
-            entry.known = known if known and known.verdict == entry.verdict else None
+            entry.known = known if known and known.covers(entry.verdict) else None
 
     def deviations(self, *, known: bool) -> list[Entry]:
         """The requirements that the target does not meet, those of the baseline or the others."""

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from conformance.baseline import Known
 from conformance.launch import Launched
 from reference_server.wire import OK
+from reports.verdicts import Verdict
 from tests.servers import REFERENCE_COMMAND
 
 FAST = "use_names_the_tube_now_used"
@@ -188,6 +190,20 @@ def test_a_known_deviation_passes_and_its_absence_fails(liar: int, tmp_path: Pat
     gone = suite("-k", FAST, f"--baseline={file}")
     assert gone.returncode == 1
     assert "not found any more, take it out of the baseline: use.using" in gone.stdout
+
+
+@pytest.mark.parametrize(
+    ("verdict", "flaky", "covers"),
+    [
+        *(("fail", False, {"fail"}), ("fail", True, {"fail", "non-strict"})),
+        *(("non-strict", False, {"non-strict"}), ("non-strict", True, {"non-strict"})),
+    ],
+)
+def test_which_verdicts_a_known_deviation_covers(
+    verdict: str, flaky: bool, covers: set[str]
+) -> None:
+    known = Known(verdict, "it lies", flaky=flaky)
+    assert {verdict for verdict in Verdict if known.covers(verdict)} == covers
 
 
 def test_installed_elsewhere_alone_and_distributed(tmp_path: Path) -> None:
