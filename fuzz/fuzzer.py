@@ -206,7 +206,7 @@ class Fuzzer:
         def shows(fewer: list[wild.Action]) -> bool:
             return time.monotonic() < end and self._is_wrong(fewer)
 
-        done = without_chunks(done, shows)
+        done = wild.with_single_lines(without_chunks(done, shows), shows)
         known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()

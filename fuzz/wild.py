@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from conformance.address import ask, send_end, send_reset
 from conformance.target import Target
 from conformance.transcript import Direction, Transcript, letters
 from fuzz.mutate import Mutator
-from reference_server.wire import ProtocolError
+from reference_server.wire import CRLF, ProtocolError
 
 CLIENTS = 8
 ACTIONS = 300
@@ -46,7 +46,7 @@ class Action(NamedTuple):
     @property
     def lines(self) -> list[bytes]:
         """What is sent, line by line, the beginning of a line included."""
-        return [line for line in self.data.split(b"\r\n") if line]
+        return [line for line in self.data.split(CRLF) if line]
 
 
 def actions(chance: Random) -> list[Action]:
@@ -71,6 +71,16 @@ def actions(chance: Random) -> list[Action]:
             data = data[:at] + b"\r" + data[at:]
         made.append(Action(client, data.replace(b"%d", b"1")))
     return made
+
+
+def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
+    """Actions that send but the first of their lines, where that still shows it."""
+    for number, action in enumerate(done):
+        if len(action.lines) > 1:
+            single = action._replace(data=action.lines[0] + CRLF)
+            fewer = [*done[:number], single, *done[number + 1 :]]
+            done = fewer if shows(fewer) else done
+    return done
 
 
 def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[str | None, float]:

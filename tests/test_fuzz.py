@@ -28,6 +28,7 @@ from fuzz.mutate import Mutator
 from fuzz.player import take
 from fuzz.pool import Pool
 from fuzz.program import Program, Step
+from fuzz.wild import Action, with_single_lines
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
 from reference_server.wire import Request, RequestReader
@@ -300,3 +301,9 @@ def test_what_is_known_does_not_hide_what_is_behind_it() -> None:
     names = " ".join(filed.diagnosis.name for filed in report.found)
     assert "delete" in names
     assert "using" in names
+
+
+def test_of_what_is_sent_at_once_the_first_line_may_be_enough() -> None:
+    done = [Action(1, b"a\r\nb\r\n"), Action(2, b"c"), Action(1, b"", "closes")]
+    assert with_single_lines(done, lambda _: False) == done
+    assert with_single_lines(done, lambda _: True) == [Action(1, b"a\r\n"), *done[1:]]
