@@ -16,7 +16,7 @@ from conformance.session import Session
 from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
-from fuzz.minimise import minimise, without_steps
+from fuzz.minimise import OutOfTime, minimise, without_steps
 from fuzz.player import play, second_gear, take
 from fuzz.program import Ask, Program, Step, Wait, has_quirk
 from reference_server.wire import CRLF
@@ -167,8 +167,10 @@ class Campaign:
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
 
     def _shows(self, patience: float, limit: float, end: float, program: Program) -> bool:
-        """Whether a program shows a violation, and is tried before ``end``."""
-        if time.monotonic() > end or has_quirk(program, self._exploration.profile):
+        """Whether a program shows a violation; raises OutOfTime after ``end``."""
+        if time.monotonic() > end:
+            raise OutOfTime
+        if has_quirk(program, self._exploration.profile):
             return False
         return self._replayed(program, patience, limit) is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -11,7 +12,11 @@ from fuzz.program import Ask, Program, Step
 T = TypeVar("T")
 
 Shows = Callable[[Program], bool]
-"""Whether a program still shows what is wrong."""
+"""Whether a program still shows what is wrong; raises OutOfTime if nothing more is to be tried."""
+
+
+class OutOfTime(Exception):
+    """What is small by now must do."""
 
 
 def minimise(program: Program, shows: Shows) -> list[Step]:
@@ -71,20 +76,24 @@ def _without_chunks_of(items: list[T], size: int, shown: Callable[[list[T]], boo
     while end > 0:
         start = max(end - size, 0)
         candidate = items[:start] + items[end:]
-        if shown(candidate):
-            items = candidate
+        try:
+            if shown(candidate):
+                items = candidate
+        except OutOfTime:
+            break
         end = start
     return items
 
 
 def _plain(steps: list[Step], shows: Shows) -> list[Step]:
     """Each command sent by itself, each put as plain as possible, where that still shows it."""
-    for number, step in enumerate(steps):
-        for plainer in _plainer(step):
-            candidate = [*steps[:number], plainer, *steps[number + 1 :]]
-            if plainer != step and shows(candidate):
-                steps = candidate
-                break
+    with contextlib.suppress(OutOfTime):
+        for number, step in enumerate(steps):
+            for plainer in _plainer(step):
+                candidate = [*steps[:number], plainer, *steps[number + 1 :]]
+                if plainer != step and shows(candidate):
+                    steps = candidate
+                    break
     return steps
 
 

@@ -18,7 +18,7 @@ from conformance.test_stateful import Conversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
 from fuzz.campaign import Campaign
-from fuzz.minimise import minimise
+from fuzz.minimise import OutOfTime, minimise
 from fuzz.player import Author, second_gear, take
 from fuzz.program import Ask, Choices, Program
 from reference_server.faults import FAULTS, NO_FAULT
@@ -293,3 +293,15 @@ def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> No
         assert connections() == before
     finally:
         target.close()
+
+
+def test_nothing_more_is_tried_when_the_time_is_over() -> None:
+    tries = iter(range(20))
+
+    def shows(program: Program) -> bool:
+        if next(tries, None) is None:
+            raise OutOfTime
+        return True
+
+    large = Ask(1, b"put 0 0 60 70000\r\n" + b"x" * 70000 + b"\r\n")
+    assert len(minimise([large] * 4, shows)) == 1
