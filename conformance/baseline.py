@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from conformance.catalogue import catalogue
+from reports.verdicts import Verdict
 
-VERDICTS = ("fail", "non-strict")
+VERDICTS = (Verdict.FAIL, Verdict.NON_STRICT)
 _KEYS = {"verdict", "observed", "reason", "link", "flaky"}
 
 
@@ -31,7 +32,7 @@ class Known:
 
     def covers(self, verdict: str) -> bool:
         """Whether a deviation with this verdict is the known one."""
-        return verdict == self.verdict or (self.flaky and verdict == "non-strict")
+        return verdict == self.verdict or (self.flaky and verdict == Verdict.NON_STRICT)
 
 
 def read_baseline(path: Path) -> Mapping[str, Known]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,7 +69,8 @@ class Exploration:
         Raises Deviation; ``transcript`` then shows it.
         """
         for path, found in kept(self.folder) if self.folder else ():
-            self._look_again(target, transcript, found, f", as kept in {path}")
+            with contextlib.suppress(Inconclusive):
+                self.look_again(target, transcript, found, f", as kept in {path}")
 
     def note(self, violation: Violation, transcript: Transcript) -> None:
         """Keeps in mind what has shown a violation, if nothing shorter has shown one like it."""
@@ -82,11 +84,16 @@ class Exploration:
         Raises Deviation; ``transcript`` then shows it.
         """
         for found in sorted(self._shown.values(), key=lambda shown: len(shown.entries)):
-            self._look_again(target, transcript, found)
+            with contextlib.suppress(Inconclusive):
+                self.look_again(target, transcript, found)
 
-    def _look_again(
+    def look_again(
         self, target: Target, transcript: Transcript, found: Transcript, where: str = ""
     ) -> None:
+        """Drives a conversation again; raises Deviation, OSError or Inconclusive.
+
+        ``transcript`` then shows what is wrong, ``where`` is said of it.
+        """
         session = self.session(target)
         try:
             replay(session, found)
@@ -97,6 +104,10 @@ class Exploration:
             raise self.deviation(violation, transcript, where) from violation
         except Inconclusive:
             self.start_anew(session)
+            raise
+        except OSError:
+            transcript.entries[:] = session.transcript.entries
+            raise
 
     def deviation(self, violation: Violation, transcript: Transcript, where: str = "") -> Deviation:
         """The failure of a test for a violation; it is kept for the next run."""

@@ -63,13 +63,11 @@ def is_free(line: bytes, profile: Profile) -> bool:
         first = line.partition(b"\r\n")[0].replace(b"%d", b"%d" % U64)
         if len(first) + 2 > profile.max_line:
             return True
-    if match := _PUT.match(line):
+    if not (profile.skips_big_bodies and profile.raises_ttr) and (match := _PUT.match(line)):
         ttr, size = map(int, match.groups())
         # What is too big is refused at once; what follows may be its body, or commands.
-        if size > profile.max_job_size and not profile.skips_big_bodies:
-            return True
-        if ttr == 0 and not profile.raises_ttr:
-            return True
+        too_big = size > profile.max_job_size and not profile.skips_big_bodies
+        return too_big or (ttr == 0 and not profile.raises_ttr)
     return profile.timeout_argument == "lenient" and bool(_ODD_TIMEOUT.match(line))
 
 

@@ -150,7 +150,8 @@ class Moves:
             at = times[0]
             yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
             return
-        if reserver.deadlines and isinstance(item.event, Command) and item.event.verb in RESERVES:
+        verb = item.event.verb if isinstance(item.event, Command) else ""
+        if reserver.deadlines and verb in RESERVES:
             only = False
             # The safety margin may have begun between sending and receiving, or hardly.
             edge = reserver.deadlines[0][0] - SAFETY_MARGIN
@@ -160,14 +161,13 @@ class Moves:
         if isinstance(item.event, Close):
             # Which of its jobs is ready first is left open.
             only &= not waiting(world.model)
-        elif isinstance(item.event, Command) and item.event.verb in TAKE_SOONEST:
+        elif verb in TAKE_SOONEST:
             only &= not has_tie(world.model, conn)
-        elif isinstance(item.event, Command) and item.event.verb in TAKE_NEXT:
+        elif verb in TAKE_NEXT:
             only &= self._profile.first_in_first_out
         told = reply if conn == asked and reply is not None and reply.word == "INSERTED" else None
-        takes = isinstance(item.event, Command) and item.event.verb in TAKE_NEXT
         # The reply tells what was chosen, unless ids are guessed.
-        seen = reply if takes and conn == asked else None
+        seen = reply if verb in TAKE_NEXT and conn == asked else None
         if seen is not None and not world.guessed.isdisjoint(world.model.jobs):
             seen = None
         for at in times:

@@ -82,7 +82,6 @@ class Fuzzer:
         self._campaign = Campaign(exploration, target, makes_up)
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._alike: set[tuple[tuple[str, str], str]] = set()
-        self._most = math.inf
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -94,7 +93,6 @@ class Fuzzer:
         ``tell`` is called now and then.
         """
         chance, report = Random(self._exploration.seed), self.report
-        self._most = most
         start = time.monotonic()
         while report.seconds < seconds and len(report.found) < most:
             seed = chance.randrange(2**32)
@@ -104,7 +102,7 @@ class Fuzzer:
             else:
                 found = self._campaign.play(Random(seed))
                 if found is not None:
-                    self._file(found)
+                    self._file(found, most)
                 self._look()
             self._pool.exchange()
             report.shapes = len(self._pool.shapes)
@@ -116,11 +114,11 @@ class Fuzzer:
             self._wild = None
         return report
 
-    def _file(self, found: Finding) -> None:
+    def _file(self, found: Finding, most: float) -> None:
         """Makes small what was found, and files it, unless it is known."""
         kind = found.violation.kind
         self._kinds[kind] += 1
-        if self._file_lines(found):
+        if self._file_lines(found, most):
             return
         if self._kinds[kind] > ENOUGH:
             self.report.again += 1
@@ -135,14 +133,14 @@ class Fuzzer:
         if first is not None:
             first.unlink(missing_ok=True)
 
-    def _file_lines(self, found: Finding) -> bool:
+    def _file_lines(self, found: Finding, most: float) -> bool:
         """Files what single lines of what was found show by themselves; gives whether any does."""
         lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
         for single in self._campaign.alone(HOSTILE, self._pool.known.news(reversed(lines))):
             shown = True
             self._keep(single)
-            if len(self.report.found) >= self._most:
+            if len(self.report.found) >= most:
                 break
         return shown
 
@@ -192,11 +190,7 @@ class Fuzzer:
         elif self.report.programs % RESTART == 0:
             self._wild.restart()
         known = self._pool.known
-        done = [
-            action
-            for action in wild.actions(Random(seed))
-            if not (known and known.has(action.lines))
-        ]
+        done = [made for made in wild.actions(Random(seed)) if not known.has(made.lines)]
         wrong, slowest = wild.survives(self._wild, done, self._exploration.patience)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         if wrong is None:

@@ -254,8 +254,7 @@ class Author:
             return False
         if (None in reader.lines and not first) or (self._shared and _HARMFUL.search(template)):
             return False
-        known = self._pool.known
-        if known and known.has(reader.lines) and self._chance.random() > AGAIN:
+        if self._pool.known.has(reader.lines) and self._chance.random() > AGAIN:
             return False
         return all(map(self._leaves_little_open, reader.requests))
 

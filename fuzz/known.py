@@ -34,9 +34,6 @@ class Known:
     def __init__(self) -> None:
         self._forms: set[Form] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._forms)
-
     def learn(self, lines: Iterable[bytes | None]) -> None:
         """Keeps the forms of lines; None stands for one that is too long."""
         self._forms |= {made for made in map(form, lines) if not _is_plain(made)}
@@ -54,7 +51,7 @@ class Known:
 
     def has(self, lines: Iterable[bytes | None]) -> bool:
         """Whether one of these lines looks like one that has shown what is wrong."""
-        return any(form(line) in self._forms for line in lines)
+        return bool(self._forms) and any(form(line) in self._forms for line in lines)
 
 
 def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:

@@ -10,11 +10,9 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.exploration import Exploration
 from conformance.leeway import understood
-from conformance.oracle import Violation
-from conformance.replay import replay
 from conformance.target import Target
 from conformance.transcript import Transcript, parse
-from conformance.verdict import Inconclusive, NotApplicable
+from conformance.verdict import NotApplicable
 from fuzz.fuzzer import Fuzzer
 from fuzz.pool import Pool
 
@@ -40,17 +38,7 @@ def test_known_bytes(
     is_quirk = any(reader.is_quirk for reader in understood(entries, profile))
     if is_quirk or (half_closed and not profile.half_close):
         raise NotApplicable(f"profile {profile.name} leaves open what comes of it")
-    session = exploration.session(server)
-    transcript.entries = session.transcript.entries
-    try:
-        replay(session, parse(text))
-        session.abandon()
-    except Inconclusive:
-        exploration.start_anew(session)
-        raise
-    except Violation as violation:
-        exploration.start_anew(session)
-        raise exploration.deviation(violation, transcript, f", as in {known.name}") from violation
+    exploration.look_again(server, transcript, parse(text), f", as in {known.name}")
 
 
 @requirement("protocol.any-bytes")
