@@ -175,7 +175,8 @@ class Differential:
         self._opened += 1
         line = Line(f"c{self._opened}", self._address, self._engine, self.log)
         if self._opened > 1:
-            self._synchronise(1)
+            # An asyncio server has seen a new client some rounds after it has accepted it.
+            self._synchronise(4)
         return line
 
     def _synchronise(self, times: int) -> None:
