@@ -115,7 +115,7 @@ class Author:
             if self._pool.is_new():
                 for text in self._sent:
                     self._pool.note(text, text)
-            if chance.random() < 0.05:
+            if chance.random() < 0.03:
                 yield Leave(HOSTILE, half=False, reset=chance.random() < 0.5)
 
     def _burst(self, length: int) -> Iterator[Step]:
@@ -198,12 +198,14 @@ class Author:
                 tail = tail.replace(b"%d", b"1").replace(b"%", b"%%")
                 template = head.replace(b"%", b"%%") + b"%d" + tail
             reader = self._read(template, job)
-            if reader is not None and not reader.is_complete and self._chance.random() > ENDS:
-                if reader.missing > _MISSING:
-                    continue
+            ends = self._chance.random() < ENDS
+            # Behind the end of a line, a body may be missing.
+            while reader and not reader.is_complete and not ends and reader.missing <= _MISSING:
                 template += b"b" * (reader.missing - 2) + CRLF
                 reader = self._read(template, job)
-            if reader is None or not self._is_decent(template, reader, first):
+            if reader is None or (reader.missing > _MISSING and not ends):
+                continue
+            if not self._is_decent(template, reader, first):
                 continue
             if not (reader.is_complete or self._profile.half_close):
                 # What nobody waits for an answer to need not be counted.
@@ -267,7 +269,7 @@ class Author:
             return False
         if request.verb not in RESERVES:
             return True
-        return request.args == (0,) or self._chance.random() < 0.05
+        return request.args == (0,) or self._chance.random() < 0.02
 
     def _is_own(self, request: Request) -> bool:
         """Whether a request is about nobody else's tubes or jobs."""
