@@ -107,6 +107,8 @@ class Mutator:
     def _word(self, text: bytes) -> bytes:
         """A command whose word is cut, goes on, or is another's."""
         word = self.pick(VERBS).encode()
+        if self._chance.random() < 0.2:
+            return word + CRLF
         line = text.partition(b" ")[2] or CRLF
         cut = word[: self._chance.randrange(len(word) + 1)]
         wrong = (cut, word + b"x", word, word + b" x", b" " + word, word + b"-")
