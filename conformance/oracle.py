@@ -319,8 +319,12 @@ class Oracle(Moves):
 
     def is_quiet(self, now: int) -> bool:
         """Whether nothing is open, and no timer near: nothing can come."""
-        due = self.model.next_due
-        return (due is None or due > now + EARLY) and self.is_settled
+        world, due = self._worlds[0], self.model.next_due
+        return (
+            (due is None or due > now + EARLY)
+            and len(self._worlds) == 1
+            and not any(world.owed[conn] or self._is_open(world, conn) for conn in self._clients)
+        )
 
     def quiet(self, now: int) -> None:
         """Nothing more has come, though the target has had the time to answer all it was sent.

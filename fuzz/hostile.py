@@ -227,7 +227,11 @@ class Author:
             harmless = self._mutate.pick(_HARMLESS) % {b"own": self._own}
             return Ask(HOSTILE, self._mutate(harmless))
         if kind < 0.4 and len(self._pool):
-            known = self._mutate(self._pool.pick(self._chance))
+            known = self._pool.pick(self._chance)
+            if kind < 0.12:
+                known = self._mutate.splice(known, self._pool.pick(self._chance))
+            else:
+                known = self._mutate(known)
             return Ask(HOSTILE, known, self._mutate.pick(self._tags) if self._tags else 0)
         if kind < 0.5:
             return self._writer.ask(self._session.judge.model, HOSTILE, conn)
@@ -269,7 +273,7 @@ class Author:
             return False
         if request.verb not in RESERVES:
             return True
-        return request.args == (0,) or self._chance.random() < 0.02
+        return request.args == (0,) or self._chance.random() < 0.05
 
     def _is_own(self, request: Request) -> bool:
         """Whether a request is about nobody else's tubes or jobs."""

@@ -66,6 +66,11 @@ class Mutator:
             return self._chance.randbytes(self._chance.randrange(1, 40)) + CRLF
         return b"".join(self.pick(_NOISE) for _ in range(self._chance.randrange(1, 12))) + CRLF
 
+    def splice(self, one: bytes, other: bytes) -> bytes:
+        """The first part of one template and the last of another."""
+        end, start = (self._chance.randrange(len(text) + 1) for text in (one, other))
+        return one[:end] + other[start:]
+
     def pick(self, options: Sequence[T]) -> T:
         """One of the options."""
         return options[int(self._chance.random() * len(options))]

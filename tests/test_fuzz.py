@@ -86,6 +86,12 @@ def test_mutations_are_of_many_kinds() -> None:
     assert any(not data.endswith(b"\r\n") for data in made)
 
 
+def test_a_splice_has_a_part_of_each() -> None:
+    mutate = Mutator(Random(1))
+    made = {mutate.splice(b"use a\r\n", b"peek-ready\r\n") for _ in range(2000)}
+    assert {b"use ready\r\n", b"use a\r\npeek-ready\r\n", b""} <= made
+
+
 def _program(seed: int) -> Program:
     target = BuiltIn()
     session = Exploration(1).session(target)
