@@ -310,11 +310,11 @@ class Session:
             self.ask(number, b"list-tubes\r\n")
         if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
-        if self.judge.model.is_paused("default"):
-            # Last: when exactly it ends is open for a while.
-            self.flush()
-            self.ask(number, b"pause-tube default 0\r\n")
         self.leave(number, half=True)
+        if self.judge.model.is_paused("default"):
+            # When exactly it ends would be open for a while.
+            self._end_pause()
+            self.is_spent = True
         if left := self.judge.jobs():
             # Where much is open, it is not known what must be kicked before it can be deleted.
             delete_jobs(self.target, self._generation, left, REPLY_LIMIT)
@@ -339,14 +339,17 @@ class Session:
 
     def clean_up(self) -> None:
         """Deletes all jobs that were seen, without looking."""
+        self._end_pause()
+        jobs = {*self._ids.values(), *self.judge.jobs()}
+        delete_jobs(self.target, self._generation, jobs, REPLY_LIMIT)
+
+    def _end_pause(self) -> None:
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
             visit(self.target.address, REPLY_LIMIT) as sock,
         ):
             # Where there are no pauses, that is unknown.
             ask(sock, b"pause-tube default 0", REPLY_LIMIT)
-        jobs = {*self._ids.values(), *self.judge.jobs()}
-        delete_jobs(self.target, self._generation, jobs, REPLY_LIMIT)
 
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""
