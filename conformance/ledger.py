@@ -62,6 +62,13 @@ class _Job:
     taken: list[Told] = field(default_factory=list)
     """What told that it is not ready any more."""
 
+    def may_change(self, asked: Asked) -> None:
+        """A client wants it deleted, or to have another priority."""
+        if asked.verb == "delete":
+            self.dying += 1
+        else:
+            self.pris.append(asked.pri)
+
 
 class Ledger:
     """The jobs of all clients of some tubes. Its methods raise :class:`Violation`."""
@@ -70,6 +77,8 @@ class Ledger:
         self._jobs: dict[int, _Job] = {}
         self._gone: set[int] = set()
         self._early: dict[int, list[Told]] = {}
+        self._early_asked: dict[int, list[Asked]] = {}
+        """What may change jobs of which it is not heard yet that they were put."""
         self._reserved: list[Told] = []
         self._sure: set[Asked] = set()
         """What is asked of a job by the client that certainly holds it."""
@@ -84,12 +93,13 @@ class Ledger:
         """A client sends a command."""
         job = self._jobs.get(asked.job)
         if job is None:
+            if asked.verb in GIVES_UP:
+                self._early_asked.setdefault(asked.job, []).append(asked)
             return
         if job.holder == client and asked.verb in (*GIVES_UP, "touch"):
             self._sure.add(asked)
         if asked.verb in GIVES_UP:
-            job.dying += asked.verb == "delete"
-            job.pris += [asked.pri] * (asked.verb != "delete")
+            job.may_change(asked)
             job.holder = "" if job.holder == client else job.holder
 
     def leaves(self, client: str, asked: Collection[Asked]) -> None:
@@ -110,6 +120,8 @@ class Ledger:
             self._is_about(told, asked.job)
         elif word == "NOT_FOUND" and asked.job in self._jobs:
             self._missing(told, self._jobs[asked.job])
+        elif word == "NOT_FOUND" and asked in self._early_asked.get(asked.job, ()):
+            self._early_asked[asked.job].remove(asked)
         self._sure.discard(asked)
 
     def _inserted(self, told: Told, id: int) -> None:
@@ -118,6 +130,8 @@ class Ledger:
         job = self._jobs[id] = _Job(told.asked, [told.asked.pri])
         if not told.asked.delay:
             job.ready.append(told)
+        for asked in self._early_asked.pop(id, ()):
+            job.may_change(asked)
         for early in self._early.pop(id, ()):
             # Its client may have given it up since.
             self._is_about(early._replace(given_up=True), id)
@@ -194,6 +208,7 @@ class Ledger:
         self._gone.update(self._jobs)
         self._jobs.clear()
         self._early.clear()
+        self._early_asked.clear()
         self._reserved.clear()
         self._left.clear()
         self._sure.clear()

@@ -159,6 +159,38 @@ def test_a_ledger_of_what_is_allowed() -> None:
     book.ledger.close()
 
 
+def test_a_job_may_be_changed_before_it_is_heard_that_it_was_put() -> None:
+    book = _Book()
+    put, waits = book.asks("A", "put", pri=1), book.asks("B", "reserve")
+    book.hears("B", waits, RESERVED(1, b"a"))
+    releases = book.asks("B", "release", 1, pri=0)
+    book.hears("A", put, INSERTED(1))
+    book.hears("B", releases, RELEASED)
+    # It is the one of priority 0 now.
+    book.does("A", "put", INSERTED(2), pri=0)
+    book.does("B", "reserve", RESERVED(1, b"a"))
+    book.ledger.close()
+
+
+def test_a_job_may_be_gone_before_it_is_heard_that_it_was_put() -> None:
+    book = _Book()
+    put = book.asks("A", "put")
+    fails, deletes = book.asks("B", "delete", 1), book.asks("B", "delete", 1)
+    book.hears("B", fails, NOT_FOUND)
+    book.hears("A", put, INSERTED(1))
+    book.does("A", "peek", NOT_FOUND, 1)
+    book.hears("B", deletes, DELETED)
+
+
+def test_a_delete_that_fails_before_it_is_heard_of_a_job_does_not_count() -> None:
+    book = _Book()
+    put = book.asks("A", "put")
+    book.does("B", "delete", NOT_FOUND, 1)
+    book.hears("A", put, INSERTED(1))
+    with pytest.raises(Violation, match="put and not deleted"):
+        book.does("A", "peek", NOT_FOUND, 1)
+
+
 def _held(book: _Book) -> None:
     book.does("A", "put", INSERTED(1))
     book.does("A", "reserve", RESERVED(1, b"a"))
