@@ -221,21 +221,14 @@ class Oracle(Moves):
 
     def _is_calm(self, world: World, but: int) -> bool:
         """Whether nothing is open, except what ``but`` is owed, and what waits for a job."""
-        is_waiting = world.model.is_waiting
-        return (
-            len(self._worlds) == 1
-            and all(
-                number == but
-                or (
-                    not world.owed[number]
-                    and (
-                        world.done[number] == len(client.items)
-                        or (is_waiting(number) and not client.leaving)
-                    )
-                )
-                for number, client in self._clients.items()
-            )
-            and world.done[but] == len(self._clients[but].items)
+        return self._is_still(but) and world.done[but] == len(self._clients[but].items)
+
+    def _is_still(self, but: int | None = None) -> bool:
+        """Whether only one state is possible, and nothing can come of it but for ``but``."""
+        world = self._worlds[0]
+        return len(self._worlds) == 1 and not any(
+            conn != but and (world.owed[conn] or self._is_open(world, conn))
+            for conn in self._clients
         )
 
     def _is_certain(self, world: World, conn: int, event: Event, now: int) -> bool:
@@ -319,12 +312,8 @@ class Oracle(Moves):
 
     def is_quiet(self, now: int) -> bool:
         """Whether nothing is open, and no timer near: nothing can come."""
-        world, due = self._worlds[0], self.model.next_due
-        return (
-            (due is None or due > now + EARLY)
-            and len(self._worlds) == 1
-            and not any(world.owed[conn] or self._is_open(world, conn) for conn in self._clients)
-        )
+        due = self.model.next_due
+        return (due is None or due > now + EARLY) and self._is_still()
 
     def quiet(self, now: int) -> None:
         """Nothing more has come, though the target has had the time to answer all it was sent.

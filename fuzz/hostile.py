@@ -198,14 +198,9 @@ class Author:
                 tail = tail.replace(b"%d", b"1").replace(b"%", b"%%")
                 template = head.replace(b"%", b"%%") + b"%d" + tail
             reader = self._read(template, job)
-            ends = self._chance.random() < ENDS
-            # Behind the end of a line, a body may be missing.
-            while reader and not reader.is_complete and not ends and reader.missing <= _MISSING:
-                template += b"b" * (reader.missing - 2) + CRLF
-                reader = self._read(template, job)
-            if reader is None or (reader.missing > _MISSING and not ends):
-                continue
-            if not self._is_decent(template, reader, first):
+            if self._chance.random() >= ENDS:
+                template, reader = self._completed(template, job, reader)
+            if reader is None or not self._is_decent(template, reader, first):
                 continue
             if not (reader.is_complete or self._profile.half_close):
                 # What nobody waits for an answer to need not be counted.
@@ -240,6 +235,17 @@ class Author:
             ask = self._writer.ask(self._session.judge.model, HOSTILE, conn)
             text, job = text + ask.text, ask.job if job is None else job
         return Ask(HOSTILE, self._mutate(text), job)
+
+    def _completed(
+        self, template: bytes, job: int | None, reader: Lines | None
+    ) -> tuple[bytes, Lines | None]:
+        """With what the last line lacks, and its body; None as the reader if that is too much."""
+        while reader is not None and not reader.is_complete:
+            if reader.missing > _MISSING:
+                return template, None
+            template += b"b" * (reader.missing - 2) + CRLF
+            reader = self._read(template, job)
+        return template, reader
 
     def _read(self, template: bytes, job: int | None) -> Lines | None:
         """How a server understands it; None if that depends on the id of the job."""

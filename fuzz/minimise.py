@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from fuzz.program import Ask, Program, Step
@@ -21,7 +21,8 @@ class OutOfTime(Exception):
 
 def minimise(program: Program, shows: Shows) -> list[Step]:
     """The steps without which it is not shown any more, each as plain as it may be."""
-    steps = _plain(without_steps(program, shows), shows)
+    # Each command sent by itself, each put as plain as possible, where that still shows it.
+    steps = with_plainer(without_steps(program, shows), _plainer, shows)
     for number, step in enumerate(steps):
         if isinstance(step, Ask) and step.tag is None:
             steps[number] = _with_fewer_bytes(steps, number, step, shows)
@@ -85,16 +86,18 @@ def _without_chunks_of(items: list[T], size: int, shown: Callable[[list[T]], boo
     return items
 
 
-def _plain(steps: list[Step], shows: Shows) -> list[Step]:
-    """Each command sent by itself, each put as plain as possible, where that still shows it."""
+def with_plainer(
+    items: list[T], plainer: Callable[[T], Iterable[T]], shows: Callable[[list[T]], bool]
+) -> list[T]:
+    """Each in the first of its plainer forms that still shows it."""
     with contextlib.suppress(OutOfTime):
-        for number, step in enumerate(steps):
-            for plainer in _plainer(step):
-                candidate = [*steps[:number], plainer, *steps[number + 1 :]]
-                if plainer != step and shows(candidate):
-                    steps = candidate
+        for number, item in enumerate(items):
+            for plain in plainer(item):
+                candidate = [*items[:number], plain, *items[number + 1 :]]
+                if plain != item and shows(candidate):
+                    items = candidate
                     break
-    return steps
+    return items
 
 
 def _plainer(step: Step) -> Sequence[Step]:

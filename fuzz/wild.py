@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from conformance.address import ask, send_end, send_reset
 from conformance.target import Target
 from conformance.transcript import Direction, Transcript, letters
+from fuzz.minimise import with_plainer
 from fuzz.mutate import Mutator
 from reference_server.wire import CRLF, ProtocolError
 
@@ -75,12 +76,12 @@ def actions(chance: Random) -> list[Action]:
 
 def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
     """Actions that send but the first of their lines, where that still shows it."""
-    for number, action in enumerate(done):
-        if len(action.lines) > 1:
-            single = action._replace(data=action.lines[0] + CRLF)
-            fewer = [*done[:number], single, *done[number + 1 :]]
-            done = fewer if shows(fewer) else done
-    return done
+    return with_plainer(done, _with_single_line, shows)
+
+
+def _with_single_line(action: Action) -> Iterator[Action]:
+    if len(action.lines) > 1:
+        yield action._replace(data=action.lines[0] + CRLF)
 
 
 def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[str | None, float]:
