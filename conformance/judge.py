@@ -63,9 +63,10 @@ class Judge:
         """How many states the target may be in."""
         return self._oracle.states
 
-    def promised(self, conn: int) -> bytes:
-        """What the target must send to a client now, as far as that is certain."""
-        return self._oracle.promised(conn)
+    def missing(self, conn: int) -> int:
+        """Bytes that the target must still send to a client, as far as that is certain."""
+        promised = self._oracle.promised(conn)
+        return max(len(promised) - len(self._readers[conn].pending), 1) if promised else 0
 
     def owes(self, conn: int) -> int:
         """How many replies the target must send to a client now, as far as that is certain."""

@@ -386,12 +386,16 @@ class Session:
 
     def hear(self) -> None:
         """Takes in replies until none is missing."""
+        limit, pause = time.monotonic() + self.patience, 0.001
         for client in list(self._clients.values()):
-            if promised := self.judge.promised(client.conn):
-                self._receive(client, len(promised), socket.MSG_WAITALL)
+            flags = socket.MSG_WAITALL
+            while (missing := self.judge.missing(client.conn)) and time.monotonic() < limit:
+                if not self._receive(client, missing, flags):
+                    break
+                # How long statistics are is not known before.
+                flags = 0
         if self.judge.is_quiet(self.now()):
             return
-        limit, pause = time.monotonic() + self.patience, 0.001
         self._settle()
         if self._attendant is not None:
             # Some servers have a thread for each client.
@@ -412,11 +416,12 @@ class Session:
             self._receive(clients[sock], 2**18, socket.MSG_DONTWAIT)
         return bool(ready)
 
-    def _receive(self, client: _Client, size: int, flags: int) -> None:
+    def _receive(self, client: _Client, size: int, flags: int) -> bool:
+        """Takes in what a client gets; gives whether it got anything."""
         try:
             data = client.socket.recv(size, flags)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         time, now = self.target.clock.time(), self.now()
@@ -426,9 +431,10 @@ class Session:
             del self._clients[number]
             client.socket.close()
             self.judge.ended(client.conn, now, mark)
-            return
+            return False
         mark = self.transcript.add_to_reply(client.letter, data, time)
         self._learn(client, self.judge.received(client.conn, data, now, mark))
+        return True
 
     def _learn(self, client: _Client, replies: Iterable[Reply]) -> None:
         """Connects tags with the ids of jobs that the target tells."""

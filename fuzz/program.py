@@ -310,6 +310,8 @@ class Writer:
         word = pick(WORDS)
         kinds = SHAPES[word]
         arguments = [pick(("0", "1")) if kind == "n" else pick(("default", "a")) for kind in kinds]
+        if word == "pause-tube":
+            arguments[1] = str(pick(self._times.pauses))
         index = self._chance.randrange(len(kinds) + 1)
         if index == len(kinds):
             arguments.append(pick(("", "1", "a", "x")))
