@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from conformance.oracle import Oracle, Violation
@@ -17,7 +17,7 @@ from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
-_CHECKPOINT = 400
+_CHECKPOINT = 1000
 """Calls after which a new point is remembered from which to judge again."""
 
 
@@ -46,6 +46,8 @@ class Judge:
         self._readers: dict[int, ReplyReader] = {}
         self._calls: list[tuple[str, int, tuple[Any, ...]]] = []
         self._saved = b""
+        self._asked: list[Reply] = []
+        self._given: list[bytes] = []
         self._save()
 
     @property
@@ -65,8 +67,14 @@ class Judge:
 
     def missing(self, conn: int) -> int:
         """Bytes that the target must still send to a client, as far as that is certain."""
-        promised = self._oracle.promised(conn)
-        return max(len(promised) - len(self._readers[conn].pending), 1) if promised else 0
+        promised = sum(map(len, self._encoded(self._oracle.owed(conn))))
+        return max(promised - len(self._readers[conn].pending), 1) if promised else 0
+
+    def _encoded(self, replies: Iterable[Reply]) -> list[bytes]:
+        """What replies look like; the same are often asked for twice."""
+        if self._asked != (asked := [*replies]):
+            self._asked, self._given = asked, [reply.encode() for reply in asked]
+        return self._given
 
     def owes(self, conn: int) -> int:
         """How many replies the target must send to a client now, as far as that is certain."""
@@ -94,8 +102,9 @@ class Judge:
 
     def is_answered(self, conn: int) -> bool:
         """Whether the last reply to a client has proved that the target has read all it sent."""
-        client = self.model.connections.get(conn)
-        return client is None or (not client.waiting and self._oracle.is_handled(conn))
+        oracle = self._oracle
+        client = oracle.model.connections.get(conn)
+        return client is None or (not client.waiting and oracle.is_handled(conn))
 
     def is_due(self, now: int) -> bool:
         """Whether a timer falls due by ``now``."""
@@ -117,10 +126,10 @@ class Judge:
         self._readers[conn] = ReplyReader(self.model.profile.tells_priority)
         self._do("connect", 0, conn, now)
 
-    def sent(self, conn: int, data: bytes, now: int) -> None:
-        """A client has sent these bytes."""
+    def sent(self, conn: int, data: bytes, now: int) -> bool:
+        """A client has sent these bytes; gives whether all that comes of them is known."""
         self._calls.append(("sent", 0, (conn, data, now)))
-        self._oracle.sent(conn, data, now)
+        return self._oracle.sent(conn, data, now)
 
     def half_close(self, conn: int, now: int) -> None:
         """A client sends nothing more."""
@@ -155,15 +164,14 @@ class Judge:
 
     def _skip_kept(self, conn: int, data: bytes, now: int, mark: int) -> bytes:
         """Takes in the replies that are as promised to the byte; gives what follows them."""
-        at = count = 0
-        for reply in self._oracle.owed(conn):
-            encoded = reply.encode()
+        owed, at = list(self._oracle.owed(conn)), 0
+        for count, encoded in enumerate(self._encoded(owed)):
             if not data.startswith(encoded, at):
+                del owed[count:]
                 break
             at += len(encoded)
-            count += 1
-            self._calls.append(("received", mark, (conn, reply, now)))
-        self._oracle.kept(conn, count, now)
+        self._calls.append(("kept", mark, (conn, owed, now)))
+        self._oracle.kept(conn, owed, now)
         return data[at:]
 
     def ended(self, conn: int, now: int, mark: int = 0) -> None:
@@ -180,7 +188,7 @@ class Judge:
         if quiet:
             self._calls.append(("quiet", 0, (now,)))
             # All jobs are written down each time.
-            if len(self._calls) > max(_CHECKPOINT, len(self.model.jobs)):
+            if len(self._calls) > _CHECKPOINT + 5 * len(self.model.jobs):
                 self._save()
         return quiet
 

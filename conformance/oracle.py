@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from conformance.agreement import difference
 from conformance.moves import RESERVES, TAKE_NEXT, TAKE_SOONEST, Item, Moves
 from conformance.verdict import Inconclusive
 from conformance.worlds import EARLY, Frontier, World, has_tie, waiting
 from reference_server.events import Event, HalfClose
-from reference_server.model import Model
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
 from reference_server.waiting import SAFETY_MARGIN
@@ -28,6 +28,7 @@ from reference_server.wire import Body, Command, Reply
 FOR_EVER = 2**63
 _QUIT = Command("quit")
 _MAKE_READY = ("kick", "kick-job", "release")
+_NOT_ALWAYS_CERTAIN = frozenset((*_MAKE_READY, *TAKE_SOONEST, *TAKE_NEXT, "quit"))
 MAX_WORLDS = 64
 """Worlds after a reply beyond which the oracle gives up."""
 MAX_MOVES = 2000
@@ -88,6 +89,8 @@ class Oracle(Moves):
         self._alone = alone
         self._fresh = fresh
         self._worlds = [self._first_world()]
+        self.model = self._worlds[0].model
+        """One of the states that the target may be in, to be looked at only."""
         self._expected: list[str] = []
         self._observed = ""
         self._moves = 0
@@ -114,11 +117,6 @@ class Oracle(Moves):
         default.deletes = int(of_default.get("cmd-delete", 0))
         default.pauses = int(of_default.get("cmd-pause-tube", 0))
         model.total_connections = int(counters["total-connections"])
-
-    @property
-    def model(self) -> Model:
-        """One of the states that the target may be in, to be looked at only."""
-        return self._worlds[0].model
 
     @property
     def states(self) -> int:
@@ -162,33 +160,35 @@ class Oracle(Moves):
         for world in self._worlds:
             world.connect(conn, max(world.model.now, now))
 
-    def sent(self, conn: int, data: bytes, now: int) -> None:
-        """A client has sent these bytes."""
+    def sent(self, conn: int, data: bytes, now: int) -> bool:
+        """A client has sent these bytes; gives whether all that comes of them is known."""
         client, world = self._clients[conn], self._worlds[0]
         if client.leaving:
-            return
-        reader = client.reader
+            return False
+        reader, model = client.reader, world.model
         reader.receive(data)
         if self._calm != conn:
             self._calm = conn if self.eager and self._is_calm(world, conn) else None
-            self._crowded = waiting(world.model) > 1 or not self._is_done(world, conn)
+            self._crowded = waiting(model) > 1 or not self._is_done(world, conn)
         while reader.buffered and (request := reader.next_request()) is not None:
+            if self._calm is not None and self._is_certain(world, conn, request, now):
+                # All before it is done, so it need not be remembered.
+                world.owe(model.handle(request, max(now, model.now + 1), conn))
+                continue
+            self._calm = None
             client.items.append(Item(request, now))
             if request == _QUIT:
                 client.leave(now)
-                return
-            if self._calm is not None and self._is_certain(world, conn, request, now):
-                world.done[conn] += 1
-                at = max(now, world.model.now + 1)
-                world.owe(world.model.handle(request, at, conn))
-            else:
-                self._calm = None
+                return False
+        if self._calm is not None:
+            return not reader.buffered
         if len(client.items) > _KEPT and all(
             w.done[conn] == len(client.items) for w in self._worlds
         ):
             del client.items[:-1]
             for world in self._worlds:
                 world.done[conn] = 1
+        return False
 
     def half_close(self, conn: int, now: int) -> None:
         """A client sends nothing more."""
@@ -238,6 +238,8 @@ class Oracle(Moves):
         if (due is not None and due <= now + EARLY) or model.is_waiting(conn):
             return False
         if isinstance(event, Command):
+            if event.verb not in _NOT_ALWAYS_CERTAIN:
+                return True
             if self._crowded and event.verb in _MAKE_READY:
                 return False
             if event.verb in TAKE_SOONEST and has_tie(model, conn):
@@ -250,23 +252,25 @@ class Oracle(Moves):
                 if edge + self._lateness + EARLY < now:
                     return model.next_ready(conn) is None
                 return edge - self._lateness > now + EARLY
-            return True
+            return event != _QUIT
         return not isinstance(event, Body) or (self.guess_ids and not self._crowded)
 
     def owed(self, conn: int) -> Collection[Reply]:
         """The replies that the target must send to a client now, as far as that is certain."""
         return self._worlds[0].owed[conn] if len(self._worlds) == 1 else ()
 
-    def promised(self, conn: int) -> bytes:
-        """The bytes of what it owes."""
-        return b"".join(reply.encode() for reply in self.owed(conn))
-
-    def kept(self, conn: int, count: int, now: int) -> None:
-        """The target has sent so many of the replies that it owed."""
+    def kept(self, conn: int, replies: Sequence[Reply], now: int) -> None:
+        """A client has got these replies, as they were owed if in haste."""
+        if not self.eager:
+            for reply in replies:
+                self.received(conn, reply, now)
+            return
         self._calm = None
         owed = self._worlds[0].owed[conn]
-        for _ in range(count):
-            self._attend(conn, owed.popleft(), now)
+        for _ in replies:
+            owed.popleft()
+        if self._proof in map(attrgetter("word"), replies):
+            self._clients[conn].attended = now
 
     def _attend(self, conn: int, reply: Reply, now: int) -> None:
         # beanstalkd may forget the TTR of a client's jobs until it says something.
@@ -280,7 +284,7 @@ class Oracle(Moves):
         self._calm = None
         if len(self._worlds) == 1:
             owed = self._worlds[0].owed[conn]
-            if owed and owed[0] == reply:
+            if owed and difference(owed[0], reply, self._alone, self._fresh) is None:
                 owed.popleft()
                 self._attend(conn, reply, now)
                 return
@@ -383,6 +387,7 @@ class Oracle(Moves):
         if len(worlds) > MAX_WORLDS:
             raise Inconclusive(f"more than {MAX_WORLDS} states are possible")
         self._worlds = worlds
+        self.model = worlds[0].model
         self.most_worlds = max(self.most_worlds, len(worlds))
 
     # ------------------------------------------------------------ worlds and moves

@@ -56,6 +56,8 @@ class _Client:
     burst: bytearray = field(default_factory=bytearray)
     puts: deque[int] = field(default_factory=deque)
     half_closed: bool = False
+    known: bool = False
+    """All that comes of what it has sent last was known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
 
@@ -110,7 +112,7 @@ class Session:
 
     def conn(self, number: int) -> int:
         """The connection of a client, in the judge's model; it is opened if need be."""
-        return self._client(number).conn
+        return (self._clients.get(number) or self._client(number)).conn
 
     def tag(self, id: int) -> int | None:
         """The tag of a job, by its id in the model."""
@@ -123,7 +125,10 @@ class Session:
 
     def is_clear(self, number: int) -> bool:
         """Whether it is certain what comes of all that a client has asked, and it may ask more."""
-        return self.judge.is_answered(self._client(number).conn)
+        client = self._clients.get(number) or self._client(number)
+        if client.known:
+            return not self.judge.model.is_waiting(client.conn)
+        return self.judge.is_answered(client.conn)
 
     def _client(self, number: int) -> _Client:
         client = self._clients.get(number)
@@ -152,25 +157,28 @@ class Session:
         cuts: tuple[int, ...] = (),
     ) -> None:
         """A client sends a command; see ``fuzz.program.Ask``."""
-        client = self._client(number)
+        client = self._clients.get(number) or self._client(number)
         if apart or self._sending is not client:
             self.flush(hasty)
         if client.half_closed:
             return
         if job is not None:
             text = text % self._ids.get(job, MISSING + job)
-        waits = not self.may_ask(number)
-        client.behind = client.behind + len(text) if waits else 0
-        if client.behind > BEHIND or (waits and not self._profile.half_close):
-            # What is behind a reserve that waits is answered in the end, or it is open.
-            return
+        judge, conn = self.judge, client.conn
+        model = judge.model
+        if model.is_waiting(conn):
+            client.behind += len(text)
+            if client.behind > BEHIND or not self._profile.half_close:
+                # What is behind a reserve that waits is answered in the end, or it is open.
+                return
+        else:
+            client.behind = 0
         self._sending = client
-        model = self.judge.model
         guess = model.next_id
         if not client.burst and not client.unsent:
             self._since = self.now()
         self._since += 1
-        self.judge.sent(client.conn, text, self._since)
+        client.known = judge.sent(conn, text, self._since)
         if tag is not None:
             if guess in model.jobs:
                 self._name(tag, guess)
@@ -182,10 +190,10 @@ class Session:
             sent = cut
             self._send(client)
             self._settle()
-        client.unsent += text[sent:]
+        client.unsent += text[sent:] if sent else text
         if len(client.unsent) > CHUNK:
             self._send(client)
-        if self.judge.is_leaving(client.conn):
+        if not client.known and judge.is_leaving(conn):
             self._deliver()
             if not self._is_ended(number):
                 mark = self.transcript.last
@@ -388,7 +396,7 @@ class Session:
         """Takes in replies until none is missing."""
         limit, pause = time.monotonic() + self.patience, 0.001
         for client in list(self._clients.values()):
-            flags = socket.MSG_WAITALL
+            flags: int = socket.MSG_WAITALL
             while (missing := self.judge.missing(client.conn)) and time.monotonic() < limit:
                 if not self._receive(client, missing, flags):
                     break

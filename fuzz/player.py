@@ -40,7 +40,7 @@ def take(session: Session, step: Step) -> None:
 
 def second_gear(session: Session, chance: Random, brisk: bool = False) -> Iterator[Step]:
     """A program of the second gear. ``brisk``: fast, where nothing is timed."""
-    return Author(session, chance, brisk).steps(COMMANDS * (4 if brisk else 1))
+    return Author(session, chance, brisk).steps(COMMANDS * (8 if brisk else 1))
 
 
 class Author:
@@ -63,6 +63,8 @@ class Author:
         """The steps; each must be taken before the next is asked for."""
         chance = self._chance
         while commands > 0:
+            if self._brisk and self._session.judge.states > 1:
+                return
             kind = chance.random()
             free = [number for number in CLIENTS if self._session.may_ask(number)]
             if self._times.waits and (kind < WAITS or not (free or kind < 0.5)):
@@ -101,7 +103,9 @@ class Author:
         if model.next_ready(conn) is not None:
             return True
         waiting = sum(other.waiting for other in model.connections.values())
-        return self._chance.random() < (0.01 if self._brisk else 0.1 if waiting else 0.5)
+        if self._brisk:
+            return not waiting and self._chance.random() < 0.01
+        return self._chance.random() < (0.1 if waiting else 0.5)
 
     def _burst(self, client: int, length: int) -> Iterator[Step]:
         session = self._session
@@ -110,7 +114,11 @@ class Author:
         for number in range(length):
             conn = session.conn(client)
             ask = self._writer.ask(session.judge.model, client, conn)
-            if ask.text.startswith(b"reserve") and not self._may_wait(conn):
+            text = ask.text
+            if (text.startswith(b"reserve") and not self._may_wait(conn)) or (
+                # When exactly a pause of 0 ends is open.
+                self._brisk and text.startswith(b"pause") and text.endswith(b" 0\r\n")
+            ):
                 ask = Ask(client, self._instead)
             if number:
                 yield ask

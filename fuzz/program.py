@@ -8,13 +8,13 @@ any source of choices: ``random.Random(seed)``, or bytes (:class:`Choices`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from random import Random
 from typing import NamedTuple, TypeVar
 
 from conformance.leeway import KINDS, Lines, is_free
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import State
 from reference_server.wire import U32, U64
 
 T = TypeVar("T")
@@ -216,7 +216,8 @@ class Writer:
         if chance < 0.5:
             # The dictionary is in the order of putting: the last is at its end.
             return next(reversed(jobs))
-        return self._pick(tuple(jobs)[-20:] if chance < 0.8 else tuple(jobs)[:20])
+        ids = reversed(jobs) if chance < 0.8 else iter(jobs)
+        return self._pick(tuple(islice(ids, 20)))
 
     def _held(self, model: Model, conn: int) -> int | None:
         held = model.connections[conn].reserved
@@ -273,16 +274,16 @@ class Writer:
     def _delay(self) -> int:
         """A delay; long ones differ, as it is left open which of two that end together is first."""
         delay = self._pick(self._times.delays)
-        if delay < LONG or self._chance.random() < 0.05:
+        if delay < LONG or (self._times.waits and self._chance.random() < 0.05):
             return delay
         return delay + self._chance.randrange(10**6) * (-1 if delay == U32 else 1)
 
     def _kick(self, model: Model, _: int) -> Ask:
         if self._chance.random() < 0.4:
-            put_aside = [
-                id for id, job in model.jobs.items() if job.state in (State.BURIED, State.DELAYED)
-            ]
-            if put_aside:
+            aside = [tube for tube in model.tubes if tube.buried or tube.delayed]
+            if aside:
+                tube = self._pick(aside)
+                put_aside = tuple(tube.buried) + tuple(id for _, id in tube.delayed)
                 verb = self._pick((b"kick-job", b"kick-job", b"reserve-job"))
                 return self._about(verb + b" %d\r\n", self._pick(put_aside))
         return Ask(self._client, b"kick %d\r\n" % self._pick((0, 1, 1, 2, 20, 2**32 - 1)))

@@ -97,7 +97,10 @@ class Model(Queries, Tubes, Waiting):
     @property
     def next_due(self) -> int | None:
         """When time alone will change something next, in nanoseconds; None if never."""
-        return self._timers[0][0] if self._timers else None
+        try:
+            return self._timers[0][0]
+        except IndexError:
+            return None
 
     def remember(self, old: Model) -> None:
         """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""

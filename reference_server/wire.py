@@ -47,7 +47,7 @@ class Reply(NamedTuple):
         if self.body is None:
             if not self.args:
                 return self.word.encode() + CRLF
-            return b"%b %b\r\n" % (self.word.encode(), " ".join(map(str, self.args)).encode())
+            return f"{self.word} {' '.join(map(str, self.args))}\r\n".encode()
         head = " ".join([self.word, *map(str, self.args), str(len(self.body))])
         return b"%b\r\n%b\r\n" % (head.encode(), self.body)
 
@@ -150,17 +150,6 @@ _NAME_AND_NUMBER = re.compile(b" *([" + re.escape(NAME_CHARS) + b"]+) +([0-9]+)"
 _C_INTEGER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 
 
-def _read(pattern: re.Pattern[bytes], limits: tuple[int, ...], text: bytes) -> list[int] | None:
-    """The numbers of a whole argument list, or None if it is not well-formed."""
-    match = pattern.fullmatch(text)
-    if match is None:
-        return None
-    values = list(map(int, match.groups()))
-    if any(value > limit for value, limit in zip(values, limits, strict=True)):
-        return None
-    return values
-
-
 def _name(text: bytes, profile: Profile) -> str | None:
     # translate() drops all name characters: what is left over does not belong into a name.
     if not 0 < len(text) <= profile.max_name or text[0] == 0x2D or text.translate(None, NAME_CHARS):
@@ -187,8 +176,14 @@ def _numeric(
     verb: str, pattern: re.Pattern[bytes], *limits: int
 ) -> Callable[[bytes, Profile], Request]:
     def parse(text: bytes, _: Profile) -> Request:
-        values = _read(pattern, limits, text)
-        return _BAD if values is None else Command(verb, tuple(values))
+        match = pattern.fullmatch(text)
+        if match is None:
+            return _BAD
+        values = tuple(map(int, match.groups()))
+        for value, limit in zip(values, limits, strict=True):
+            if value > limit:
+                return _BAD
+        return Command(verb, values)
 
     return parse
 
