@@ -44,9 +44,24 @@ def difference(
                 return f"OK with {', '.join(expected)}", f"OK with {', '.join(told)}"
             missing = set(expected) - set(told)
             return (f"OK with {min(missing)}", str(observed)) if missing else None
+        if _is_alike(mine, theirs, alone, fresh):
+            return None
         return _other(yamlish.dictionary(mine), yamlish.dictionary(theirs), alone, fresh)
     except ValueError as error:
         return str(given), f"{observed}: {error}"
+
+
+def _is_alike(mine: bytes, theirs: bytes, alone: bool, fresh: bool) -> bool:
+    """Whether those few lines agree, often, that are not the same in both: faster than all."""
+    expected, told = mine.split(b"\n"), theirs.split(b"\n")
+    if len(expected) != len(told):
+        return False
+    unlike = [pair for pair in zip(expected, told, strict=True) if pair[0] != pair[1]]
+    try:
+        few, others = (yamlish.dictionary(b"\n".join(lines)) for lines in zip(*unlike, strict=True))
+    except ValueError:
+        return False
+    return _other(few, others, alone, fresh) is None
 
 
 def _other(

@@ -59,6 +59,8 @@ def is_free(line: bytes, profile: Profile) -> bool:
     """Whether nothing at all is said of a line, so that it is not worth sending."""
     if line.startswith(_later(profile.commands)):
         return True
+    if profile.timeout_argument == "lenient" and line.startswith(b"reserve-with-timeout "):
+        return bool(_ODD_TIMEOUT.match(line))
     if not profile.skips_long_lines:
         first = line.partition(b"\r\n")[0].replace(b"%d", b"%d" % U64)
         if len(first) + 2 > profile.max_line:
@@ -68,7 +70,7 @@ def is_free(line: bytes, profile: Profile) -> bool:
         # What is too big is refused at once; what follows may be its body, or commands.
         too_big = size > profile.max_job_size and not profile.skips_big_bodies
         return too_big or (ttr == 0 and not profile.raises_ttr)
-    return profile.timeout_argument == "lenient" and bool(_ODD_TIMEOUT.match(line))
+    return False
 
 
 def must_be_malformed(line: str, profile: Profile) -> None:

@@ -166,6 +166,7 @@ class Writer:
 
     def __init__(self, chance: Random, times: Times, tags: Callable[[int], int | None]) -> None:
         self._chance = chance
+        self._random = chance.random
         self._times = times
         self._tags = tags
         self._written = self._client = 0
@@ -204,7 +205,7 @@ class Writer:
         self._kinds = [kind for kind, weight in kinds.items() for _ in range(weight)]
 
     def _pick(self, options: Sequence[T]) -> T:
-        return options[int(self._chance.random() * len(options))]
+        return options[int(self._random() * len(options))]
 
     # ------------------------------------------------------------ jobs
 
@@ -283,7 +284,7 @@ class Writer:
             aside = [tube for tube in model.tubes if tube.buried or tube.delayed]
             if aside:
                 tube = self._pick(aside)
-                put_aside = tuple(tube.buried) + tuple(id for _, id in tube.delayed)
+                put_aside = (*islice(tube.buried, 20), *(id for _, id in tube.delayed[:20]))
                 verb = self._pick((b"kick-job", b"kick-job", b"reserve-job"))
                 return self._about(verb + b" %d\r\n", self._pick(put_aside))
         return Ask(self._client, b"kick %d\r\n" % self._pick((0, 1, 1, 2, 20, 2**32 - 1)))
@@ -373,7 +374,7 @@ class Writer:
             # What is not taken for a body is taken for a line.
             rest = b"x" * (len(rest) - 2) + b"\r\n"
         job = ask.job if b"%d" in line else None
-        return ask._replace(text=line + b"\r\n" + rest, job=job, tag=None)
+        return Ask(self._client, line + b"\r\n" + rest, job)
 
     def _garbage(self, _: Model, __: int) -> Ask:
         """Noise without CR, whose handling in the middle of a line is a quirk of beanstalkd."""

@@ -60,7 +60,10 @@ class Queries:
 
     def _next_ready(self, conn: Connection) -> Job | None:
         """The job that a reserve gets: the smallest priority in all watched, unpaused tubes."""
-        best = min((t.ready[0] for t in conn.watch if t.ready and not t.pause), default=None)
+        best = None
+        for tube in conn.watch:
+            if tube.ready and not tube.pause and (best is None or tube.ready[0] < best):
+                best = tube.ready[0]
         if best is None:
             return None
         if self.profile.first_in_first_out:

@@ -303,6 +303,7 @@ class RequestReader:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self._max_line = profile.max_line
         self._buffer = bytearray()
         self._body: int | None = None
         self._skip = 0
@@ -351,15 +352,16 @@ class RequestReader:
         buffer = self._buffer
         end = buffer.find(CRLF)
         if end < 0:
-            if len(buffer) >= self._profile.max_line:
+            if len(buffer) >= self._max_line:
                 self._overlong = True
             if self._overlong:
                 # A CR at the very end may be the first half of the line's end.
                 del buffer[: len(buffer) - buffer.endswith(b"\r")]
             return None
         line = bytes(buffer[:end])
-        del buffer[: end + len(CRLF)]
-        if self._overlong or end + len(CRLF) > self._profile.max_line:
+        end += len(CRLF)
+        del buffer[:end]
+        if self._overlong or end > self._max_line:
             self._overlong = False
             return _BAD
         request = self.parse(line)
