@@ -234,8 +234,8 @@ class Oracle(Moves):
     def _is_certain(self, world: World, conn: int, event: Event, now: int) -> bool:
         """Whether only one thing can come of what is handled next."""
         model = world.model
-        due = model.next_due
-        if (due is not None and due <= now + EARLY) or model.is_waiting(conn):
+        due, client = model.next_due, model.connections[conn]
+        if (due is not None and due <= now + EARLY) or client.waiting:
             return False
         if isinstance(event, Command):
             if event.verb not in _NOT_ALWAYS_CERTAIN:
@@ -246,7 +246,7 @@ class Oracle(Moves):
                 return False
             if not self.guess_order and event.verb in TAKE_NEXT:
                 return False
-            deadlines = model.connections[conn].deadlines
+            deadlines = client.deadlines
             if deadlines and event.verb in RESERVES:
                 edge = deadlines[0][0] - SAFETY_MARGIN
                 if edge + self._lateness + EARLY < now:

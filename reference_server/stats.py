@@ -32,11 +32,11 @@ _UNKNOWN_HOST: Mapping[str, object] = {
 def _document(model: Model, command: str, values: Mapping[str, object]) -> bytes:
     """A dictionary in YAML, without what the profile lacks, and what is None."""
     lacks = model.profile.lacks
-    lines = (
+    lines = [
         f"{key}: {value}\n"
         for key, value in values.items()
         if value is not None and f"{command}.{key}" not in lacks
-    )
+    ]
     return "".join(["---\n", *lines]).encode()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from operator import le
 from typing import NamedTuple
 
 from reference_server.profiles import Profile
@@ -180,10 +181,7 @@ def _numeric(
         if match is None:
             return _BAD
         values = tuple(map(int, match.groups()))
-        for value, limit in zip(values, limits, strict=True):
-            if value > limit:
-                return _BAD
-        return Command(verb, values)
+        return Command(verb, values) if all(map(le, values, limits)) else _BAD
 
     return parse
 
