@@ -17,7 +17,7 @@ BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
 """Commands that are sent in one go."""
 OVERLAPS = 0.01
 """How often a client does not wait for what another has asked, or goes on though it waits."""
-LONG_BURSTS = (64, 256, 512)
+LONG_BURSTS = (256, 512, 1024)
 """The same where speed matters."""
 
 
