@@ -121,6 +121,7 @@ def hostile(target: Target, seed: int) -> int:
 
 
 MEASURED = (round_trips, generator, rules, second_gear, hostile)
+COMPARED = ("round_trips", "rules")
 
 
 def main() -> int:
@@ -134,7 +135,8 @@ def main() -> int:
             target.close()
     medians = {name: statistics.median(measured) for name, measured in rates.items()}
     for name, rate in medians.items():
-        print(f"{name}: {rate:,.0f}/s, {rate / medians['rules']:.1f} times the rules", flush=True)
+        ratios = [f"{rate / medians[other]:.2f} times the {other}" for other in COMPARED]
+        print(f"{name}: {rate:,.0f}/s, {', '.join(ratios)}", flush=True)
     return 0
 
 

@@ -21,6 +21,7 @@ from fuzz.campaign import Campaign
 from fuzz.minimise import OutOfTime, minimise
 from fuzz.player import Author, second_gear, take
 from fuzz.program import Ask, Choices, Program
+from reference_server import stats
 from reference_server.faults import FAULTS, NO_FAULT
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import SECOND
@@ -177,6 +178,33 @@ def test_statistics_are_compared_by_what_they_say() -> None:
     _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 0))
     with pytest.raises(Violation):
         _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 1))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda lines: lines,
+        lambda lines: lines[::-1],
+        lambda lines: [b"---", *lines],
+        lambda lines: [b"---", b"{" + b", ".join(lines) + b"}"],
+        lambda lines: [lines[0], b"tube: >-", b"  default", *lines[2:]],
+    ],
+    ids=["plain", "reversed", "marked", "flow", "folded"],
+)
+@pytest.mark.parametrize("kicks", [0, 1])
+def test_statistics_may_have_any_form(
+    form: Callable[[list[bytes]], list[bytes]], kicks: int
+) -> None:
+    oracle = _oracle()
+    _ask(oracle, 1, PUT, INSERTED(5))
+    document = stats.job(oracle.model, oracle.model.jobs[5])
+    lines = document.replace(b"kicks: 0", b"kicks: %d" % kicks).split(b"\n")[1:-1]
+    told = Reply("OK", (), b"\n".join(form(lines)) + b"\n")
+    if kicks:
+        with pytest.raises(Violation, match="expected OK with kicks: 0, observed OK with kicks: 1"):
+            _ask(oracle, 1, b"stats-job 5\r\n", told)
+    else:
+        _ask(oracle, 1, b"stats-job 5\r\n", told)
 
 
 def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
