@@ -11,6 +11,8 @@ from fuzz.program import BRISK, MOVED, REAL, Ask, Leave, Program, Step, Wait, Wr
 CLIENTS = range(1, 4)
 COMMANDS = 300
 """Commands of one program; a longer one is no better, and takes longer to make small."""
+MANY = 10_000
+"""The same where speed matters."""
 WAITS = 0.01
 """How often a step is that time passes."""
 BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
@@ -40,7 +42,7 @@ def take(session: Session, step: Step) -> None:
 
 def second_gear(session: Session, chance: Random, brisk: bool = False) -> Iterator[Step]:
     """A program of the second gear. ``brisk``: fast, where nothing is timed."""
-    return Author(session, chance, brisk).steps(COMMANDS * (8 if brisk else 1))
+    return Author(session, chance, brisk).steps(MANY if brisk else COMMANDS)
 
 
 class Author:

@@ -102,7 +102,7 @@ def second_gear(target: Target, seed: int) -> int:
     def run() -> None:
         exploration = Exploration(1, seed, profile=target.probe())
         brisk = partial(player.second_gear, brisk=True)
-        if Campaign(exploration, target, brisk).run(60) is not None:
+        if Campaign(exploration, target, brisk).run(20) is not None:
             raise AssertionError("beanstalkd is not as it is thought to be")
 
     return _judged(run)
