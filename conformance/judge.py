@@ -170,8 +170,9 @@ class Judge:
                 del owed[count:]
                 break
             at += len(encoded)
-        self._calls.append(("kept", mark, (conn, owed, now)))
-        self._oracle.kept(conn, owed, now)
+        if owed:
+            self._calls.append(("kept", mark, (conn, owed, now)))
+            self._oracle.kept(conn, owed, now)
         return data[at:]
 
     def ended(self, conn: int, now: int, mark: int = 0) -> None:

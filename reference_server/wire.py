@@ -301,7 +301,6 @@ class RequestReader:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._max_line = profile.max_line
         self._buffer = bytearray()
         self._body: int | None = None
         self._skip = 0
@@ -350,7 +349,7 @@ class RequestReader:
         buffer = self._buffer
         end = buffer.find(CRLF)
         if end < 0:
-            if len(buffer) >= self._max_line:
+            if len(buffer) >= self._profile.max_line:
                 self._overlong = True
             if self._overlong:
                 # A CR at the very end may be the first half of the line's end.
@@ -359,7 +358,7 @@ class RequestReader:
         line = bytes(buffer[:end])
         end += len(CRLF)
         del buffer[:end]
-        if self._overlong or end > self._max_line:
+        if self._overlong or end > self._profile.max_line:
             self._overlong = False
             return _BAD
         request = self.parse(line)
