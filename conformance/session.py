@@ -32,6 +32,8 @@ MISSING = 2**62
 """Added to a tag, it is the id of a job that no server has."""
 GRACE = 0.01
 """Seconds that a server gets to answer others after it has answered one, under a real clock."""
+MOST = 12
+"""Times the patience for one reply that a session waits for many, as long as some come."""
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
 BEHIND = 2**15
@@ -60,6 +62,23 @@ class _Client:
     """All that comes of what it has sent last was known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
+
+
+class _Wait:
+    """Waiting for replies that may take ``patience`` seconds each, but not for ever."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._end = time.monotonic() + MOST * patience
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """Something has come."""
+        self._limit = min(time.monotonic() + self._patience, self._end)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self._limit
 
 
 class Session:
@@ -394,12 +413,13 @@ class Session:
 
     def hear(self) -> None:
         """Takes in replies until none is missing."""
-        limit, pause = time.monotonic() + self.patience, 0.001
+        wait, pause = _Wait(self.patience), 0.001
         for client in list(self._clients.values()):
             flags: int = socket.MSG_WAITALL
-            while (missing := self.judge.missing(client.conn)) and time.monotonic() < limit:
+            while (missing := self.judge.missing(client.conn)) and not wait.is_over:
                 if not self._receive(client, missing, flags):
                     break
+                wait.goes_on()
                 # How long statistics are is not known before.
                 flags = 0
         if self.judge.is_quiet(self.now()):
@@ -408,11 +428,13 @@ class Session:
         if self._attendant is not None:
             # Some servers have a thread for each client.
             self._poll(GRACE)
-        while self._poll(0.0) or self.judge.awaits(self.now()):
-            if time.monotonic() > limit:
+        while (came := self._poll(0.0)) or self.judge.awaits(self.now()):
+            if wait.is_over:
                 self.judge.quiet(self.now(), self.transcript.last)
                 return
-            if not self._poll(pause):
+            if came or self._poll(pause):
+                wait.goes_on()
+            else:
                 pause *= 2
                 self._settle()
 

@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 
 
-def _pump(source: socket.socket, sink: socket.socket, delay: float, single_bytes: bool) -> None:
+def _pump(
+    source: socket.socket, sink: socket.socket, delay: float, single_bytes: bool, pace: float
+) -> None:
     """Forwards chunks, each up to ``delay`` seconds late, byte by byte if asked to."""
     with contextlib.suppress(OSError):
         while chunk := source.recv(65536):
@@ -19,14 +21,20 @@ def _pump(source: socket.socket, sink: socket.socket, delay: float, single_bytes
             head, rest = (chunk[:200], chunk[200:]) if single_bytes else (b"", chunk)
             for byte in head:
                 sink.sendall(bytes([byte]))
+                time.sleep(pace)
             sink.sendall(rest)
     with contextlib.suppress(OSError):
         sink.shutdown(socket.SHUT_WR)
 
 
 @contextlib.contextmanager
-def proxy(address: tuple[str, int], delay: float = 0.03) -> Iterator[tuple[str, int]]:
-    """A proxy in front of a server: chunks up to ``delay`` seconds late, replies byte by byte."""
+def proxy(
+    address: tuple[str, int], delay: float = 0.03, pace: float = 0.0
+) -> Iterator[tuple[str, int]]:
+    """A proxy in front of a server: chunks up to ``delay`` seconds late, replies byte by byte.
+
+    ``pace``: seconds from one byte to the next.
+    """
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
 
         def accept() -> None:
@@ -37,8 +45,8 @@ def proxy(address: tuple[str, int], delay: float = 0.03) -> Iterator[tuple[str, 
                     for sock in (client, server):
                         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     for arguments in (
-                        (client, server, delay, False),
-                        (server, client, delay, True),
+                        (client, server, delay, False, pace),
+                        (server, client, delay, True, pace),
                     ):
                         threading.Thread(target=_pump, args=arguments, daemon=True).start()
 

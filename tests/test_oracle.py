@@ -12,8 +12,10 @@ from conformance import test_stateful, yamlish
 from conformance.address import ask, visit
 from conformance.builtin import BuiltIn
 from conformance.exploration import Exploration
+from conformance.launch import Launched
 from conformance.oracle import Oracle, Violation
-from conformance.target import LaunchedTarget, Target
+from conformance.session import Session
+from conformance.target import LaunchedTarget, Remote, Target
 from conformance.test_stateful import Conversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
@@ -35,7 +37,13 @@ from reference_server.wire import (
     TIMED_OUT,
     Reply,
 )
-from tests.servers import BEANSTALKD_COMMAND, needs_beanstalkd, needs_faketime
+from tests.proxy import proxy
+from tests.servers import (
+    BEANSTALKD_COMMAND,
+    REFERENCE_COMMAND,
+    needs_beanstalkd,
+    needs_faketime,
+)
 
 PROGRAMS = 6
 PUT = b"put 0 0 60 1\r\na\r\n"
@@ -205,6 +213,21 @@ def test_statistics_may_have_any_form(
             _ask(oracle, 1, b"stats-job 5\r\n", told)
     else:
         _ask(oracle, 1, b"stats-job 5\r\n", told)
+
+
+@pytest.mark.parametrize("patience", [0.6, 0.05])
+def test_many_replies_may_take_longer_than_one(patience: float) -> None:
+    with Launched(REFERENCE_COMMAND) as server, proxy(server.address, 0.0, 0.006) as (host, port):
+        session = Session(Remote(f"{host}:{port}"), NEWEST, patience=patience)
+        for _ in range(13):
+            session.ask(1, b"list-tube-used\r\n")
+        if patience < 0.1:
+            # Not for ever.
+            with pytest.raises(Violation, match="observed nothing"):
+                session.flush()
+        else:
+            session.flush()
+        session.abandon()
 
 
 def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
