@@ -21,7 +21,7 @@ from fuzz.campaign import GOES_ON, REPLAYS, SHRINKING, Campaign, Finding
 from fuzz.health import Health, growth, look
 from fuzz.hostile import HOSTILE, Progress, cases
 from fuzz.known import form, lines_of
-from fuzz.minimise import without_chunks
+from fuzz.minimise import OutOfTime, without_chunks
 from fuzz.pool import Pool
 
 WILD = 8
@@ -198,7 +198,9 @@ class Fuzzer:
         end = time.monotonic() + SHRINKING
 
         def shows(fewer: list[wild.Action]) -> bool:
-            return time.monotonic() < end and self._is_wrong(fewer)
+            if time.monotonic() > end:
+                raise OutOfTime
+            return self._is_wrong(fewer)
 
         done = wild.with_single_lines(without_chunks(done, shows), shows)
         known.learn(line for action in done for line in action.lines)
