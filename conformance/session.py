@@ -233,8 +233,9 @@ class Session:
         client, self._sending = self._sending, None
         assert client is not None
         self._send(client)
-        self.transcript.add(client.letter, ">", bytes(client.burst), self.target.clock.time())
-        client.burst.clear()
+        if client.burst:
+            self.transcript.add(client.letter, ">", bytes(client.burst), self.target.clock.time())
+            client.burst.clear()
         if not hasty:
             self.hear()
             if not self.judge.is_answered(client.conn):

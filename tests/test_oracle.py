@@ -17,7 +17,7 @@ from conformance.oracle import Oracle, Violation
 from conformance.session import Session
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.test_stateful import Conversation
-from conformance.transcript import Transcript
+from conformance.transcript import Transcript, parse
 from conformance.verdict import Deviation, Inconclusive
 from fuzz.campaign import Campaign
 from fuzz.minimise import OutOfTime, minimise
@@ -273,6 +273,19 @@ def test_random_programs_find_faults_and_make_them_small(fault: str) -> None:
     server.close()
     assert finding is not None
     assert len(finding.program) <= 6
+
+
+def test_what_says_nothing_is_not_in_the_transcript() -> None:
+    target = BuiltIn()
+    session = Exploration(1, 1).session(target)
+    for text in (b"", b"peek 1\r\n"):
+        take(session, Ask(1, text, apart=True))
+    session.flush()
+    session.abandon()
+    target.close()
+    said = session.transcript.render()
+    assert "peek 1" in said
+    assert parse(said).render() == said
 
 
 def test_a_program_can_be_made_of_any_bytes() -> None:
