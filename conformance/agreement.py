@@ -68,6 +68,8 @@ def _other(
     mine: dict[str, str], theirs: dict[str, str], alone: bool, fresh: bool
 ) -> tuple[str, str] | None:
     of_server = "pid" in mine
+    # Others may be there, or have been, in the tube in which all begin, too.
+    of_others = not alone and (of_server or mine.get("name") == "default")
     idle = mine.get("state") in ("ready", "buried")
     for key, value in mine.items():
         if key not in theirs:
@@ -76,7 +78,7 @@ def _other(
             return f"OK with a value of {key} like {_FREE[key]}", f"OK with {key}: {theirs[key]}"
         if not fresh or value == theirs[key] or key in _FREE or key == _ASKED_BY_US:
             continue
-        if of_server and (not alone or key == "id"):
+        if of_others or (of_server and key == "id"):
             continue
         if key in _CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
             continue

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.builtin import BuiltIn
+from conformance.check import check
 from conformance.diagnosis import diagnose
 from conformance.exploration import Exploration
 from conformance.naming import broken
@@ -16,11 +17,12 @@ from conformance.oracle import Violation
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
+from reference_server.events import Connect
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
-from reference_server.wire import NOT_FOUND, Reply
+from reference_server.wire import NOT_FOUND, Reply, parse_line
 
 SEED_001 = r"""
 # How beanstalk handles multiple workers: the complete exchange.
@@ -96,6 +98,22 @@ def test_a_name_may_be_used_again_after_the_end_of_its_connection(tmp_path: Path
     assert (done.returncode, done.stderr) == (0, "")
     done = _check(tmp_path, text.replace("closed by the target", "closes") + "A < USING a\\r\\n\n")
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(("tube", "allowed"), [("default", True), ("a", False)])
+def test_others_may_have_been_in_default(tube: str, allowed: bool) -> None:
+    model, transcript = Model(), Transcript()
+    # Somebody of whom the transcript does not tell is still there.
+    model.step(Connect(), 0, 2)
+    model.step(Connect(), 0, 1)
+    for line in (f"use {tube}", f"stats-tube {tube}"):
+        request = parse_line(line.encode(), NEWEST)
+        [(_, reply)] = model.step(request, 0, 1)
+        assert isinstance(reply, Reply)
+        said = reply.encode().replace(b"total-jobs: 0", b"total-jobs: 7")
+        transcript.add("A", ">", line.encode() + b"\r\n", 0.0)
+        transcript.add("A", "<", said, 0.0)
+    assert (check(transcript, NEWEST) is None) == allowed
 
 
 def test_bytes_that_are_no_reply(tmp_path: Path) -> None:
