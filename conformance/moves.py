@@ -152,11 +152,12 @@ class Moves:
             return
         verb = item.event.verb if isinstance(item.event, Command) else ""
         if reserver.deadlines and verb in RESERVES:
-            only = False
-            # The safety margin may have begun between sending and receiving, or hardly.
             edge = reserver.deadlines[0][0] - SAFETY_MARGIN
-            if item.at - self._lateness <= edge <= now + EARLY:
-                times = [min(item.at, edge - 1), max(item.at, edge)]
+            if edge <= now + EARLY:
+                only = False
+                # The safety margin may have begun between sending and receiving, or hardly.
+                if item.at - self._lateness <= edge:
+                    times = [min(item.at, edge - 1), max(item.at, edge)]
         alone = only
         if isinstance(item.event, Close):
             # Which of its jobs is ready first is left open.

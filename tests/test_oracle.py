@@ -19,6 +19,7 @@ from conformance.target import LaunchedTarget, Remote, Target
 from conformance.test_stateful import Conversation
 from conformance.transcript import Transcript, parse
 from conformance.verdict import Deviation, Inconclusive
+from conformance.worlds import World
 from fuzz.campaign import Campaign
 from fuzz.minimise import OutOfTime, minimise
 from fuzz.player import Author, second_gear, take
@@ -153,6 +154,16 @@ def test_a_timer_fires_within_its_lateness(at: float, allowed: str) -> None:
         else:
             with pytest.raises(Violation):
                 _ask(oracle, 1, b"peek-ready\r\n", reply, at)
+
+
+def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    oracle = _oracle()
+    monkeypatch.setattr(World, "saved", lambda _: pytest.fail("it was copied"))
+    for job in (1, 2):
+        _ask(oracle, 1, PUT, INSERTED(job))
+        # From the second on, with a deadline that is far.
+        _ask(oracle, 1, b"reserve\r\n", RESERVED(job, b"a"))
+    _ask(oracle, 1, b"reserve-with-timeout 0\r\n", TIMED_OUT)
 
 
 def test_a_pause_of_no_time_may_be_over_at_once() -> None:
