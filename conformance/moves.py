@@ -127,8 +127,10 @@ class Moves:
         # The end of a pause gives away jobs, where any of equal priority may be next.
         only &= self._profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
-        # Just behind the start of a jump, it may have fired before.
+        # Just behind the start of a jump, it may have fired before. And a job that somebody gets
+        # now may be his since the timer was due.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
+        before |= at > due + EARLY and waiting(world.model) > 0
         for time in (due, at) if before else (at,):
             fire = partial(_fire, alarm, time)
             yield from after(world, fire, only and not before)
@@ -139,7 +141,9 @@ class Moves:
         """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
         client = self._clients[conn]
         item = client.items[world.done[conn]]
-        times = [max(item.at, world.model.now + 1)]
+        # What depends on no time leaves it as it is, for timers that may have fired before.
+        since = 0 if item.event == NEUTRAL else item.at
+        times = [max(since, world.model.now + 1)]
         reserver = world.model.connections[conn]
         if client.deaf and item is not client.items[-1]:
             # What it had sent before may get lost with the connection.

@@ -166,6 +166,27 @@ def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatc
     _ask(oracle, 1, b"reserve-with-timeout 0\r\n", TIMED_OUT)
 
 
+@pytest.mark.parametrize(
+    ("at", "allowed"), [(2.95, False), (3.05, True), (3.8, True), (3.95, True)]
+)
+def test_a_job_that_a_timer_gives_away_may_be_had_since_it_was_due(
+    at: float, allowed: bool
+) -> None:
+    oracle = _oracle(3)
+    _ask(oracle, 1, b"put 0 2 1 1\r\na\r\n", INSERTED(1))
+    oracle.sent(2, b"reserve\r\n", 0)
+    # It is due at 2.
+    oracle.moved(SECOND, round(2.9 * SECOND))
+    oracle.received(2, RESERVED(1, b"a"), round(2.9 * SECOND))
+    oracle.sent(3, b"reserve\r\n", round(2.9 * SECOND))
+    oracle.moved(round(2.9 * SECOND), round(at * SECOND))
+    if allowed:
+        oracle.received(3, RESERVED(1, b"a"), round(at * SECOND))
+    else:
+        with pytest.raises(Violation, match="no reply yet"):
+            oracle.received(3, RESERVED(1, b"a"), round(at * SECOND))
+
+
 def test_a_pause_of_no_time_may_be_over_at_once() -> None:
     for reply in (RESERVED(5, b"a"), TIMED_OUT):
         oracle = _oracle()
