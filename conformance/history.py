@@ -78,7 +78,7 @@ class History(Moves):
         self._arrived(conn)
         self._heard[conn] = []
         self._asked[conn] = []
-        self._start.connect(conn, 0)
+        self._start.connect(conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
         """A client has sent these bytes."""

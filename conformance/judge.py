@@ -121,10 +121,10 @@ class Judge:
 
     # ------------------------------------------------------------ what happens
 
-    def connect(self, conn: int, now: int) -> None:
+    def connect(self, conn: int) -> None:
         """A client has connected."""
         self._readers[conn] = ReplyReader(self.model.profile.tells_priority)
-        self._do("connect", 0, conn, now)
+        self._do("connect", 0, conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
         """A client has sent these bytes; gives whether all that comes of them is known."""

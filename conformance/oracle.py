@@ -153,13 +153,12 @@ class Oracle(Moves):
 
     # ------------------------------------------------------------ what the clients do
 
-    def connect(self, conn: int, now: int) -> None:
+    def connect(self, conn: int) -> None:
         """A client has connected."""
         self._calm = None
         self._arrived(conn)
         for world in self._worlds:
-            # Timers that are due may have fired before.
-            world.connect(conn, world.model.now)
+            world.connect(conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
         """A client has sent these bytes; gives whether all that comes of them is known."""

@@ -119,7 +119,7 @@ class Session:
         # The attendant, or the connection that moves the clock, is counted and uses default.
         limited, fresh, known = counted(target, profile)
         self.judge = Judge(limited, late, known, fresh)
-        self.judge.connect(_CONTROL, 0)
+        self.judge.connect(_CONTROL)
 
     # ------------------------------------------------------------ what the clients know
 
@@ -159,7 +159,7 @@ class Session:
             self._last += 1
             client = _Client(sock, self._last, next(self._letters))
             self._clients[number] = client
-            self.judge.connect(client.conn, self.now())
+            self.judge.connect(client.conn)
             self._settle()
         return client
 

@@ -39,9 +39,9 @@ class World:
         self.guessed: set[int] = set()
         """Ids that nobody has told yet."""
 
-    def connect(self, conn: int, now: int) -> None:
-        """A client connects."""
-        self.model.handle(Connect(), now, conn)
+    def connect(self, conn: int) -> None:
+        """A client connects; no time passes, as timers that are due may have fired before."""
+        self.model.handle(Connect(), self.model.now, conn)
         self.done[conn] = 0
         self.owed[conn] = deque()
 

@@ -53,7 +53,7 @@ PUT = b"put 0 0 60 1\r\na\r\n"
 def _oracle(clients: int = 1) -> Oracle:
     oracle = Oracle()
     for number in range(1, clients + 1):
-        oracle.connect(number, 0)
+        oracle.connect(number)
     return oracle
 
 
