@@ -131,7 +131,7 @@ class Session:
 
     def conn(self, number: int) -> int:
         """The connection of a client, in the judge's model; it is opened if need be."""
-        return (self._clients.get(number) or self._client(number)).conn
+        return self._client(number).conn
 
     def tag(self, id: int) -> int | None:
         """The tag of a job, by its id in the model."""
@@ -144,7 +144,7 @@ class Session:
 
     def is_clear(self, number: int) -> bool:
         """Whether it is certain what comes of all that a client has asked, and it may ask more."""
-        client = self._clients.get(number) or self._client(number)
+        client = self._client(number)
         if client.known:
             return not self.judge.model.is_waiting(client.conn)
         return self.judge.is_answered(client.conn)
@@ -176,7 +176,7 @@ class Session:
         cuts: tuple[int, ...] = (),
     ) -> None:
         """A client sends a command; see ``fuzz.program.Ask``."""
-        client = self._clients.get(number) or self._client(number)
+        client = self._client(number)
         if apart or self._sending is not client:
             self.flush(hasty)
         if client.half_closed:
@@ -209,7 +209,7 @@ class Session:
             sent = cut
             self._send(client)
             self._settle()
-        client.unsent += text[sent:] if sent else text
+        client.unsent += text[sent:]
         if len(client.unsent) > CHUNK:
             self._send(client)
         if not client.known and judge.is_leaving(conn):

@@ -313,7 +313,7 @@ class Writer:
         kinds = SHAPES[word]
         arguments = [pick(("0", "1")) if kind == "n" else pick(("default", "a")) for kind in kinds]
         if word == "pause-tube":
-            # One of no time would leave open when it ends.
+            # Where nothing falls due, one of no time would.
             arguments[1] = str(pick(self._times.pauses))
         index = self._chance.randrange(len(kinds) + 1)
         if index == len(kinds):
