@@ -17,7 +17,7 @@ from typing import NamedTuple
 from conformance.moves import RESERVES, Item, Moves
 from conformance.oracle import FOR_EVER, Violation
 from conformance.verdict import Inconclusive
-from conformance.worlds import World, restored
+from conformance.worlds import Undecided, World, restored
 from reference_server import wire
 from reference_server.events import Close, HalfClose
 from reference_server.profiles import NEWEST, Profile
@@ -116,6 +116,14 @@ class History(Moves):
 
         Raises :class:`Violation`, or Inconclusive if there are too many orders.
         """
+        self.hasty = True
+        try:
+            self._search()
+        except Undecided:
+            self.hasty = False
+            self._search()
+
+    def _search(self) -> None:
         self._misfits = []
         self._deepest = -1
         self._urgent.clear()

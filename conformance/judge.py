@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from conformance.oracle import Oracle, Violation
+from conformance.worlds import Undecided
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
@@ -42,7 +43,7 @@ class Judge:
         self._oracle = Oracle(profile, lateness, alone, fresh, guess_ids=alone)
         if counters is not None:
             self._oracle.adopt(*counters)
-        self._oracle.eager = True
+        self._oracle.eager = self._oracle.hasty = True
         self._readers: dict[int, ReplyReader] = {}
         self._calls: list[tuple[str, int, tuple[Any, ...]]] = []
         self._saved = b""
@@ -129,7 +130,11 @@ class Judge:
     def sent(self, conn: int, data: bytes, now: int) -> bool:
         """A client has sent these bytes; gives whether all that comes of them is known."""
         self._calls.append(("sent", 0, (conn, data, now)))
-        return self._oracle.sent(conn, data, now)
+        try:
+            return self._oracle.sent(conn, data, now)
+        except Undecided:
+            self._again()
+            return False
 
     def half_close(self, conn: int, now: int) -> None:
         """A client sends nothing more."""
@@ -199,6 +204,9 @@ class Judge:
             self._oracle.quiet(now)
         except Violation:
             return True
+        except Undecided:
+            self._again()
+            return self.awaits(now)
         self._calls.append(("quiet", 0, (now,)))
         return False
 
@@ -210,6 +218,8 @@ class Judge:
         self._calls.append((name, mark, args))
         try:
             getattr(self._oracle, name)(*args)
+        except Undecided:
+            self._again()
         except Violation as violation:
             self._again()
             if violation.observed.startswith("INSERTED") and "INSERTED" in violation.expected[0]:
@@ -220,19 +230,29 @@ class Judge:
     # ------------------------------------------------------------ judging again
 
     def _save(self) -> None:
+        self._oracle.hasty = True
         self._saved = pickle.dumps(self._oracle, pickle.HIGHEST_PROTOCOL)
         self._calls.clear()
 
     def _again(self) -> None:
+        """Judge again without haste what has come since the last point that was remembered."""
+        try:
+            oracle = self._judged(hasty=True)
+        except Undecided:
+            oracle = self._judged(hasty=False)
+        # It was only in haste that it was not allowed.
+        oracle.eager, oracle.guess_ids = True, self._oracle.guess_ids
+        oracle.guess_order = self._oracle.guess_order
+        self._oracle = oracle
+
+    def _judged(self, hasty: bool) -> Oracle:
+        """Return an oracle that has judged it all, each command when it is answered."""
         oracle: Oracle = pickle.loads(self._saved)
-        oracle.eager, oracle.ends = False, self._oracle.ends
+        oracle.eager, oracle.hasty, oracle.ends = False, hasty, self._oracle.ends
         for name, mark, args in self._calls:
             try:
                 getattr(oracle, name)(*args)
             except Violation as violation:
                 violation.mark = mark
                 raise
-        # It was only in haste that it was not allowed.
-        oracle.eager, oracle.guess_ids = True, self._oracle.guess_ids
-        oracle.guess_order = self._oracle.guess_order
-        self._oracle = oracle
+        return oracle

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
-from conformance.worlds import EARLY, World, after, after_choice, has_tie, take_id, waiting
+from conformance.worlds import EARLY, World, after, decided, has_tie, take_id, waiting
 from reference_server.events import Close, Event, HalfClose, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -16,13 +15,14 @@ from reference_server.state import Alarm
 from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Body, Command, Reply, RequestReader
 
-T = TypeVar("T")
-
 NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
 RESERVES = ("reserve", "reserve-with-timeout")
-TAKE_NEXT = (*RESERVES, "peek-ready")
-TAKE_SOONEST = ("kick", "peek-delayed")
+_TAKE_NEXT = frozenset((*RESERVES, "peek-ready"))
+_TAKE_SOONEST = frozenset(("kick", "peek-delayed"))
+MAKE_READY = frozenset(("kick", "kick-job", "release"))
+MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY
+"""Commands that may ask the model to choose: a hint for speed, as it is noticed if others do."""
 
 
 @dataclass(slots=True)
@@ -53,11 +53,16 @@ class Client:
 
 
 class Moves:
-    """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds."""
+    """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds.
+
+    ``hasty``: moves that are not thought to make the model choose are made without a copy; where
+    it chooses all the same, Undecided is raised, and the states are not to be used any more.
+    """
 
     def __init__(self, profile: Profile, lateness: int) -> None:
         self._profile = profile
         self._lateness = lateness
+        self.hasty = False
         self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
         """How a neutral command is answered."""
         self._clients: dict[int, Client] = {}
@@ -66,6 +71,7 @@ class Moves:
     def _first_world(self) -> World:
         model = Model(self._profile)
         model.tie = EARLY
+        model.choose = decided
         return World(model)
 
     def _arrived(self, conn: int) -> None:
@@ -125,7 +131,7 @@ class Moves:
 
     def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterator[World]:
         # The end of a pause gives away jobs, where any of equal priority may be next.
-        only &= self._profile.first_in_first_out
+        only &= self.hasty and self._profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
         # Just behind the start of a jump, it may have fired before. And a job that somebody gets
         # now may be his since the timer was due.
@@ -162,25 +168,27 @@ class Moves:
                 # The safety margin may have begun between sending and receiving, or hardly.
                 if item.at - self._lateness <= edge:
                     times = [min(item.at, edge - 1), max(item.at, edge)]
-        alone = only
-        if isinstance(item.event, Close):
-            # Which of its jobs is ready first is left open.
-            only &= not waiting(world.model)
-        elif verb in TAKE_SOONEST:
-            only &= not has_tie(world.model, conn)
-        elif verb in TAKE_NEXT:
-            only &= self._profile.first_in_first_out
-        told = reply if conn == asked and reply is not None and reply.word == "INSERTED" else None
-        # The reply tells what was chosen, unless ids are guessed.
-        seen = reply if verb in TAKE_NEXT and conn == asked else None
-        if seen is not None and not world.guessed.isdisjoint(world.model.jobs):
-            seen = None
+        told = seen = None
+        if conn == asked and reply is not None:
+            told = reply if reply.word == "INSERTED" else None
+            # The reply tells what was chosen, unless ids are guessed.
+            seen = reply if world.guessed.isdisjoint(world.model.jobs) else None
+        only &= self.hasty and not self._may_choose(world.model, conn, item.event, seen is None)
         for at in times:
-            move = partial(self._handle, conn, item, at, told=told)
-            if seen is not None:
-                yield after_choice(world, move, partial(_as_told, seen), alone)
-            else:
-                yield from after(world, move, only)
+            yield from after(world, partial(self._handle, conn, item, at, told=told), only, seen)
+
+    def _may_choose(self, model: Model, conn: int, event: Event, untold: bool) -> bool:
+        """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
+
+        That is a hint: others are noticed when they do.
+        """
+        if isinstance(event, Close):
+            # Which of its jobs is ready first is left open.
+            return waiting(model) > 0
+        verb = event.verb if isinstance(event, Command) else ""
+        if verb in _TAKE_SOONEST:
+            return has_tie(model, conn)
+        return verb in _TAKE_NEXT and untold and not self._profile.first_in_first_out
 
     def _lose(self, conn: int, at: int, world: World) -> list[Output]:
         """Ends a connection with all that had been sent on it."""
@@ -196,13 +204,6 @@ class Moves:
         if isinstance(item.event, Body):
             take_id(world, conn, told)
         return world.model.handle(item.event, at, conn)
-
-
-def _as_told(reply: Reply, options: Sequence[T]) -> T:
-    """The choice, if there is one, after which a job is given, or shown, as a reply tells."""
-    return next(
-        (option for option in options if option in (reply.word, *reply.args[:1])), options[0]
-    )
 
 
 def _fire(alarm: Alarm, at: int, world: World) -> list[Output]:

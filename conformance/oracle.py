@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from conformance.agreement import difference
-from conformance.moves import RESERVES, TAKE_NEXT, TAKE_SOONEST, Item, Moves
+from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, Item, Moves
 from conformance.verdict import Inconclusive
-from conformance.worlds import EARLY, Frontier, World, has_tie, waiting
+from conformance.worlds import EARLY, Frontier, World, decided, guess, waiting
 from reference_server.events import Event, HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
@@ -27,8 +27,7 @@ from reference_server.wire import Body, Command, Reply
 
 FOR_EVER = 2**63
 _QUIT = Command("quit")
-_MAKE_READY = ("kick", "kick-job", "release")
-_NOT_ALWAYS_CERTAIN = frozenset((*_MAKE_READY, *TAKE_SOONEST, *TAKE_NEXT, "quit"))
+_NOT_ALWAYS_CERTAIN = MAY_ASK | {"quit"}
 MAX_WORLDS = 64
 """Worlds after a reply beyond which the oracle gives up."""
 MAX_MOVES = 2000
@@ -68,7 +67,8 @@ class Oracle(Moves):
     they are now.
 
     With ``eager`` set, what has a certain outcome is handled when it is sent, with ``guess_ids`` a
-    put, too; that is faster, but a violation must be judged again without.
+    put, too; that is faster, but a violation must be judged again without. With ``hasty`` set,
+    Undecided must be judged again without.
     """
 
     def __init__(
@@ -167,6 +167,7 @@ class Oracle(Moves):
             return False
         reader, model = client.reader, world.model
         reader.receive(data)
+        model.choose = guess if self.guess_order else decided
         if self._calm != conn:
             self._calm = conn if self.eager and self._is_calm(world, conn) else None
             self._crowded = waiting(model) > 1 or not self._is_done(world, conn)
@@ -240,11 +241,9 @@ class Oracle(Moves):
         if isinstance(event, Command):
             if event.verb not in _NOT_ALWAYS_CERTAIN:
                 return True
-            if self._crowded and event.verb in _MAKE_READY:
+            if self._crowded and event.verb in MAKE_READY:
                 return False
-            if event.verb in TAKE_SOONEST and has_tie(model, conn):
-                return False
-            if not self.guess_order and event.verb in TAKE_NEXT:
+            if self._may_choose(model, conn, event, not self.guess_order):
                 return False
             deadlines = client.deadlines
             if deadlines and event.verb in RESERVES:

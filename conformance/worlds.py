@@ -6,13 +6,15 @@ import itertools
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from conformance.verdict import Inconclusive
 from reference_server.events import Connect, Hangup, Output
-from reference_server.model import Model, first
+from reference_server.model import Model
 from reference_server.state import SECOND, Job, State
 from reference_server.wire import Reply
+
+T = TypeVar("T")
 
 EARLY = SECOND // 100
 """How much the clocks of target and tester may differ, in nanoseconds."""
@@ -20,11 +22,34 @@ EARLY = SECOND // 100
 MAX_BRANCHES = 64
 """Outcomes of one move beyond which it is not worth to look at them all."""
 
-_NAMING = ("INSERTED", "RESERVED", "FOUND")
+NAMING = ("INSERTED", "RESERVED", "FOUND")
 """Replies that name a job first of all."""
 
 Move = Callable[["World"], list[Output]]
 """Something that may happen in a world, and the replies that it causes."""
+
+
+class Undecided(Exception):
+    """The model was asked to choose where one outcome was taken to be certain."""
+
+
+def decided(options: Sequence[T]) -> T:
+    """Return the only option; raise :class:`Undecided` if there are several."""
+    if len(options) > 1:
+        raise Undecided
+    return options[0]
+
+
+def guess(options: Sequence[T]) -> T:
+    """Return the first of several ids, as the reply will tell the right one, or the only option."""
+    return options[0] if isinstance(options[0], int) else decided(options)
+
+
+def as_told(reply: Reply, options: Sequence[T]) -> T | None:
+    """Return the option that a reply tells: the id of its job, or its own word; None if it is
+    not told."""
+    told = (reply.word, *reply.args[:1]) if reply.word in NAMING else (reply.word,)
+    return next((option for option in options if option in told), None)
 
 
 class World:
@@ -51,11 +76,11 @@ class World:
             (self.model, self.done, self.owed, self.guessed), pickle.HIGHEST_PROTOCOL
         )
 
-    def apply(self, move: Move, choose: Callable[[Sequence[Any]], Any] = first) -> None:
-        """Lets a move happen, the model's choices made by ``choose``."""
+    def apply(self, move: Move, choose: Callable[[Sequence[Any]], Any] = decided) -> None:
+        """Let a move happen, the model's choices made by ``choose``."""
         self.model.choose = choose
         self.owe(move(self))
-        self.model.choose = first
+        self.model.choose = decided
 
     def owe(self, outputs: Iterable[Output]) -> None:
         """Notes what the target must send now."""
@@ -65,7 +90,7 @@ class World:
 
     def bind(self, owed: Reply, seen: Reply) -> None:
         """Gives a job whose id was guessed the one that is seen."""
-        if owed.word != seen.word or owed.word not in _NAMING:
+        if owed.word != seen.word or owed.word not in NAMING:
             return
         guess, id = int(owed.args[0]), int(seen.args[0])
         if guess == id or guess not in self.guessed:
@@ -86,22 +111,25 @@ class World:
         for conn, replies in self.owed.items():
             self.owed[conn] = deque(
                 reply._replace(args=(new, *reply.args[1:]))
-                if reply.word in _NAMING and reply.args[0] == old
+                if reply.word in NAMING and reply.args[0] == old
                 else reply
                 for reply in replies
             )
         self.guessed.discard(old)
         self.guessed.add(new)
 
-    def branches(self, move: Move) -> Iterator[World]:
-        """The worlds after a move, one for each way in which the model may choose."""
+    def branches(self, move: Move, told: Reply | None = None) -> Iterator[World]:
+        """Yield the worlds after a move, one for each way in which the model may choose.
+
+        ``told``: a reply that tells some of its choices.
+        """
         saved = self.saved()
         decisions: list[list[int]] = [[]]
         for _ in range(MAX_BRANCHES):
             if not decisions:
                 return
             twin = restored(saved)
-            decider = _Decider(decisions.pop())
+            decider = _Decider(decisions.pop(), told)
             twin.apply(move, decider)
             decisions += decider.others()
             yield twin
@@ -171,22 +199,17 @@ def has_tie(model: Model, conn: int) -> bool:
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
 
 
-def after(world: World, move: Move, only: bool) -> Iterable[World]:
-    """The worlds after a move; ``only``: nothing else may come next, nor have come before."""
+def after(world: World, move: Move, only: bool, told: Reply | None = None) -> Iterable[World]:
+    """Return the worlds after a move; ``told``: a reply that tells some of the model's choices.
+
+    ``only``: nothing else may come next, nor have come before, and the model is not thought to
+    choose; raises :class:`Undecided` if it does.
+    """
     # A job that becomes ready may go to one of several clients that wait.
     if not only or waiting(world.model) > 1:
-        return world.branches(move)
-    world.apply(move)
+        return world.branches(move, told)
+    world.apply(move, decided if told is None else _Decider((), told, sure=True))
     return (world,)
-
-
-def after_choice(
-    world: World, move: Move, choose: Callable[[Sequence[Any]], Any], only: bool
-) -> World:
-    """The world after a move, the model's choices made by ``choose``; ``only`` as above."""
-    twin = world if only else restored(world.saved())
-    twin.apply(move, choose)
-    return twin
 
 
 def take_id(world: World, conn: int, told: Reply | None) -> None:
@@ -234,13 +257,24 @@ def _visible(job: Job) -> tuple[object, ...]:
 
 
 class _Decider:
-    """Answers the model's choices from a list, then with the first option, and notes the rest."""
+    """Answers the model's choices: as a reply tells, or from a list, then with the first option.
 
-    def __init__(self, decisions: Sequence[int]) -> None:
+    It notes how many options there were. ``sure``: it raises :class:`Undecided` instead.
+    """
+
+    def __init__(self, decisions: Sequence[int], told: Reply | None, sure: bool = False) -> None:
         self._decisions = decisions
+        self._told = told
+        self._sure = sure
         self.sizes: list[int] = []
 
     def __call__(self, options: Sequence[Any]) -> Any:
+        seen = None if self._told is None else as_told(self._told, options)
+        if seen is not None:
+            return seen
+        if self._sure:
+            # Whichever id it is, the reply is another.
+            return guess(options)
         number = len(self.sizes)
         self.sizes.append(len(options))
         return options[self._decisions[number] if number < len(self._decisions) else 0]

@@ -41,8 +41,9 @@ class Queries:
         return tube in self._by_name and bool(self._by_name[tube].pause)
 
     def next_ready(self, conn: int) -> Job | None:
-        """The job that a connection would get if it reserved one now."""
-        return self._next_ready(self.connections[conn])
+        """Return a job that a connection may get if it reserves one now; None if there is none."""
+        ids = self._next_ids(self.connections[conn])
+        return self.jobs[ids[0]] if ids else None
 
     def due(self, now: int) -> list[Alarm]:
         """The timers that have fallen due by ``now``, in order."""
@@ -59,19 +60,26 @@ class Queries:
         return job.reserver.id
 
     def _next_ready(self, conn: Connection) -> Job | None:
-        """The job that a reserve gets: the smallest priority in all watched, unpaused tubes."""
+        """Return the job that a reserve gets; None if there is none."""
+        ids = self._next_ids(conn)
+        if not ids:
+            return None
+        return self.jobs[ids[0] if len(ids) == 1 else self.choose(ids)]
+
+    def _next_ids(self, conn: Connection) -> list[int]:
+        """Return the ids of the jobs, the smallest in priority in all watched, unpaused tubes, of
+        which a reserve gets one: the oldest with beanstalkd."""
         best = None
         for tube in conn.watch:
             if tube.ready and not tube.pause and (best is None or tube.ready[0] < best):
                 best = tube.ready[0]
         if best is None:
-            return None
+            return []
         if self.profile.first_in_first_out:
-            return self.jobs[best[1]]
-        # Within a priority the text names no order; the oldest is first with beanstalkd.
+            return [best[1]]
+        # Within a priority the text names no order.
         unpaused = (tube for tube in conn.watch if not tube.pause)
-        equal = sorted(id for tube in unpaused for id in _most_urgent(tube, best[0]))
-        return self.jobs[equal[0] if len(equal) == 1 else self.choose(equal)]
+        return sorted(id for tube in unpaused for id in _most_urgent(tube, best[0]))
 
     def _next_of(self, tube: Tube) -> Job | None:
         """The ready job of a tube that is next, whoever comes."""

@@ -158,6 +158,7 @@ def test_a_timer_fires_within_its_lateness(at: float, allowed: str) -> None:
 
 def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = _oracle()
+    oracle.hasty = True
     monkeypatch.setattr(World, "saved", lambda _: pytest.fail("it was copied"))
     for job in (1, 2):
         _ask(oracle, 1, PUT, INSERTED(job))

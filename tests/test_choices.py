@@ -1,0 +1,95 @@
+"""The choices of the model: the oracle follows each of them, whichever command has asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.check import check
+from conformance.exploration import Exploration
+from conformance.transcript import parse
+from conformance.worlds import Undecided
+from fuzz.campaign import Campaign
+from fuzz.player import second_gear
+from reference_server import model, wire
+from reference_server.profiles import NEWEST, PROFILES, Profile
+
+ALIASES = {"peek-soonest": "peek-delayed", "wake": "kick", "wake-job": "kick-job"}
+"""Commands that no table of the oracle names, and those whose methods they call."""
+TWO_DELAYS = r"""
+A > put 0 1 60 1\r\na\r\nput 0 1 60 1\r\nb\r\n
+A < INSERTED 1\r\n
+A < INSERTED 2\r\n
+"""
+TWO_WAIT = r"""
+A > put 0 9 60 1\r\na\r\n
+A < INSERTED 1\r\n
+B > reserve\r\n
+C > reserve\r\n
+D > list-tubes\r\n
+D < OK 14\r\n---\n- default\n\r\n
+"""
+
+
+@pytest.fixture
+def extended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
+    """The newest profile, and the aliases."""
+    for alias, verb in ALIASES.items():
+        monkeypatch.setitem(model._METHODS, alias, model._METHODS[verb])
+    monkeypatch.setitem(wire._BARE, "peek-soonest", wire.Command("peek-soonest"))
+    monkeypatch.setitem(
+        wire._WITH_ARGUMENTS, "wake-job", wire._numeric("wake-job", wire._ONE, wire.U64)
+    )
+    monkeypatch.setitem(wire._WITH_ARGUMENTS, "wake", wire._numeric("wake", wire._ONE, wire.U32))
+    yield replace(NEWEST, commands=NEWEST.commands.union(ALIASES))
+    wire._grammar.cache_clear()
+
+
+@pytest.mark.parametrize("command", ["peek-delayed", "peek-soonest"])
+@pytest.mark.parametrize("told", [r"FOUND 1 1\r\na", r"FOUND 2 1\r\nb"])
+def test_of_delays_that_end_together_any_may_be_first(
+    extended: Profile, command: str, told: str
+) -> None:
+    text = rf"{TWO_DELAYS}A > {command}\r\n" + "\n" + rf"A < {told}\r\n"
+    assert check(parse(text), extended) is None
+
+
+@pytest.mark.parametrize("command", ["kick", "wake"])
+@pytest.mark.parametrize(("told", "allowed"), [(1, True), (2, True), (3, False)])
+def test_what_was_chosen_may_show_later(
+    extended: Profile, command: str, told: int, allowed: bool
+) -> None:
+    text = rf"""{TWO_DELAYS}
+A > {command} 1\r\n
+A < KICKED 1\r\n
+A > peek-ready\r\n
+A < FOUND {told} 1\r\n{"ab"[told % 2 == 0]}\r\n
+"""
+    assert (check(parse(text), extended) is None) is allowed
+
+
+@pytest.mark.parametrize("command", ["kick-job", "wake-job"])
+@pytest.mark.parametrize("served", "BC")
+def test_any_client_that_waits_may_be_served(extended: Profile, command: str, served: str) -> None:
+    text = rf"""{TWO_WAIT}
+A > {command} 1\r\n
+A < KICKED\r\n
+{served} < RESERVED 1 1\r\na\r\n
+"""
+    assert check(parse(text), extended) is None
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_the_hints_name_every_command_that_asks(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Undecided, "__init__", lambda _: pytest.fail("a hint is missing"))
+    exploration = Exploration(10, profile=profile)
+    target = BuiltIn(profile)
+    for brisk in (False, True):
+        assert Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(10) is None
+    target.close()
