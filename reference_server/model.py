@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from sortedcontainers import SortedList
 
 from reference_server import stats, wire
+from reference_server.commands import COMMANDS
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
 from reference_server.profiles import NEWEST, Profile
 from reference_server.queries import Queries
@@ -41,7 +42,7 @@ from reference_server.wire import Body, Command, Malformed, Put, Reply
 T = TypeVar("T")
 
 _METHODS = {
-    **{verb: f"_{verb.replace('-', '_')}" for verb in wire.VERBS},
+    **{verb: f"_{verb.replace('-', '_')}" for verb in COMMANDS},
     "reserve": "_reserve_without_timeout",
     "reserve-with-timeout": "_reserve",
 }

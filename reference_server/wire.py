@@ -9,16 +9,18 @@ bytes in any segmentation to a :class:`RequestReader` (the server's side) or a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import le
 from typing import NamedTuple
 
+from reference_server.commands import COMMANDS, Grammar, Kind
+from reference_server.commands import U32 as U32
+from reference_server.commands import U64 as U64
+from reference_server.commands import VERBS as VERBS
 from reference_server.profiles import Profile
 
 CRLF = b"\r\n"
-U32 = 2**32 - 1
-U64 = 2**64 - 1
 NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
 
 
@@ -146,7 +148,8 @@ def _numbers(count: int) -> re.Pattern[bytes]:
     return re.compile(b" *([0-9]+)" + b" +([0-9]+)" * (count - 1))
 
 
-_ONE, _TWO, _THREE, _FOUR = map(_numbers, (1, 2, 3, 4))
+_FOUR = _numbers(4)
+_ONE = _numbers(1)
 _NAME_AND_NUMBER = re.compile(b" *([" + re.escape(NAME_CHARS) + b"]+) +([0-9]+)")
 _C_INTEGER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 
@@ -173,9 +176,12 @@ def _parse_put(text: bytes, profile: Profile) -> Request:
     return Put(pri, delay, ttr, size)
 
 
-def _numeric(
-    verb: str, pattern: re.Pattern[bytes], *limits: int
-) -> Callable[[bytes, Profile], Request]:
+_Parse = Callable[[bytes, Profile], Request]
+
+
+def _numeric(verb: str, kinds: Sequence[Kind]) -> _Parse:
+    pattern, limits = _numbers(len(kinds)), [kind.limit for kind in kinds]
+
     def parse(text: bytes, _: Profile) -> Request:
         match = pattern.fullmatch(text)
         if match is None:
@@ -186,7 +192,7 @@ def _numeric(
     return parse
 
 
-def _named(verb: str) -> Callable[[bytes, Profile], Request]:
+def _named(verb: str) -> _Parse:
     def parse(text: bytes, profile: Profile) -> Request:
         name = _name(text, profile)
         return _BAD if name is None else Command(verb, (name,))
@@ -194,62 +200,64 @@ def _named(verb: str) -> Callable[[bytes, Profile], Request]:
     return parse
 
 
-def _parse_kick(text: bytes, _: Profile) -> Request:
+def _counted(verb: str) -> _Parse:
     # A C library's strtoul, cut to 32 bits: signs, and garbage behind the digits, are accepted.
-    match = _C_INTEGER.match(text)
-    if match is None or abs(int(match[1])) > U64:
-        return _BAD
-    return Command("kick", (int(match[1]) & U32,))
-
-
-def _parse_timeout(text: bytes, profile: Profile) -> Request:
-    verb = "reserve-with-timeout"
-    if profile.timeout_argument == "strict":
-        match = _ONE.match(text)
-        if match is None or int(match[1]) > 2**31 - 1:
+    def parse(text: bytes, _: Profile) -> Request:
+        match = _C_INTEGER.match(text)
+        if match is None or abs(int(match[1])) > U64:
             return _BAD
-        return Command(verb, (int(match[1]),))
+        return Command(verb, (int(match[1]) & U32,))
+
+    return parse
+
+
+def _timed(verb: str) -> _Parse:
     # A C library's strtol, cut to 32 bits: without digits it is 0, and below 0 waits for ever.
-    match = _C_INTEGER.match(text)
-    value = int(match[1]) if match else 0
-    if not -(2**63) <= value < 2**63:
-        return _BAD
-    value = (value + 2**31) % 2**32 - 2**31
-    return Command(verb, (value if value >= 0 else None,))
+    def parse(text: bytes, profile: Profile) -> Request:
+        if profile.timeout_argument == "strict":
+            match = _ONE.match(text)
+            if match is None or int(match[1]) > 2**31 - 1:
+                return _BAD
+            return Command(verb, (int(match[1]),))
+        match = _C_INTEGER.match(text)
+        value = int(match[1]) if match else 0
+        if not -(2**63) <= value < 2**63:
+            return _BAD
+        value = (value + 2**31) % 2**32 - 2**31
+        return Command(verb, (value if value >= 0 else None,))
+
+    return parse
 
 
-def _parse_pause(text: bytes, profile: Profile) -> Request:
-    match = _NAME_AND_NUMBER.fullmatch(text)
-    if match is None or int(match[2]) > U32:
-        return _BAD
-    name = _name(match[1], profile)
-    if name is None:
-        return Malformed(BAD_FORMAT, counts="pause-tube")
-    return Command("pause-tube", (name, int(match[2])))
+def _named_and_numeric(verb: str) -> _Parse:
+    def parse(text: bytes, profile: Profile) -> Request:
+        match = _NAME_AND_NUMBER.fullmatch(text)
+        if match is None or int(match[2]) > U32:
+            return _BAD
+        name = _name(match[1], profile)
+        if name is None:
+            return Malformed(BAD_FORMAT, counts=verb)
+        return Command(verb, (name, int(match[2])))
+
+    return parse
 
 
-_BARE = {
-    verb: Command(verb)
-    for verb in (
-        *("list-tube-used", "list-tubes", "list-tubes-watched", "peek-buried", "peek-delayed"),
-        *("peek-ready", "quit", "reserve", "stats"),
-    )
-}
-_WITH_ARGUMENTS: dict[str, Callable[[bytes, Profile], Request]] = {
-    "put": _parse_put,
-    "kick": _parse_kick,
-    "reserve-with-timeout": _parse_timeout,
-    "pause-tube": _parse_pause,
-    "release": _numeric("release", _THREE, U64, U32, U32),
-    "bury": _numeric("bury", _TWO, U64, U32),
-    **{
-        verb: _numeric(verb, _ONE, U64)
-        for verb in ("delete", "kick-job", "peek", "reserve-job", "stats-job", "touch")
-    },
-    **{verb: _named(verb) for verb in ("ignore", "stats-tube", "use", "watch")},
-}
-VERBS: tuple[str, ...] = tuple(sorted([*_BARE, *_WITH_ARGUMENTS]))
-"""Every command of the protocol, sorted."""
+def _parser(grammar: Grammar) -> _Parse:
+    """Return the parser of what follows a command's word; raise ValueError if there is none."""
+    if grammar.verb == "put":
+        return _parse_put
+    if all(kind.is_number for kind in grammar.kinds):
+        return _numeric(grammar.verb, grammar.kinds)
+    match grammar.kinds:
+        case (Kind.TUBE,):
+            return _named(grammar.verb)
+        case (Kind.TUBE, Kind.SECONDS):
+            return _named_and_numeric(grammar.verb)
+        case (Kind.COUNT,):
+            return _counted(grammar.verb)
+        case (Kind.TIMEOUT,):
+            return _timed(grammar.verb)
+    raise ValueError(f"no parser for the arguments of {grammar.verb}")
 
 
 OPTIONAL_ID = ("peek", "stats")
@@ -257,22 +265,26 @@ OPTIONAL_ID = ("peek", "stats")
 
 
 @cache
-def _grammar(
+def _words(
     commands: frozenset[str], id_is_optional: bool
-) -> tuple[dict[bytes, Command], dict[bytes, Callable[[bytes, Profile], Request]]]:
-    """The commands of a profile: whole lines, and words that arguments follow."""
-    bare = {verb.encode(): command for verb, command in _BARE.items() if verb in commands}
-    words = {verb.encode(): read for verb, read in _WITH_ARGUMENTS.items() if verb in commands}
-    if id_is_optional:
-        for verb in OPTIONAL_ID:
-            bare[verb.encode()] = Command(verb)
-            words[verb.encode()] = _numeric(verb, _ONE, U64)
+) -> tuple[dict[bytes, Command], dict[bytes, _Parse]]:
+    """Return the commands of a profile: whole lines, and words that arguments follow."""
+    bare, words = {}, {}
+    for grammar in map(COMMANDS.__getitem__, commands):
+        word = grammar.verb.encode()
+        optional = id_is_optional and grammar.verb in OPTIONAL_ID
+        if optional or not grammar.kinds:
+            bare[word] = Command(grammar.verb)
+        if optional:
+            words[word] = _numeric(grammar.verb, [Kind.JOB])
+        elif grammar.kinds:
+            words[word] = _parser(grammar)
     return bare, words
 
 
 def parse_line(line: bytes, profile: Profile) -> Request:
     """What a command line (without CR LF) means."""
-    bare, words = _grammar(profile.commands, profile.id_is_optional)
+    bare, words = _words(profile.commands, profile.id_is_optional)
     command = bare.get(line)
     if command is not None:
         return command
@@ -284,9 +296,9 @@ def parse_line(line: bytes, profile: Profile) -> Request:
         return parse(rest, profile)
     # A command word is recognised as a prefix of the line.
     if line.startswith(b"pause-tube") and b"pause-tube" in words:
-        return _parse_pause(line[len(b"pause-tube") :], profile)
+        return words[b"pause-tube"](line[len(b"pause-tube") :], profile)
     if line.startswith(b"quit") and b"quit" in bare:
-        return _BARE["quit"]
+        return bare[b"quit"]
     if line.startswith(tuple(bare)):
         return _BAD
     return _UNKNOWN

@@ -16,6 +16,7 @@ from conformance.worlds import Undecided
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import model, wire
+from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
 ALIASES = {"peek-soonest": "peek-delayed", "wake": "kick", "wake-job": "kick-job"}
@@ -40,13 +41,9 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
     """The newest profile, and the aliases."""
     for alias, verb in ALIASES.items():
         monkeypatch.setitem(model._METHODS, alias, model._METHODS[verb])
-    monkeypatch.setitem(wire._BARE, "peek-soonest", wire.Command("peek-soonest"))
-    monkeypatch.setitem(
-        wire._WITH_ARGUMENTS, "wake-job", wire._numeric("wake-job", wire._ONE, wire.U64)
-    )
-    monkeypatch.setitem(wire._WITH_ARGUMENTS, "wake", wire._numeric("wake", wire._ONE, wire.U32))
+        monkeypatch.setitem(COMMANDS, alias, COMMANDS[verb]._replace(verb=alias))
     yield replace(NEWEST, commands=NEWEST.commands.union(ALIASES))
-    wire._grammar.cache_clear()
+    wire._words.cache_clear()
 
 
 @pytest.mark.parametrize("command", ["peek-delayed", "peek-soonest"])

@@ -1,0 +1,118 @@
+"""The grammar of the protocol: each command, its arguments and replies, and since when it is there.
+
+This is the one place that lists commands. The codec parses them by it, profiles take from it the
+commands that they have, and whoever generates, mutates, classifies, probes or renames commands
+asks it. A command that is added here is known to all of them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+U32 = 2**32 - 1
+U64 = 2**64 - 1
+
+
+class Kind(Enum):
+    """What an argument is; most are decimal numbers."""
+
+    JOB = "the id of a job, up to 2^64-1"
+    PRIORITY = "a priority, up to 2^32-1"
+    SECONDS = "a time in seconds, up to 2^32-1"
+    SIZE = "a number of bytes, up to 2^32-1; so many follow the line"
+    COUNT = "a number of jobs, read as C reads numbers"
+    TIMEOUT = "a time in seconds, read as C reads numbers"
+    TUBE = "the name of a tube"
+
+    @property
+    def limit(self) -> int:
+        """The largest number of this kind."""
+        return U64 if self is Kind.JOB else U32
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number that is read strictly."""
+        return self not in (Kind.COUNT, Kind.TIMEOUT, Kind.TUBE)
+
+
+class Grammar(NamedTuple):
+    """A command: ``since`` names the first profile that has it, ``replies`` are words.
+
+    Besides, any command may be answered BAD_FORMAT, OUT_OF_MEMORY or INTERNAL_ERROR. ``probe`` is
+    a line that changes nothing, even where others use the server; None if there is none.
+    ``waits``: the reply may come much later.
+    """
+
+    verb: str
+    since: str
+    kinds: tuple[Kind, ...]
+    replies: tuple[str, ...]
+    probe: bytes | None
+    waits: bool = False
+
+    @property
+    def is_about_a_job(self) -> bool:
+        """Whether its first argument is the id of a job."""
+        return self.kinds[:1] == (Kind.JOB,)
+
+
+_JOB, _PRIORITY, _SECONDS, _TUBE = Kind.JOB, Kind.PRIORITY, Kind.SECONDS, Kind.TUBE
+_PUT = (_PRIORITY, _SECONDS, _SECONDS, Kind.SIZE)
+_RESERVES = ("RESERVED", "DEADLINE_SOON", "TIMED_OUT")
+_FINDS = ("FOUND", "NOT_FOUND")
+_TELLS = ("OK", "NOT_FOUND")
+
+_TABLE = (
+    # Producers.
+    Grammar(
+        "put",
+        "0.6",
+        _PUT,
+        ("INSERTED", "BURIED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"),
+        None,
+    ),
+    Grammar("use", "1.4", (_TUBE,), ("USING",), b"use default"),
+    # Workers.
+    Grammar("reserve", "0.6", (), _RESERVES, None, waits=True),
+    Grammar("reserve-with-timeout", "1.4", (Kind.TIMEOUT,), _RESERVES, None, waits=True),
+    Grammar("reserve-job", "1.12", (_JOB,), ("RESERVED", "NOT_FOUND"), b"reserve-job 0"),
+    Grammar("delete", "0.6", (_JOB,), ("DELETED", "NOT_FOUND"), b"delete 0"),
+    Grammar(
+        "release",
+        "0.6",
+        (_JOB, _PRIORITY, _SECONDS),
+        ("RELEASED", "BURIED", "NOT_FOUND"),
+        b"release 0 0 0",
+    ),
+    Grammar("bury", "0.6", (_JOB, _PRIORITY), ("BURIED", "NOT_FOUND"), b"bury 0 0"),
+    Grammar("touch", "1.4", (_JOB,), ("TOUCHED", "NOT_FOUND"), b"touch 0"),
+    Grammar("watch", "1.4", (_TUBE,), ("WATCHING",), b"watch default"),
+    Grammar("ignore", "1.4", (_TUBE,), ("WATCHING", "NOT_IGNORED"), b"ignore default"),
+    # Others.
+    Grammar("peek", "0.6", (_JOB,), _FINDS, b"peek 0"),
+    Grammar("peek-ready", "1.4", (), _FINDS, b"peek-ready"),
+    Grammar("peek-delayed", "1.4", (), _FINDS, b"peek-delayed"),
+    Grammar("peek-buried", "1.4", (), _FINDS, b"peek-buried"),
+    Grammar("kick", "0.6", (Kind.COUNT,), ("KICKED",), None),
+    Grammar("kick-job", "1.10", (_JOB,), ("KICKED", "NOT_FOUND"), b"kick-job 0"),
+    Grammar("stats-job", "1.4", (_JOB,), _TELLS, b"stats-job 0"),
+    Grammar("stats-tube", "1.4", (_TUBE,), _TELLS, b"stats-tube default"),
+    Grammar("stats", "0.6", (), ("OK",), b"stats"),
+    Grammar("list-tubes", "1.4", (), ("OK",), b"list-tubes"),
+    Grammar("list-tube-used", "1.4", (), ("USING",), b"list-tube-used"),
+    Grammar("list-tubes-watched", "1.4", (), ("OK",), b"list-tubes-watched"),
+    Grammar("quit", "1.4", (), (), b"quit"),
+    Grammar("pause-tube", "1.4", (_TUBE, _SECONDS), ("PAUSED", "NOT_FOUND"), None),
+)
+
+COMMANDS = {grammar.verb: grammar for grammar in _TABLE}
+"""All commands of the protocol by verb, in the order of its text."""
+
+VERBS = tuple(sorted(COMMANDS))
+"""Every command of the protocol, sorted."""
+
+
+def commands_of(*profiles: str) -> frozenset[str]:
+    """Return the commands that came with these profiles."""
+    return frozenset(verb for verb, grammar in COMMANDS.items() if grammar.since in profiles)
