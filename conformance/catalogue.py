@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reference_server.profiles import PROFILES
+from reference_server.profiles import PROFILES, Profile
 from reports.verdicts import LEVELS, Level
 
 
@@ -21,16 +21,40 @@ from reports.verdicts import LEVELS, Level
 class Requirement:
     """One testable statement: what kind it is, who says so, where, and in which words.
 
-    ``since`` and ``until`` are the first and last profile that it belongs to, None if any does.
+    ``levels`` begins with the first profile that it belongs to; each level holds from a profile on,
+    as texts of other profiles may say more or less. ``until`` is the last profile that it belongs
+    to, None if the newest does.
     """
 
     slug: str
-    level: Level
+    levels: tuple[tuple[str, Level], ...]
     section: str
     source: str
     clause: str
-    since: str | None = None
     until: str | None = None
+
+    @property
+    def level(self) -> Level:
+        """The level in the newest profile that it belongs to."""
+        return self.levels[-1][1]
+
+    @property
+    def since(self) -> str | None:
+        """The first profile that it belongs to, None if the oldest does."""
+        first = self.levels[0][0]
+        return None if first == _STAGES[0] else first
+
+    def judged_by(self, profile: str) -> Requirement:
+        """The requirement with the level that it has in a profile."""
+        stage = _STAGES.index(profile)
+        older = [level for level in self.levels if _STAGES.index(level[0]) <= stage]
+        return replace(self, levels=((self.levels[0][0], (older or self.levels)[-1][1]),))
+
+    @property
+    def told_level(self) -> str:
+        """The level, and where it differs in older profiles, in words."""
+        (_, level), *later = self.levels
+        return ", ".join((level, *(f"{level} since {profile}" for profile, level in later)))
 
     @property
     def profiles(self) -> str:
@@ -58,7 +82,7 @@ _KEYS = {"level", "clause", "source", "since", "until"}
 _TOP = {"section", "source", "requirements"}
 _FILE = re.compile(r"\d\d-[a-z]+\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
-_SOURCES = ("protocol-1.12", *(f"seed-00{number}" for number in range(5)))
+_SOURCES = ("protocol-1.12", "protocol-1.13", *(f"seed-00{number}" for number in range(5)))
 
 
 def _requirement(name: str, section: str, source: str, slug: str, entry: Any) -> Requirement:
@@ -69,19 +93,28 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
         raise complain("must be a dictionary")
     if unknown := set(entry) - _KEYS:
         raise complain(f"unknown key {sorted(unknown)[0]!r}")
-    level, clause = entry.get("level", "must"), entry.get("clause")
-    if level not in LEVELS:
-        raise complain(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+    clause, since = entry.get("clause"), entry.get("since")
+    levels = entry.get("level", "must")
+    if not isinstance(levels, Mapping):
+        levels = {since or _STAGES[0]: levels}
+    elif since is not None:
+        raise complain("since is told by the first profile of level")
+    for level in levels.values():
+        if level not in LEVELS:
+            raise complain(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     if not isinstance(clause, str) or not clause.strip():
         raise complain("a clause is missing")
     source = entry.get("source", source)
     if source not in _SOURCES:
         raise complain(f"source must be one of {', '.join(_SOURCES)}, not {source!r}")
-    stages = [entry.get(key) for key in ("since", "until")]
-    for stage in stages:
+    until = entry.get("until")
+    for stage in (*levels, until):
         if stage not in (None, *_STAGES):
-            raise complain(f"since and until must be one of {', '.join(_STAGES)}, not {stage!r}")
-    return Requirement(slug, level, section, source, " ".join(clause.split()), *stages)
+            raise complain(f"a profile must be one of {', '.join(_STAGES)}, not {stage!r}")
+    if not levels or list(levels) != sorted(levels, key=_STAGES.index):
+        raise complain("the profiles of level must be there, the oldest first")
+    words = " ".join(clause.split())
+    return Requirement(slug, tuple(levels.items()), section, source, words, until)
 
 
 class _Loader(yaml.SafeLoader):
@@ -131,6 +164,19 @@ def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
             raise CatalogueError(f"{name}: {slug!r} is no slug")
         section, source = str(document["section"]), document["source"]
         yield slug, _requirement(name, section, source, slug, entry)
+
+
+def told_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:
+    """Those keys of a command's statistics that the text of a profile speaks of."""
+    slugs = {key: f"{command}.{key}" for key in keys}
+    return {key for key, slug in slugs.items() if _is_told(slug, profile)}
+
+
+def _is_told(slug: str, profile: Profile) -> bool:
+    if slug in profile.lacks or slug not in catalogue():
+        return slug not in profile.lacks
+    key = catalogue()[slug]
+    return not key.missing_in(profile.name) and key.judged_by(profile.name).level == "must"
 
 
 def requirement(*slugs: str) -> pytest.MarkDecorator:

@@ -111,15 +111,20 @@ class Connection:
     def send(self, line: str | bytes) -> Exchange:
         """Sends one command line (CR LF is added) and gives the exchange that it begins.
 
-        Raises NotApplicable if the profile does not have this command.
+        Raises NotApplicable if the profile does not have this command, or no such line.
         """
         data = line.encode() if isinstance(line, str) else line
         self.needs(data)
         return self.raw(data + CRLF)
 
     def needs(self, line: bytes) -> None:
-        """Raises NotApplicable if the profile does not have the command of this line."""
+        """Raises NotApplicable if the profile has no such command, or no lines that are so long."""
         verb, profile = line.partition(b" ")[0].decode("latin-1"), self._target.profile
+        if not profile.skips_long_lines and len(line) + len(CRLF) > profile.max_line:
+            raise NotApplicable(
+                f"profile {profile.name} does not say that servers take more than"
+                f" {profile.max_line} bytes a line"
+            )
         if verb not in profile.commands and verb in VERBS:
             raise NotApplicable(f"profile {profile.name} has no {verb}")
 

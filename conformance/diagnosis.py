@@ -12,7 +12,7 @@ from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Deviation
-from reference_server.profiles import Profile
+from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import VERBS, escape
 
 _FAILURE = re.compile(
@@ -29,6 +29,7 @@ class Diagnosis:
     ``requirements``: those that it breaks, if that can be told. ``open_line``: a line on which it
     depends though the text does not decide it, None if there is none. ``is_quirk``: no text and no
     decision covers what was sent. ``of_failures``: it is about how commands that fail are counted.
+    ``profile``: the one that the levels of the requirements are of.
     """
 
     expected: str
@@ -37,12 +38,14 @@ class Diagnosis:
     open_line: bytes | None = None
     is_quirk: bool = False
     of_failures: bool = False
+    profile: str = NEWEST.name
 
     @property
     def de_facto(self) -> bool:
         """Only what every server does is broken, not what the text says."""
         if self.requirements:
-            return all(catalogue()[name].level != "must" for name in self.requirements)
+            known = [catalogue()[name].judged_by(self.profile) for name in self.requirements]
+            return all(requirement.level != "must" for requirement in known)
         return self.open_line is not None or self.is_quirk or self.of_failures
 
     @property
@@ -90,6 +93,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         None if names else open_line(readers, profile),
         any(reader.is_quirk for reader in readers),
         not names and expected.startswith("OK with cmd-") and _has_failure(entries),
+        profile.name,
     )
 
 

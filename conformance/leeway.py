@@ -43,6 +43,7 @@ KINDS = {
 
 
 _ODD_TIMEOUT = re.compile(rb"reserve-with-timeout (?![0-9]{1,9}(?:\r|$))")
+_TIMEOUT = re.compile(rb"reserve-with-timeout +([0-9]+)")
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +([0-9]+) +([0-9]+)")
 _STRAY = re.compile(rb"\r(?!\n)")
 _SWALLOWS = 224
@@ -59,8 +60,12 @@ def is_free(line: bytes, profile: Profile) -> bool:
     """Whether nothing at all is said of a line, so that it is not worth sending."""
     if line.startswith(_later(profile.commands)):
         return True
-    if profile.timeout_argument == "lenient" and line.startswith(b"reserve-with-timeout "):
-        return bool(_ODD_TIMEOUT.match(line))
+    if line.startswith(b"reserve-with-timeout "):
+        if profile.timeout_argument == "lenient":
+            return bool(_ODD_TIMEOUT.match(line))
+        # No sentence bounds the seconds, and not all servers take more than 31 bits.
+        match = _TIMEOUT.match(line)
+        return match is not None and int(match[1]) >= 2**31
     if not profile.skips_long_lines:
         first = line.partition(b"\r\n")[0].replace(b"%d", b"%d" % U64)
         if len(first) + 2 > profile.max_line:
@@ -95,6 +100,9 @@ def is_decided(line: bytes, profile: Profile) -> bool:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
     decided = all(map(_is_decided, kinds, arguments))
+    if not profile.limits_seconds:
+        # A delay of more than 32 bits may be refused, kept, or cut.
+        decided = decided and all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
     if word == b"put":
         # What follows a put that is refused may be taken for its body, or for commands.
         return decided and len(arguments) == 4 and all(map(_is_below_limit, arguments))

@@ -246,7 +246,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 raise pytest.UsageError(f"{item.nodeid} tests an unknown requirement: {slug}")
             # So that -k finds a requirement, and -m a level.
             item.extra_keyword_matches.add(slug)
-            item.add_marker(known[slug].level.replace("-", "_"))
+            for _, level in known[slug].levels:
+                item.add_marker(level.replace("-", "_"))
     config.stash[_SUITE].order(items)
 
 
@@ -265,7 +266,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             continue
         count = len(tests[slug])
         plural = "" if count == 1 else "s"
-        told = f"{requirement.level}  {requirement.profiles}  {count} test{plural}"
+        told = f"{requirement.told_level}  {requirement.profiles}  {count} test{plural}"
         writer.line(f"{slug}  {told}")
         writer.line(f"    “{requirement.clause}”")
     return True
@@ -307,7 +308,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
-    levels = {requirement.level for requirement in requirements(item)}
+    profile = item.config.stash[_SUITE].target.profile
+    levels = {requirement.level for requirement in requirements(item, profile)}
     if levels == {"quirk"} and (error is None or isinstance(error, Deviation)):
         return Verdict.SEEN, (outcome.seen or str(error))[:300]
     match error:
@@ -348,7 +350,9 @@ def pytest_runtest_makereport(
     said = properties(report)
     if isinstance(outcome.error, Deviation):
         evidence = gather(outcome.error, outcome, _reproduce(item))
-        report.longrepr = describe(requirements(item), evidence)
+        report.longrepr = describe(
+            requirements(item, item.config.stash[_SUITE].target.profile), evidence
+        )
         report.user_properties.append(("evidence", evidence))
     loose = said["verdict"] == Verdict.NON_STRICT and not item.config.getoption("strict")
     if said["known"] or loose:

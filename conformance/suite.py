@@ -16,7 +16,7 @@ from conformance.findings import FOLDER
 from conformance.running import Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
-from reference_server.profiles import NEWEST, PROFILES
+from reference_server.profiles import NEWEST, PROFILES, Profile
 
 AUTO = "auto"
 """The profile is taken from what the target says of itself."""
@@ -76,9 +76,9 @@ def slugs(item: pytest.Item) -> tuple[str, ...]:
     return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
 
 
-def requirements(item: pytest.Item) -> list[Requirement]:
-    """The requirements that a test tests."""
-    return [catalogue()[slug] for slug in slugs(item)]
+def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
+    """The requirements that a test tests, at the levels of a profile."""
+    return [catalogue()[slug].judged_by(profile.name) for slug in slugs(item)]
 
 
 def needs(item: pytest.Item, part: str) -> TypeGuard[pytest.Function]:
@@ -147,7 +147,7 @@ class Suite:
 
     def missing(self, item: pytest.Item) -> str | None:
         """Why a test does not apply to the target's profile, None if it does."""
-        for requirement in requirements(item):
+        for requirement in requirements(item, self.target.profile):
             missing = requirement.missing_in(self.target.profile.name)
             if missing:
                 return f"{requirement.slug} {missing}"

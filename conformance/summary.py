@@ -78,7 +78,8 @@ class Summary:
             said = properties(report)
             if said["verdict"] == Verdict.NON_STRICT and "evidence" in said and report.skipped:
                 terminalreporter.section(f"NON-STRICT {report.nodeid}", sep="_")
-                asked = [catalogue()[slug] for slug in said["requirements"]]
+                profile = said["target"]["profile"]
+                asked = [catalogue()[slug].judged_by(profile) for slug in said["requirements"]]
                 terminalreporter.write_line(describe(asked, said["evidence"]))
         tally = self.tally()
         for line in (*self._not_tested(), *self._waited()):

@@ -70,7 +70,8 @@ class Tally:
             for slug in result.slugs:
                 found[slug].append(result)
         for slug, requirement in self.catalogue.items():
-            self.entries[slug] = entry = Entry(requirement, tests=len(found[slug]))
+            entry = Entry(requirement.judged_by(self.profile), tests=len(found[slug]))
+            self.entries[slug] = entry
             if found[slug]:
                 worst = min(found[slug], key=lambda result: _ORDER.index(result.verdict))
                 entry.verdict, entry.reason = worst.verdict, worst.reason

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.catalogue import requirement
+from conformance.catalogue import requirement, told_keys
 from conformance.connection import Connection, eventually
 from conformance.scenario import Connect, NewTube
 from reference_server.profiles import Profile
@@ -39,7 +39,7 @@ def _reserve(client: Connection, job: int) -> None:
 
 @requirement("stats-job.ok")
 def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> None:
-    keys = {key for key in JOB_KEYS if f"stats-job.{key}" not in profile.lacks}
+    keys = told_keys("stats-job", JOB_KEYS, profile)
     stats = client.stats_job(client.put(b"a"))
     assert sorted(keys - set(stats)) == []
     for key in keys - {"tube", "state"}:
@@ -181,7 +181,7 @@ def test_a_malformed_stats_job(client: Connection, argument: str) -> None:
 
 @requirement("stats-tube.ok")
 def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> None:
-    keys = {key for key in TUBE_KEYS if f"stats-tube.{key}" not in profile.lacks}
+    keys = told_keys("stats-tube", TUBE_KEYS, profile)
     stats = client.stats_tube()
     assert sorted(keys - set(stats)) == []
     assert [key for key in keys - {"name"} if stats.number(key) < 0] == []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.catalogue import requirement
+from conformance.catalogue import requirement, told_keys
 from conformance.connection import Connection, eventually
 from conformance.leeway import must_be_malformed
 from conformance.running import configured
@@ -20,16 +20,20 @@ COUNTED = (
     *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve", "use", "watch"),
     *("ignore", "delete", "release", "bury", "kick", "stats", "stats-job", "stats-tube"),
     *("list-tubes", "list-tube-used", "list-tubes-watched", "pause-tube"),
+    *("reserve-with-timeout", "touch"),
 )
-"""The commands whose counters the text names; beanstalkd has two more."""
-UNNAMED = ("reserve-with-timeout", "touch")
+"""The commands with counters; the text names those of the last two from 1.13 on."""
 BINLOG = tuple(
     f"binlog-{key}"
     for key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated")
 )
 NUMBERS = {
     *("current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved"),
-    *("current-jobs-delayed", "current-jobs-buried", *(f"cmd-{verb}" for verb in COUNTED)),
+    *(
+        "current-jobs-delayed",
+        "current-jobs-buried",
+        *(f"cmd-{verb}" for verb in COUNTED),
+    ),
     *("job-timeouts", "total-jobs", "max-job-size", "current-tubes", "current-connections"),
     *("current-producers", "current-workers", "current-waiting", "total-connections", "pid"),
     *("uptime", *BINLOG),
@@ -41,8 +45,7 @@ OTHERS = {
 
 @requirement("stats.ok")
 def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
-    others = {f"cmd-{verb}" for verb in COUNTED if verb not in profile.commands}
-    keys = {key for key in NUMBERS | OTHERS if f"stats.{key}" not in profile.lacks} - others
+    keys = told_keys("stats", NUMBERS | OTHERS, profile)
     stats = client.stats()
     assert sorted(keys - set(stats)) == []
     assert [key for key in NUMBERS & keys if stats.number(key) < 0] == []
@@ -143,7 +146,7 @@ def _counts(client: Connection, *verbs: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     "verb",
-    [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}")) for verb in (*COUNTED, *UNNAMED)],
+    [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}")) for verb in COUNTED],
 )
 def test_stats_counts_each_command(
     alone: None, client: Connection, profile: Profile, verb: str

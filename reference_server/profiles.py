@@ -27,8 +27,12 @@ class Profile:
     2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes``: the states of jobs that may
     be deleted. ``first_in_first_out``: of equal priorities, the job received first is next; else
     any may be. ``half_close``: clients that send nothing more are answered on.
-    ``skips_long_lines``: a line that is too long is refused once, up to its end; else it is open
-    what becomes of it.
+    ``skips_long_lines``: a line that is longer than ``max_line`` is refused once, up to its end;
+    else no text sets a limit, all servers of the profile take lines of that length, and it is open
+    what becomes of a longer one.
+
+    ``limits_seconds``: the text says how large delays and times to run may be; else it is open what
+    becomes of more than 2**32-1 seconds.
 
     ``tells_priority``: RESERVED and FOUND tell a job's priority, too. ``id_is_optional``: peek and
     stats are about a job if they name one. ``deadline_soon``: who holds a job that is about to
@@ -52,6 +56,7 @@ class Profile:
     first_in_first_out: bool
     half_close: bool
     skips_long_lines: bool
+    limits_seconds: bool
     tells_priority: bool = False
     id_is_optional: bool = False
     deadline_soon: bool = True
@@ -102,6 +107,7 @@ V0_6 = Profile(
     first_in_first_out=False,
     half_close=False,
     skips_long_lines=False,
+    limits_seconds=False,
     tells_priority=True,
     id_is_optional=True,
     deadline_soon=False,
@@ -114,7 +120,7 @@ V0_6 = Profile(
 V1_4 = replace(
     V0_6,
     name="1.4",
-    document="the text of 1.4.4 to 1.4.6, in Chinese, and a part of it in English",
+    document="the text of 1.4.4 to 1.4.6, and the Chinese one",
     since=(0, 8),
     version="1.4.6",
     commands=V0_6.commands
@@ -128,7 +134,7 @@ V1_4 = replace(
         (
             *("stats.id", "stats.hostname", "stats.draining", "stats.os", "stats.platform"),
             *("stats.binlog-records-written", "stats.binlog-records-migrated", "stats-job.file"),
-            *("stats-tube.cmd-delete", "stats-tube.pause-time-left", "stats-tube.current-waiting"),
+            "stats-tube.cmd-delete",
         )
     ),
     deletes=V0_6.deletes | {"ready"},
@@ -138,19 +144,42 @@ V1_4 = replace(
     skips_big_bodies=True,
     raises_ttr=True,
     max_jobs_ready=None,
-    max_line=224,
+    # The room for a line in beanstalkd before 1.11.
+    max_line=208,
+)
+V1_5 = replace(
+    V1_4,
+    name="1.5",
+    document="the text of 1.5 to 1.7",
+    since=(1, 5),
+    version="1.5",
+    lacks=frozenset(("stats.id", "stats.hostname", "stats.draining", "stats.os", "stats.platform")),
+    deletes=V1_4.deletes | {"delayed"},
+)
+V1_8 = replace(
+    V1_5,
+    name="1.8",
+    document="the text of 1.8",
+    since=(1, 8),
+    version="1.8",
+    commands=V1_5.commands | {"kick-job"},
+    half_close=True,
+)
+V1_9 = replace(
+    V1_8,
+    name="1.9",
+    document="the text of 1.9",
+    since=(1, 9),
+    version="1.9",
+    lacks=V1_8.lacks - {"stats.id", "stats.hostname"},
+    first_in_first_out=True,
 )
 V1_10 = replace(
-    V1_4,
+    V1_9,
     name="1.10",
-    document="the Chinese text that came with 1.10 and later",
-    since=(1, 5),
+    document="the text of 1.10, and the Chinese one that came later",
+    since=(1, 10),
     version="1.10",
-    commands=V1_4.commands | {"kick-job"},
-    lacks=frozenset(("stats.draining", "stats.os", "stats.platform")),
-    deletes=V1_4.deletes | {"delayed"},
-    first_in_first_out=True,
-    half_close=True,
 )
 V1_12 = replace(
     V1_10,
@@ -160,19 +189,23 @@ V1_12 = replace(
     version="1.12",
     commands=V1_10.commands | {"reserve-job"},
     lacks=frozenset(),
+    max_line=224,
     skips_long_lines=True,
+    limits_seconds=True,
 )
 V1_13 = replace(
     V1_12,
     name="1.13",
-    document="the text of 1.12, as 1.13 has it",
+    document="the text of 1.13",
     since=(1, 13),
     version="1.13",
     timeout_argument="strict",
     yaml_quotes=True,
 )
 
-PROFILES: dict[str, Profile] = {p.name: p for p in (V0_6, V1_4, V1_10, V1_12, V1_13)}
+PROFILES: dict[str, Profile] = {
+    p.name: p for p in (V0_6, V1_4, V1_5, V1_8, V1_9, V1_10, V1_12, V1_13)
+}
 """The stages of the protocol that the documents describe, oldest first."""
 
 NEWEST = V1_13

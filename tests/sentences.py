@@ -1,7 +1,8 @@
 """The sentences of the documents, and which requirement each of them is tested by.
 
 The documents themselves are not part of the project: ``tests/documents/`` holds the beginning of
-each sentence, in order, with the requirements that cite it. What nobody can test is listed in
+each sentence, in order, with the requirements that cite it; of texts that differ little, the
+changes from one to the next. What nobody can test is listed in
 ``conformance/requirements/untestable.yaml``, with the reason.
 
 ``python -m tests.sentences NAME=FILE…`` compares that with the documents: every sentence must be
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -23,6 +25,16 @@ from conformance.catalogue import catalogue
 
 FOLDER = Path(__file__).parent / "documents"
 UNTESTABLE = Path(__file__).parent.parent / "conformance" / "requirements" / "untestable.yaml"
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    **{f"protocol-{name}": (name,) for name in ("1.5", "1.8", "1.9", "1.10", "1.12", "1.13")},
+    "protocol-1.4.6": ("1.4",),
+    "seed-000": ("0.6",),
+    "seed-001": ("1.4", "1.5", "1.8", "1.9", "1.10", "1.12", "1.13"),
+    "seed-002": ("1.10",),
+    "seed-003": ("1.4",),
+    "seed-004": ("1.4",),
+}
+"""The profiles that each document describes."""
 QUOTED = 60
 """Characters of a sentence that are kept."""
 _BULLET = re.compile(r"\s*(?:[-*•|#>]|\d+\.\s|```|={3,}|-{3,}|\"[a-z-]+\\r|\"[A-Z])")
@@ -35,7 +47,7 @@ _UNFINISHED = re.compile(r"[一-鿿\uff0c]\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence: where it is, how it begins, which requirements cite it."""
+    """A sentence: where it is at first, how it begins, which requirements cite it."""
 
     document: str
     number: int
@@ -80,11 +92,31 @@ def documents() -> Mapping[str, Sequence[Sentence]]:
 
 def _read(path: Path) -> Sequence[Sentence]:
     entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if isinstance(entries, list):
+        return _sentences(path.stem, 1, entries)
+    return _changed(path.stem, _read(FOLDER / f"{entries['base']}.yaml"), entries["changes"])
+
+
+def _sentences(document: str, first: int, entries: Sequence[Mapping[str, Any]]) -> list[Sentence]:
     return [
-        Sentence(path.stem, number, quote, tuple(by or ()))
-        for number, entry in enumerate(entries, 1)
+        Sentence(document, number, quote, tuple(by or ()))
+        for number, entry in enumerate(entries, first)
         for quote, by in entry.items()
     ]
+
+
+def _changed(name: str, base: Sequence[Sentence], changes: Sequence[Any]) -> Sequence[Sentence]:
+    """The sentences of a document that differs from another; what both have is the other's."""
+    made: list[Sentence] = []
+    done = 0
+    for change in changes:
+        made += base[done : change["at"] - 1]
+        done = change["at"] - 1 + len(change.get("without", ()))
+        left = [sentence.quote for sentence in base[change["at"] - 1 : done]]
+        if left != change.get("without", []):
+            raise ValueError(f"{name}, change at {change['at']}: the base has {left}")
+        made += _sentences(name, len(made) + 1, change.get("with", ()))
+    return [*made, *base[done:]]
 
 
 @cache
@@ -105,9 +137,10 @@ def differences(name: str, text: str) -> Iterator[str]:
     kept, there = documents()[name], split(text)
     if len(kept) != len(there):
         yield f"{name} has {len(there)} sentences, {len(kept)} are kept"
-    for sentence, whole in zip(kept, there, strict=False):
-        if sentence.quote != whole[:QUOTED]:
-            yield f"{name}, sentence {sentence.number}: {whole[:QUOTED]!r}, kept {sentence.quote!r}"
+    for number, (sentence, whole) in enumerate(zip(kept, there, strict=False), 1):
+        # Texts that are else the same differ in full stops.
+        if sentence.quote.rstrip(".") != whole[:QUOTED].rstrip("."):
+            yield f"{name}, sentence {number}: {whole[:QUOTED]!r}, kept {sentence.quote!r}"
             break
     plain = _bare(text)
     for slug, requirement in catalogue().items():

@@ -29,8 +29,13 @@ def _read(folder: Path, text: str) -> None:
         (TOP + "  a.b:\n    level: must\n", "a.b: a clause is missing"),
         (TOP + GOOD + "    level: should\n", "level must be one of must, de-facto, quirk"),
         (TOP + GOOD + "    source: hearsay\n", "source must be one of"),
-        (TOP + GOOD + "    since: 1.10\n", "since and until must be one of"),
-        (TOP + GOOD + '    until: "2.0"\n', "since and until must be one of"),
+        (TOP + GOOD + "    since: 1.10\n", "a profile must be one of"),
+        (TOP + GOOD + '    until: "2.0"\n', "a profile must be one of"),
+        (TOP + GOOD + '    level: {"1.4": should}\n', "level must be one of"),
+        (TOP + GOOD + '    level: {"2.0": must}\n', "a profile must be one of"),
+        (TOP + GOOD + "    level: {}\n", "the oldest first"),
+        (TOP + GOOD + '    level: {"1.12": must, "1.4": quirk}\n', "the oldest first"),
+        (TOP + GOOD + '    since: "1.4"\n    level: {"1.4": must}\n', "since is told by"),
         (TOP + GOOD + "    colour: red\n", "unknown key 'colour'"),
         (TOP + GOOD + GOOD, "'a.b' is there twice"),
     ],
@@ -50,7 +55,16 @@ def test_a_requirement_in_two_files(tmp_path: Path) -> None:
 
 
 def test_a_requirement_belongs_to_profiles() -> None:
-    assert catalogue()["kick-job.kicked"].missing_in("1.4") == "came with profile 1.10"
+    assert catalogue()["kick-job.kicked"].missing_in("1.4") == "came with profile 1.8"
     assert catalogue()["kick-job.kicked"].missing_in("1.13") is None
     assert catalogue()["kick.all-jobs"].missing_in("1.4") == "ended with profile 0.6"
     assert catalogue()["kick.all-jobs"].profiles == "until 0.6"
+
+
+def test_a_requirement_may_have_a_level_of_its_own_in_each_profile() -> None:
+    requirement = catalogue()["touch.postpones-expiry"]
+    assert requirement.since == "1.4"
+    assert [requirement.judged_by(p).level for p in ("1.4", "1.9")] == ["de-facto", "de-facto"]
+    assert [requirement.judged_by(p).level for p in ("1.10", "1.13")] == ["must", "must"]
+    assert requirement.level == "must"
+    assert requirement.told_level == "de-facto, must since 1.10"

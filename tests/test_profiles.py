@@ -1,19 +1,15 @@
-"""Old dialects: which one a server speaks, and that each conforms to itself and to no other."""
+"""Old dialects: which one a version speaks, and that each conforms to itself and to no other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conformance.builtin import BuiltIn
+from conformance.catalogue import catalogue
 from conformance.leeway import is_free
-from conformance.recognise import recognise
-from reference_server.faults import Fault
-from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
-from reference_server.wire import Command, Request, RequestReader
+from reference_server.profiles import PROFILES, Profile, profile_of_version
 from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.servers import REFERENCE_COMMAND
@@ -26,7 +22,8 @@ ROOT = Path(__file__).parent.parent
     ("version", "name"),
     [
         *(("1.13", "1.13"), ("1.13+2.gabc", "1.13"), ("v1.14", "1.13"), ("2.0", "1.13")),
-        *(("1.12", "1.12"), ("1.11", "1.10"), ("beanstalkd 1.10", "1.10"), ("1.5", "1.10")),
+        *(("1.12", "1.12"), ("1.11", "1.10"), ("beanstalkd 1.10", "1.10"), ("1.9", "1.9")),
+        *(("1.8", "1.8"), ("1.7", "1.5"), ("1.6", "1.5"), ("1.5", "1.5")),
         *(("1.4.6", "1.4"), ("1.0", "1.4"), ("0.8", "1.4"), ("0.7", "0.6"), ("0.1", "0.6")),
         ("dev", None),
         *(("", None), ("unknown", None), ("1", None), ("9" * 5000 + ".1", None)),
@@ -35,41 +32,6 @@ ROOT = Path(__file__).parent.parent
 def test_the_profile_of_a_version(version: str, name: str | None) -> None:
     found = profile_of_version(version)
     assert (found and found.name) == name
-
-
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-@pytest.mark.parametrize("version", ["dev", "0.1"])
-def test_a_server_that_hides_its_version_is_known_by_what_it_knows(
-    profile: Profile, version: str
-) -> None:
-    server = BuiltIn(replace(profile, version=version))
-    assert server.probe().name == profile.name
-    server.close()
-
-
-def test_a_server_that_knows_more_than_its_version_has_is_newer() -> None:
-    server = BuiltIn(replace(NEWEST, version="1.4.6"))
-    assert server.probe().name == "1.13"
-    assert server.profile_reason == "as it knows all that is asked for"
-    server.close()
-
-
-def test_a_server_that_knows_less_than_its_version_has_is_judged_by_its_version() -> None:
-    server = BuiltIn(replace(PROFILES["1.4"], version="1.12"))
-    assert server.probe().name == "1.12"
-    assert server.profile_reason == "as its stats say"
-    assert recognise(server.address, "dev")[1] == "as it does not know kick-job"
-    server.close()
-
-
-def test_a_server_that_hangs_up_on_what_it_does_not_know() -> None:
-    class Reader(RequestReader):
-        def parse(self, line: bytes) -> Request:
-            return Command("quit") if line.startswith(b"kick-job") else super().parse(line)
-
-    server = BuiltIn(replace(NEWEST, version="dev"), fault=Fault("", "hangs up", reader=Reader))
-    assert server.probe().name == "1.4"
-    server.close()
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
@@ -95,10 +57,15 @@ def test_a_server_of_an_older_profile_does_not_conform(profile: str, tmp_path: P
 @pytest.mark.parametrize(
     ("line", "profile", "free"),
     [
-        *((b"kick-job 1", "1.4", True), (b"kick-job 1", "1.10", False), (b"kick 1", "1.4", False)),
+        *((b"kick-job 1", "1.4", True), (b"kick-job 1", "1.8", False), (b"kick 1", "1.4", False)),
         *((b"reserve-job 1", "1.10", True), (b"reserve-job 1", "1.12", False)),
         (b"reserve-with-timeout -1\r\n", "1.12", True),
         (b"reserve-with-timeout -1\r\n", "1.13", False),
+        (b"reserve-with-timeout 2147483647\r\n", "1.13", False),
+        (b"reserve-with-timeout 2147483648\r\n", "1.13", True),
+        (b"reserve-with-timeout  0%d\r\n" % 2**64, "1.13", True),
+        (b"delete %s" % b"1".rjust(202, b"0"), "1.10", True),
+        (b"delete %s" % b"1".rjust(202, b"0"), "1.12", False),
         (b"reserve-with-timeout 4294967296", "1.12", True),
         (b"reserve-with-timeout 1000\r\n", "1.4", False),
         *((b"put 0 0 0 1\r\na\r\n", "0.6", True), (b"put 0 0 0 1\r\na\r\n", "1.4", False)),
@@ -136,6 +103,14 @@ def _new(before: Profile, profile: Profile) -> Iterator[str]:
     for name, words in WORDS.items():
         if getattr(profile, name) != getattr(before, name):
             yield words
+    for slug, requirement in catalogue().items():
+        if (
+            requirement.missing_in(before.name) is None
+            and requirement.missing_in(profile.name) is None
+        ):
+            levels = [requirement.judged_by(name).level for name in (before.name, profile.name)]
+            if levels[0] != levels[1]:
+                yield f"`{slug}` is {levels[1]}"
 
 
 WORDS = {
@@ -148,6 +123,7 @@ WORDS = {
     "first_in_first_out": "order within a priority",
     "half_close": "answers to half-closed clients",
     "skips_long_lines": "lines that are too long are refused as a whole",
+    "limits_seconds": "limits of delays and times to run",
     "timeout_argument": "strict argument of `reserve-with-timeout`",
     "yaml_quotes": "quoted strings in YAML",
 }

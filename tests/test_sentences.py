@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import gzip
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from conformance.catalogue import catalogue
-from tests.sentences import differences, documents, split, untestable
+from reference_server import profiles
+from tests.sentences import PROFILES, Sentence, differences, documents, split, untestable
 
-PROFILES = {
-    "protocol-1.12": ("1.12", "1.13"),
-    "seed-000": ("0.6",),
-    "seed-001": ("1.4", "1.10", "1.12", "1.13"),
-    "seed-002": ("1.10",),
-    "seed-003": ("1.4",),
-    "seed-004": ("1.4",),
-}
-"""The profiles that each document describes."""
 INSTALLED = Path("/usr/share/doc/beanstalkd/protocol.txt.gz")
-SENTENCES = [sentence for kept in documents().values() for sentence in kept]
+SPOKEN: defaultdict[Sentence, list[str]] = defaultdict(list)
+for name, kept in documents().items():
+    for sentence in kept:
+        SPOKEN[sentence] += PROFILES[name]
+SENTENCES = list(SPOKEN)
 
 
 def test_every_document_is_there() -> None:
@@ -41,15 +38,36 @@ def test_a_sentence_is_cited_by_requirements_of_its_profile() -> None:
         for sentence in SENTENCES
         for slug in sentence.by
         if slug not in catalogue()
-        or all(catalogue()[slug].missing_in(profile) for profile in PROFILES[sentence.document])
+        or all(catalogue()[slug].missing_in(profile) for profile in SPOKEN[sentence])
     ]
     assert wrong == []
 
 
 def test_every_requirement_of_level_must_is_cited_by_a_sentence() -> None:
     cited = {slug for sentence in SENTENCES for slug in sentence.by}
-    must = {slug for slug, requirement in catalogue().items() if requirement.level == "must"}
+    must = {
+        slug
+        for slug, requirement in catalogue().items()
+        if "must" in dict(requirement.levels).values()
+    }
     assert must - cited == set()
+
+
+@pytest.mark.parametrize("profile", profiles.PROFILES)
+def test_what_is_a_must_in_a_profile_is_said_by_a_document_of_that_profile(profile: str) -> None:
+    said = {
+        slug
+        for document, spoken in PROFILES.items()
+        if profile in spoken
+        for sentence in documents()[document]
+        for slug in sentence.by
+    }
+    must = {
+        slug
+        for slug, requirement in catalogue().items()
+        if not requirement.missing_in(profile) and requirement.judged_by(profile).level == "must"
+    }
+    assert sorted(must - said) == []
 
 
 @pytest.mark.skipif(not INSTALLED.exists(), reason="the text of the protocol is not installed")
