@@ -1,56 +1,121 @@
-"""Which profile a target speaks: by the version that it tells, and by what it knows."""
+"""Which profile a target speaks: by the version that it tells, and by what it answers."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from conformance import yamlish
 from conformance.address import Address, ask, visit
 from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
 from reference_server.wire import BAD_FORMAT, UNKNOWN_COMMAND, ProtocolError, Reply
 
 LIMIT = 2.0
 """Seconds that a reply may take."""
-_HARMLESS = {"use": b"use default", "kick-job": b"kick-job 0", "reserve-job": b"reserve-job 0"}
+_HARMLESS = {
+    "use": b"use default",
+    "watch": b"watch default",
+    "list-tubes": b"list-tubes",
+    "touch": b"touch 0",
+    "kick-job": b"kick-job 0",
+    "reserve-job": b"reserve-job 0",
+}
 """Of commands that not all profiles have, a line of which nothing comes: nobody has such a job."""
-_QUOTED = b'name: "default"'
+_STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
+_OF_THE_OLDEST = {b"peek": ("NOT_FOUND", "FOUND"), b"stats 0": ("NOT_FOUND",)}
+"""What only servers without tubes answer like this: peek without an id, and stats with one."""
+_STRING = re.compile(rb"(?m)^(?:name|hostname): *(\S)")
 
 
 def recognise(address: Address, version: str) -> tuple[Profile, str]:
     """The profile of a server, and why.
 
-    A server may say any version, or none; one that knows more than its version has is newer.
+    A server may say any version, or none; one that knows more than its version has is newer. What
+    it knows counts more than what it does not know: one that lacks a command is no older server.
     """
     told = profile_of_version(version)
     if told is NEWEST:
         return told, "as its stats say"
-    probed, missing = _probe(address)
+    known, missing = _news(address)
     order = list(PROFILES.values())
-    if told is not None and order.index(told) >= order.index(probed):
+    oldest = order[0]
+    latest = max(known, key=order.index, default=oldest)
+    if told not in (None, oldest) and order.index(told) >= order.index(latest):
         return told, "as its stats say"
-    why = f"it does not know {missing}" if missing else "it knows all that is asked for"
-    return probed, f"as {why}"
+    if latest is oldest:
+        shown = sum(_answers(address, line, words) for line, words in _OF_THE_OLDEST.items())
+        if told is oldest and shown:
+            return told, "as its stats say"
+        if shown < len(_OF_THE_OLDEST):
+            return NEWEST, "the newest, as no profile fits: it has no tubes, and is not like 0.6"
+    gap = next((profile for profile in missing if order.index(profile) < order.index(latest)), None)
+    if gap is not None:
+        why = f"it has no {missing[gap]}, but {known[latest]}"
+        return NEWEST, f"the newest, as no profile fits: {why}"
+    if not missing:
+        return NEWEST, "as it has all that is asked for"
+    first, name = next(iter(missing.items()))
+    return order[order.index(first) - 1], f"as it has no {name}"
 
 
-def _probe(address: Address) -> tuple[Profile, str]:
-    """The newest profile of which everything that is asked for is there, and what is not."""
+def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:
+    """Of which profiles a server knows something that was new then, of which nothing, and what.
+
+    The oldest comes first. A profile is in neither if that cannot be told.
+    """
+    replies = {name: _ask(address, line) for name, line in _STATISTICS.items()}
+    bodies = {name: reply.body or b"" for name, reply in replies.items() if reply is not None}
+    known: dict[Profile, str] = {}
+    missing: dict[Profile, str] = {}
     older, *newer = PROFILES.values()
     for profile in newer:
-        for verb, line in _HARMLESS.items():
-            if verb in profile.commands - older.commands:
-                reply = _ask(address, line)
-                if reply in (None, UNKNOWN_COMMAND, BAD_FORMAT):
-                    return older, verb
-        if profile.yaml_quotes and not older.yaml_quotes:
-            reply = _ask(address, b"stats-tube default")
-            if reply is None or _QUOTED not in (reply.body or b""):
-                return older, "quoted strings in stats"
+        found = dict(_new_things(address, bodies, older, profile))
+        there = [name for name, is_there in found.items() if is_there]
+        if there:
+            known[profile] = there[0]
+        elif found:
+            missing[profile] = next(iter(found))
         older = profile
-    return older, ""
+    return known, missing
+
+
+def _new_things(
+    address: Address, bodies: dict[str, bytes], older: Profile, profile: Profile
+) -> Iterator[tuple[str, bool]]:
+    """What came with a profile, and whether a server has it, as far as that can be told."""
+    for verb, line in _HARMLESS.items():
+        if verb in profile.commands - older.commands:
+            yield verb, _ask(address, line) not in (None, UNKNOWN_COMMAND, BAD_FORMAT)
+    for command, body in bodies.items():
+        keys = _keys(body)
+        for name in sorted(older.lacks - profile.lacks) if keys else ():
+            if name.startswith(f"{command}."):
+                key = name.removeprefix(f"{command}.")
+                yield f"{key} in {command}", key in keys
+    if profile.yaml_quotes and not older.yaml_quotes:
+        begins = [match[1] for body in bodies.values() for match in _STRING.finditer(body)]
+        if begins:
+            yield "quoted strings in stats", b'"' in begins
+
+
+def _keys(body: bytes) -> set[str]:
+    """The keys of statistics; none if they cannot be read."""
+    try:
+        return set(yamlish.dictionary(body))
+    except ValueError:
+        return set()
+
+
+def _answers(address: Address, line: bytes, words: tuple[str, ...]) -> bool:
+    reply = _ask(address, line)
+    return reply is not None and reply.word in words
 
 
 def _ask(address: Address, line: bytes) -> Reply | None:
     """The answer, None if there is none: some servers hang up on what they do not know."""
     try:
         with visit(address, LIMIT) as sock:
-            return ask(sock, line, LIMIT)
+            return ask(sock, line, LIMIT, tells_priority=None)
     except ProtocolError as error:
         # It knows the command, and answers wrongly.
         return Reply(str(error))

@@ -1,0 +1,134 @@
+"""Which profile a target is judged by, on servers that are like no version of beanstalkd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from reference_server.events import Event, Output
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.wire import UNKNOWN_COMMAND, Command, Malformed, Reply, Request, RequestReader
+
+ALL = "as it has all that is asked for"
+MODERN = ("use", "watch", "list-tubes", "touch", "kick-job", "reserve-job", "stats-tube")
+
+
+def _refuses(*verbs: str) -> type[RequestReader]:
+    """A reader that does not know some commands."""
+    known = {verb.encode() for verb in verbs}
+
+    class Refuses(RequestReader):
+        def parse(self, line: bytes) -> Request:
+            if line.partition(b" ")[0] in known:
+                return Malformed(UNKNOWN_COMMAND)
+            return super().parse(line)
+
+    return Refuses
+
+
+def _quits(verb: str) -> type[RequestReader]:
+    """A reader that takes a command for the end."""
+
+    class Quits(RequestReader):
+        def parse(self, line: bytes) -> Request:
+            return Command("quit") if line.startswith(verb.encode()) else super().parse(line)
+
+    return Quits
+
+
+def _statistics(change: Callable[[bytes], bytes]) -> type[Model]:
+    """A model that tells all statistics in another form."""
+
+    class Changed(Model):
+        def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+            outputs = super().step(event, now, conn)
+            if not (isinstance(event, Command) and event.verb.startswith("stats")):
+                return outputs
+            return [
+                (to, reply._replace(body=change(reply.body)))
+                if isinstance(reply, Reply) and reply.body is not None
+                else (to, reply)
+                for to, reply in outputs
+            ]
+
+    return Changed
+
+
+def _seen(profile: Profile, version: str = "dev", **parts: type) -> tuple[str, str]:
+    server = BuiltIn(replace(profile, version=version), fault=Fault("", "other", **parts))
+    try:
+        return server.probe().name, server.profile_reason
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("version", ["dev", "0.1", "1.4.6"])
+@pytest.mark.parametrize("verb", MODERN)
+def test_a_server_without_one_command_is_no_older_server(verb: str, version: str) -> None:
+    name, reason = _seen(NEWEST, version, reader=_refuses(verb))
+    assert name == "1.13"
+    gaps = {"kick-job": "the newest, as no profile fits: it has no kick-job, but quoted strings"}
+    assert reason.startswith(gaps.get(verb, ALL))
+
+
+@pytest.mark.parametrize("version", ["dev", "0.1", "0.6"])
+def test_a_modern_server_without_any_tubes_is_not_one_of_old(version: str) -> None:
+    verbs = (*MODERN, "watch", "ignore", "list-tube-used", "list-tubes-watched", "stats")
+    expected = "the newest, as no profile fits: it has no tubes, and is not like 0.6"
+    server = BuiltIn(NEWEST, fault=Fault("", "other", reader=_refuses(*verbs)))
+    server.version = version
+    assert server.probe() is NEWEST
+    assert server.profile_reason == expected
+    server.close()
+
+
+@pytest.mark.parametrize("version", ["dev", "1.11"])
+def test_a_server_that_reads_lines_of_0_6_in_part_only(version: str) -> None:
+    name, _ = _seen(PROFILES["0.6"], version, reader=_refuses("peek"))
+    assert name == ("1.13" if version == "dev" else "1.10")
+    assert _seen(PROFILES["0.6"], "0.6", reader=_refuses("peek")) == ("0.6", "as its stats say")
+
+
+@pytest.mark.parametrize(
+    ("profile", "seen"),
+    [
+        *((name, (name, f"as it has no {lacks}")) for name, lacks in (
+            *(("0.6", "use"), ("1.4", "binlog-records-migrated in stats"), ("1.5", "kick-job")),
+            *(("1.8", "hostname in stats"), ("1.10", "reserve-job")),
+            ("1.12", "quoted strings in stats"),
+        )),
+        # Nothing that can be asked for shows the difference.
+        ("1.9", ("1.10", "as it has no reserve-job")),
+        ("1.13", ("1.13", ALL)),
+    ],
+)  # fmt: skip
+def test_the_reason_names_what_came_next(profile: str, seen: tuple[str, str]) -> None:
+    assert _seen(PROFILES[profile]) == seen
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"", b"garbage", b"- a\n- b\n", b"\xff\0\r\n", b"---\nname: a\nname: b\n"],
+)
+def test_statistics_that_cannot_be_read_are_no_reason(garbage: bytes) -> None:
+    name, reason = _seen(NEWEST, model=_statistics(lambda _: garbage))
+    seen = (name, reason)
+    # A name that is told without quotes is something seen.
+    told = ("1.12", "as it has no quoted strings in stats")
+    assert seen == (told if b"name: a" in garbage else ("1.13", ALL))
+
+
+def test_what_hangs_up_on_a_command_does_not_know_it() -> None:
+    assert _seen(PROFILES["1.8"], reader=_quits("kick-job")) == ("1.5", "as it has no kick-job")
+
+
+def test_a_version_holds_unless_something_newer_is_seen() -> None:
+    assert _seen(PROFILES["1.4"], "1.12") == ("1.12", "as its stats say")
+    assert _seen(PROFILES["1.9"], "1.9") == ("1.9", "as its stats say")
+    assert _seen(PROFILES["1.10"], "1.8") == ("1.10", "as it has no reserve-job")
+    assert _seen(NEWEST, "1.4.6") == ("1.13", ALL)
