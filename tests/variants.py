@@ -16,9 +16,11 @@ from reference_server.wire import (
     DRAINING,
     UNKNOWN_COMMAND,
     Body,
+    Command,
     Malformed,
     Put,
     Reply,
+    Request,
     RequestReader,
 )
 
@@ -129,8 +131,25 @@ class _NoTimeToRun(Model):
             conn.incoming.ttr = 0
 
 
+class _LongTimeouts(RequestReader):
+    """A timeout may have any number of digits."""
+
+    def parse(self, line: bytes) -> Request:
+        match = re.fullmatch(rb"reserve-with-timeout +([0-9]+)", line)
+        if match is None:
+            return super().parse(line)
+        return Command("reserve-with-timeout", (int(match[1]),))
+
+
+_LONG_LINES = Fault(
+    "", "lines of any length", profile=lambda profile: replace(profile, max_line=2**20)
+)
+
 OF_OLD = (
     ("1.4", _NEWEST_FIRST),
+    ("1.8", _NEWEST_FIRST),
+    ("1.4", _LONG_LINES),
+    ("1.10", _LONG_LINES),
     ("0.6", _NEWEST_FIRST),
     ("0.6", Fault("", "ids high and with gaps", _Ids)),
     ("0.6", Fault("", "timers late by a tenth of a second", _LateTimers)),
@@ -165,5 +184,7 @@ VARIANTS = {
         Fault("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
         Fault("", "another version", profile=lambda profile: replace(profile, version="dev+g1")),
         Fault("", "long lines end the connection", _ClosesAfterLongLine, _MarksLongLines),
+        Fault("", "timeouts of any length", reader=_LongTimeouts),
+        FAULTS["a-line-feed-alone-ends-a-line"],
     )
 }
