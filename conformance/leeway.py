@@ -100,9 +100,10 @@ def is_decided(line: bytes, profile: Profile) -> bool:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
     decided = all(map(_is_decided, kinds, arguments))
-    if not profile.limits_seconds:
-        # A delay of more than 32 bits may be refused, kept, or cut.
-        decided = decided and all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
+    if not profile.limits_arguments:
+        # A delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as well.
+        decided &= max(map(len, arguments)) <= profile.max_name
+        decided &= all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
     if word == b"put":
         # What follows a put that is refused may be taken for its body, or for commands.
         return decided and len(arguments) == 4 and all(map(_is_below_limit, arguments))
@@ -164,7 +165,8 @@ class Lines(RequestReader):
                 self.is_quirk |= (left - self.buffered) % _SWALLOWS == 1
                 self.is_quirk |= bool(_STRAY.search(data)) or not self._profile.skips_long_lines
             known, left = len(self.lines), self.buffered
-        self.is_quirk |= self._body is None and b"\r" in self._buffer
+        # A line that is too long already may be refused before its end.
+        self.is_quirk |= self._overlong or (self._body is None and b"\r" in self._buffer)
 
 
 def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:

@@ -31,8 +31,8 @@ class Profile:
     else no text sets a limit, all servers of the profile take lines of that length, and it is open
     what becomes of a longer one.
 
-    ``limits_seconds``: the text says how large delays and times to run may be; else it is open what
-    becomes of more than 2**32-1 seconds.
+    ``limits_arguments``: the text says how large delays and times to run may be, and that longer
+    names are refused; else it is open what becomes of more than 2**32-1 seconds, and of such names.
 
     ``tells_priority``: RESERVED and FOUND tell a job's priority, too. ``id_is_optional``: peek and
     stats are about a job if they name one. ``deadline_soon``: who holds a job that is about to
@@ -56,7 +56,7 @@ class Profile:
     first_in_first_out: bool
     half_close: bool
     skips_long_lines: bool
-    limits_seconds: bool
+    limits_arguments: bool
     tells_priority: bool = False
     id_is_optional: bool = False
     deadline_soon: bool = True
@@ -107,7 +107,7 @@ V0_6 = Profile(
     first_in_first_out=False,
     half_close=False,
     skips_long_lines=False,
-    limits_seconds=False,
+    limits_arguments=False,
     tells_priority=True,
     id_is_optional=True,
     deadline_soon=False,
@@ -191,7 +191,7 @@ V1_12 = replace(
     lacks=frozenset(),
     max_line=224,
     skips_long_lines=True,
-    limits_seconds=True,
+    limits_arguments=True,
 )
 V1_13 = replace(
     V1_12,

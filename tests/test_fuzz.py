@@ -30,7 +30,7 @@ from fuzz.pool import Pool
 from fuzz.program import Program, Step
 from fuzz.wild import Action, with_single_lines
 from reference_server.faults import FAULTS
-from reference_server.profiles import NEWEST
+from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, changed_server, needs_beanstalkd
 
@@ -58,10 +58,20 @@ def test_the_text_leaves_open(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "line", [b"use " + b"n" * 201, b"release 1 0 4294967296", b"watch " + b"n" * 210]
+)
+def test_only_newer_texts_limit_names_numbers_and_lines(line: bytes) -> None:
+    decided = [name for name, profile in PROFILES.items() if is_decided(line, profile)]
+    assert decided == ["1.12", "1.13"]
+
+
+@pytest.mark.parametrize(
     ("data", "is_quirk"),
     [
         (b"x" * 223 + b"\r\n", True),
         (b"x" * 224 + b"\r\n", False),
+        (b"x" * 223, False),
+        (b"x" * 224, True),
         (b"sta\rts\r\n", True),
         (b"put 0 0 9 3\r\na\rb\r\n", False),
         (b"put 0 0 9 3\r\na\rb\r\nst\r", True),

@@ -133,7 +133,7 @@ WORDS = {
     "first_in_first_out": "order within a priority",
     "half_close": "answers to half-closed clients",
     "skips_long_lines": "lines that are too long are refused as a whole",
-    "limits_seconds": "limits of delays and times to run",
+    "limits_arguments": "limits of delays, of times to run and of names",
     "timeout_argument": "strict argument of `reserve-with-timeout`",
     "yaml_quotes": "quoted strings in YAML",
 }
