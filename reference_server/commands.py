@@ -95,14 +95,14 @@ _TABLE = (
     Grammar("peek-delayed", "1.4", (), _FINDS, b"peek-delayed"),
     Grammar("peek-buried", "1.4", (), _FINDS, b"peek-buried"),
     Grammar("kick", "0.6", (Kind.COUNT,), ("KICKED",), None),
-    Grammar("kick-job", "1.10", (_JOB,), ("KICKED", "NOT_FOUND"), b"kick-job 0"),
+    Grammar("kick-job", "1.8", (_JOB,), ("KICKED", "NOT_FOUND"), b"kick-job 0"),
     Grammar("stats-job", "1.4", (_JOB,), _TELLS, b"stats-job 0"),
     Grammar("stats-tube", "1.4", (_TUBE,), _TELLS, b"stats-tube default"),
     Grammar("stats", "0.6", (), ("OK",), b"stats"),
     Grammar("list-tubes", "1.4", (), ("OK",), b"list-tubes"),
     Grammar("list-tube-used", "1.4", (), ("USING",), b"list-tube-used"),
     Grammar("list-tubes-watched", "1.4", (), ("OK",), b"list-tubes-watched"),
-    Grammar("quit", "1.4", (), (), b"quit"),
+    Grammar("quit", "1.4", (), (), None),
     Grammar("pause-tube", "1.4", (_TUBE, _SECONDS), ("PAUSED", "NOT_FOUND"), None),
 )
 
@@ -113,6 +113,6 @@ VERBS = tuple(sorted(COMMANDS))
 """Every command of the protocol, sorted."""
 
 
-def commands_of(*profiles: str) -> frozenset[str]:
-    """Return the commands that came with these profiles."""
-    return frozenset(verb for verb, grammar in COMMANDS.items() if grammar.since in profiles)
+def commands_of(profile: str) -> frozenset[str]:
+    """Return the commands that came with a profile."""
+    return frozenset(verb for verb, grammar in COMMANDS.items() if grammar.since == profile)

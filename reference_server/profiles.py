@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from reference_server.commands import commands_of
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -87,9 +89,7 @@ V0_6 = Profile(
     document="the text of 0.6",
     since=(0, 1),
     version="0.6",
-    commands=frozenset(
-        ("put", "reserve", "delete", "release", "bury", "peek", "kick", "stats"),
-    ),
+    commands=commands_of("0.6"),
     neutral=b"peek 0",
     lacks=frozenset(
         (
@@ -123,12 +123,7 @@ V1_4 = replace(
     document="the text of 1.4.4 to 1.4.6, and the Chinese one",
     since=(0, 8),
     version="1.4.6",
-    commands=V0_6.commands
-    | {
-        *("use", "watch", "ignore", "list-tubes", "list-tube-used", "list-tubes-watched"),
-        *("peek-ready", "peek-delayed", "peek-buried", "reserve-with-timeout", "touch"),
-        *("stats-job", "stats-tube", "pause-tube", "quit"),
-    },
+    commands=V0_6.commands | commands_of("1.4"),
     neutral=b"list-tube-used",
     lacks=frozenset(
         (
@@ -162,7 +157,7 @@ V1_8 = replace(
     document="the text of 1.8",
     since=(1, 8),
     version="1.8",
-    commands=V1_5.commands | {"kick-job"},
+    commands=V1_5.commands | commands_of("1.8"),
     half_close=True,
 )
 V1_9 = replace(
@@ -187,7 +182,7 @@ V1_12 = replace(
     document="the text of 1.12",
     since=(1, 12),
     version="1.12",
-    commands=V1_10.commands | {"reserve-job"},
+    commands=V1_10.commands | commands_of("1.12"),
     lacks=frozenset(),
     max_line=224,
     skips_long_lines=True,
