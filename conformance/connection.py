@@ -381,6 +381,15 @@ class Connection:
         for _ in range(5):
             self.raw(self.ping).any_reply()
 
+    def becomes(self, is_so: Callable[[], bool]) -> bool:
+        """Whether something becomes so soon that must, though no text says when."""
+        return self._timeline.becomes(is_so)
+
+    def gets_soon(self, line: str, reply: Reply) -> None:
+        """Asks until it gets this reply, as it must, though no text says when."""
+        self.becomes(lambda: self.send(line).any_reply() == reply)
+        self.send(line).expect(reply)
+
     def is_in_step(self) -> None:
         """Expects that the target understands what is sent next as a command, and answers it."""
         self.raw(self.ping).expect(self.pong)

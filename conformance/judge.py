@@ -89,6 +89,14 @@ class Judge:
         """The ids of all jobs that there may be."""
         return self._oracle.jobs()
 
+    def gone(self) -> set[str]:
+        """The tubes that may linger though nothing keeps them."""
+        return self._oracle.gone()
+
+    def forget_gone(self) -> None:
+        """All those tubes have had the time to go."""
+        self._do("forget_gone", 0)
+
     def holds(self, conn: int) -> bool:
         """Whether a client holds jobs, in any of the possible states."""
         return self._oracle.holds(conn)
@@ -194,7 +202,8 @@ class Judge:
         if quiet:
             self._calls.append(("quiet", 0, (now,)))
             # All jobs are written down each time.
-            if len(self._calls) > _CHECKPOINT + 5 * len(self.model.jobs):
+            many = len(self._calls) > _CHECKPOINT + 5 * len(self.model.jobs)
+            if many and not self.model.has_guessed:
                 self._save()
         return quiet
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from conformance.worlds import EARLY, World, after, decided, has_tie, take_id, waiting
+from conformance.worlds import EARLY, World, after, decided, has_tie, is_open, take_id, waiting
 from reference_server.events import Close, Event, HalfClose, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -21,7 +21,8 @@ RESERVES = ("reserve", "reserve-with-timeout")
 _TAKE_NEXT = frozenset((*RESERVES, "peek-ready"))
 _TAKE_SOONEST = frozenset(("kick", "peek-delayed"))
 MAKE_READY = frozenset(("kick", "kick-job", "release"))
-MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY
+_MAY_REVIVE = frozenset(("pause-tube", "use", "watch"))
+MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY | _MAY_REVIVE
 """Commands that may ask the model to choose: a hint for speed, as it is noticed if others do."""
 
 
@@ -72,6 +73,7 @@ class Moves:
         model = Model(self._profile)
         model.tie = EARLY
         model.choose = decided
+        model.open_times = True
         return World(model)
 
     def _arrived(self, conn: int) -> None:
@@ -185,6 +187,8 @@ class Moves:
         if isinstance(event, Close):
             # Which of its jobs is ready first is left open.
             return waiting(model) > 0
+        if is_open(model, event):
+            return True
         verb = event.verb if isinstance(event, Command) else ""
         if verb in _TAKE_SOONEST:
             return has_tie(model, conn)

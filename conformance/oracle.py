@@ -18,12 +18,12 @@ from operator import attrgetter
 from conformance.agreement import difference
 from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, Item, Moves
 from conformance.verdict import Inconclusive
-from conformance.worlds import EARLY, Frontier, World, decided, guess, waiting
+from conformance.worlds import EARLY, Frontier, World, decided, guess, is_open, waiting
 from reference_server.events import Event, HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
 from reference_server.waiting import SAFETY_MARGIN
-from reference_server.wire import Body, Command, Reply
+from reference_server.wire import Body, Command, Put, Reply
 
 FOR_EVER = 2**63
 _QUIT = Command("quit")
@@ -130,6 +130,15 @@ class Oracle(Moves):
     def holds(self, conn: int) -> bool:
         """Whether a client holds jobs, in any of the possible states."""
         return any(world.model.connections[conn].reserved for world in self._worlds)
+
+    def gone(self) -> set[str]:
+        """The tubes that may linger though nothing keeps them, and nobody else does."""
+        return {name for world in self._worlds for name in world.model.gone if self._alone}
+
+    def forget_gone(self) -> None:
+        """All those tubes have had the time to go."""
+        for world in self._worlds:
+            world.model.forget_gone()
 
     @property
     def is_settled(self) -> bool:
@@ -252,6 +261,8 @@ class Oracle(Moves):
                     return model.next_ready(conn) is None
                 return edge - self._lateness > now + EARLY
             return event != _QUIT
+        if isinstance(event, Put):
+            return not is_open(model, event)
         return not isinstance(event, Body) or (self.guess_ids and not self._crowded)
 
     def owed(self, conn: int) -> Collection[Reply]:
@@ -370,8 +381,9 @@ class Oracle(Moves):
 
     def _ends_put(self, world: World, conn: int) -> bool:
         """Whether a put is to be handled, and its client hears of it."""
-        client = self._clients[conn]
-        return isinstance(client.items[world.done[conn]].event, Body) and not client.deaf
+        client, refused = self._clients[conn], world.model.connections[conn].refused
+        is_body = isinstance(client.items[world.done[conn]].event, Body)
+        return is_body and not client.deaf and not refused
 
     def _count(self, moves: int) -> None:
         self._moves += moves

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from conformance import yamlish
 from conformance.address import ask, hang_up, send_end, send_reset, visit
 from conformance.cleanup import delete_jobs
 from conformance.clock import Attendant
@@ -22,6 +23,7 @@ from conformance.connection import REPLY_LIMIT
 from conformance.counted import counted
 from conformance.judge import Judge
 from conformance.oracle import Violation
+from conformance.soon import STEP, looks
 from conformance.target import Target
 from conformance.transcript import Transcript, letters
 from conformance.worlds import EARLY
@@ -110,6 +112,9 @@ class Session:
         self._last = self._looks = self._since = 0
         self._sending: _Client | None = None
         movable = target.clock.movable
+        self._lateness = lateness
+        self._unforeseen: Reply | None = None
+        """The last reply that was not certain before it came."""
         late = round(lateness * 1e9)
         self._margin = late + 4 * EARLY
         self._attendant: Attendant | None = None
@@ -335,7 +340,7 @@ class Session:
             if not self.judge.jobs():
                 break
         if self._profile.has_tubes:
-            self.ask(number, b"list-tubes\r\n")
+            self._await_tubes(number)
         if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
         self.leave(number, half=True)
@@ -349,6 +354,22 @@ class Session:
             self.is_spent = True
         self._ids.clear()
         self._tags.clear()
+
+    def _await_tubes(self, number: int) -> None:
+        """Sees that tubes go that nothing keeps, in the time that they have."""
+        for is_last in looks(self._lateness):
+            self._unforeseen = None
+            if is_last:
+                self.judge.forget_gone()
+            self.ask(number, b"list-tubes\r\n", apart=True)
+            self.flush()
+            told = self._unforeseen.body or b"" if self._unforeseen else b""
+            if not self.judge.gone() & {*yamlish.names(told)}:
+                break
+            self._poll(STEP)
+            if self.target.clock.movable:
+                self._move(self.now() + round(STEP * 1e9))
+        self.judge.forget_gone()
 
     def _kick_all(self, number: int) -> None:
         """Makes all jobs ready, one by one, so that little is open meanwhile."""
@@ -470,8 +491,9 @@ class Session:
     def _learn(self, client: _Client, replies: Iterable[Reply]) -> None:
         """Connects tags with the ids of jobs that the target tells."""
         for reply in replies:
+            self._unforeseen = reply
             if not client.puts:
-                return
+                continue
             if reply.word == "INSERTED":
                 self._name(client.puts.popleft(), int(reply.args[0]))
             elif reply.word in ("EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"):

@@ -85,7 +85,7 @@ def test_a_tube_is_deleted_when_nobody_uses_it_any_more(
     tube = new_tube()
     client.send(f"use {tube}").expect(USING(tube))
     client.send(f"use {client.tube}").expect(USING(client.tube))
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
 @requirement("lifecycle.tube-deleted")
@@ -95,7 +95,7 @@ def test_a_tube_is_deleted_when_nobody_watches_it_any_more(
     tube = new_tube()
     client.send(f"watch {tube}").expect(WATCHING(2))
     client.send(f"ignore {tube}").expect(WATCHING(1))
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
 @requirement("lifecycle.tube-deleted")
@@ -107,7 +107,7 @@ def test_a_tube_is_deleted_with_its_last_client(
     visitor.send(f"watch {tube}").expect(WATCHING(2))
     visitor.half_close()
     visitor.is_closed_by_target()
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
 @requirement("lifecycle.tube-deleted")
@@ -118,7 +118,7 @@ def test_a_tube_is_deleted_with_its_last_job(client: Connection, new_tube: NewTu
     client.send(f"use {client.tube}").expect(USING(client.tube))
     assert client.stats_tube(tube)["current-jobs-ready"] == "1"
     client.send(f"delete {job}").reply("DELETED")
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
 @requirement("lifecycle.tube-kept-by-jobs")
@@ -149,6 +149,7 @@ def test_jobs_of_a_client_that_leaves_are_ready_again(
     client.finds_no_job()
     worker.half_close()
     worker.is_closed_by_target()
+    client.becomes(lambda: {client.state_of(job) for job in jobs} == {"ready"})
     client.reserve().expect(RESERVED(jobs[0], b"a"))
     client.reserve().expect(RESERVED(jobs[1], b"b"))
     assert client.stats_job(jobs[0])["timeouts"] == "0"
@@ -179,6 +180,7 @@ def test_jobs_of_a_client_that_leaves_return_to_their_old_place(
         worker.reserve().expect(RESERVED(job, b"a"))
     worker.half_close()
     worker.is_closed_by_target()
+    client.becomes(lambda: {client.state_of(job) for job in jobs} == {"ready"})
     for job in jobs:
         client.reserve().expect(RESERVED(job, b"a"))
 
@@ -210,7 +212,7 @@ def test_a_tube_lives_as_long_as_it_has_a_reserved_job(
     client.send(f"use {client.tube}").expect(USING(client.tube))
     assert client.stats_tube(tube)["current-jobs-reserved"] == "1"
     client.send(f"delete {job}").expect(DELETED)
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
 @requirement("lifecycle.default-stays")
@@ -240,6 +242,7 @@ def test_a_tube_that_was_deleted_begins_anew(
         client.send(f"delete {job}").expect(DELETED)
         client.send(f"pause-tube {tube} 1000").reply("PAUSED")
         client.send(f"use {client.tube}").expect(USING(client.tube))
+        client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
 @requirement("reserve.waiting-client-that-leaves")
@@ -253,4 +256,4 @@ def test_a_tube_vanishes_with_the_last_client_that_waits_for_it(
     client.linger()
     worker.half_close()
     assert worker.rest() in ([TIMED_OUT], [TIMED_OUT] if profile.half_close else [])
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)

@@ -314,6 +314,7 @@ def test_list_tubes_is_a_list_of_names(client: Connection, new_tube: NewTube) ->
     client.send(f"watch {tube}").expect(WATCHING(2))
     assert {client.tube, tube} <= set(client.send("list-tubes").names())
     client.send(f"ignore {tube}").expect(WATCHING(1))
+    client.becomes(lambda: tube not in client.send("list-tubes").names())
     assert tube not in client.send("list-tubes").names()
 
 
@@ -379,6 +380,7 @@ def test_jobs_of_a_client_that_quits_are_ready_again(client: Connection, other: 
     client.reserve().expect(RESERVED(job, b"a"))
     client.raw(b"quit\r\n", replies=0)
     client.is_closed_by_target()
+    other.becomes(lambda: other.state_of(job) == "ready")
     other.reserve().expect(RESERVED(job, b"a"))
 
 

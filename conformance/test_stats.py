@@ -262,7 +262,9 @@ def test_stats_tube_counts_those_who_use_it(
     producers[0].is_closed_by_target()
     producers[1].send("use default").expect(USING("default"))
     producers[2].send(f"use {tube}").expect(USING(tube))
-    assert connect().stats_tube(tube)["current-using"] == "1"
+    observer = connect()
+    observer.becomes(lambda: observer.stats_tube(tube)["current-using"] == "1")
+    assert observer.stats_tube(tube)["current-using"] == "1"
 
 
 @requirement("stats-tube.current-watching")
@@ -278,7 +280,9 @@ def test_stats_tube_counts_those_who_watch_it(
     workers[1].send("watch default").reply("WATCHING")
     workers[1].send(f"ignore {tube}").reply("WATCHING")
     workers[2].send(f"ignore {tube}").reply("NOT_IGNORED")
-    assert connect().stats_tube(tube)["current-watching"] == "2"
+    observer = connect()
+    observer.becomes(lambda: observer.stats_tube(tube)["current-watching"] == "2")
+    assert observer.stats_tube(tube)["current-watching"] == "2"
 
 
 @requirement("stats-tube.current-waiting")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.clock import TargetClock
+from conformance.soon import STEP, looks
 from conformance.verdict import NotTestable
 
 if TYPE_CHECKING:
@@ -132,6 +133,17 @@ class Timeline:
             self._live_through(seconds)
             for connection in self._connections:
                 connection.nudge()
+
+    def becomes(self, is_so: Callable[[], bool]) -> bool:
+        """Whether something becomes so that must, though no text says when."""
+        for is_last in looks(self._lateness):
+            if is_so():
+                return True
+            if not is_last:
+                self._wait(self._connections, time.monotonic() + STEP)
+                if self._clock.movable:
+                    self._clock.move(STEP)
+        return False
 
     def leave_alone(self, seconds: float) -> None:
         """As :meth:`advance` under a real clock, but clients that are idle stay idle."""

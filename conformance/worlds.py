@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from conformance.verdict import Inconclusive
-from reference_server.events import Connect, Hangup, Output
+from reference_server.events import Connect, Event, Hangup, Output
 from reference_server.model import Model
 from reference_server.state import SECOND, Job, State
-from reference_server.wire import Reply
+from reference_server.wire import Command, Put, Reply
 
 T = TypeVar("T")
 
@@ -145,21 +145,22 @@ class World:
         tubes = frozenset(
             (
                 *(tube.name, tube.refs, tube.pause and _about(tube.unpause_at)),
-                *(tuple(tube.buried), tube.total_jobs, tube.deletes, tube.pauses),
+                *(tuple(tube.buried), tube.total_jobs, tube.deletes, tube.pauses, tube.reborn),
             )
             for tube in model.tubes
         )
         conns = tuple(
             (
                 *(conn.id, conn.use.name, frozenset(tube.name for tube in conn.watch)),
-                *(conn.waiting, _about(conn.timeout_at), conn.half_closed),
+                *(conn.waiting, _about(conn.timeout_at), conn.half_closed, conn.refused),
             )
             for conn in model.connections.values()
         )
         owed = tuple((conn, tuple(replies)) for conn, replies in self.owed.items() if replies)
         counters = frozenset(model.commands.items())
         numbers = model.timeouts, model.next_id, tuple(self.done.items())
-        return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed)
+        gone = frozenset(model.gone.items())
+        return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed), gone
 
 
 def restored(saved: bytes) -> World:
@@ -197,6 +198,17 @@ def has_tie(model: Model, conn: int) -> bool:
     """Whether it cannot be told which delay of the tube that a client uses ends first."""
     delayed = model.connections[conn].use.delayed
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
+
+
+def is_open(model: Model, event: Event) -> bool:
+    """Whether the text leaves open when something happens that makes a difference to this."""
+    if isinstance(event, Put):
+        return event.size > model.max_job_size
+    if not isinstance(event, Command):
+        return False
+    if event.verb == "pause-tube":
+        return event.args[0] in model.gone
+    return event.verb in ("use", "watch") and model.may_be_paused(str(event.args[0]))
 
 
 def after(world: World, move: Move, only: bool, told: Reply | None = None) -> Iterable[World]:

@@ -35,7 +35,7 @@ from reference_server.state import (
     Timer,
     Tube,
 )
-from reference_server.tubes import Tubes
+from reference_server.tubes import COUNTED, NOTHING, Tubes
 from reference_server.waiting import Waiting
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
@@ -47,6 +47,8 @@ _METHODS = {
     "reserve-with-timeout": "_reserve",
 }
 """The methods of the model that handle commands; named, so that a model can be copied."""
+LATE = ""
+"""What is too big is refused when its body has come."""
 _OPTIONAL_ID = {("peek", 0): "_peek_buried", ("stats", 1): "_stats_job"}
 """Those of commands that may name a job, by the number of arguments."""
 
@@ -89,6 +91,7 @@ class Model(Queries, Tubes, Waiting):
         self.commands: Counter[str] = Counter()
         self.total_jobs = self.total_connections = self.timeouts = self.records = 0
         self._by_name: dict[str, Tube] = {}
+        self.gone: dict[str, tuple[int, int]] = {}
         self.next_id = 1
         self._outputs: list[Output] = []
         self._timers: SortedList[Alarm] = SortedList()
@@ -143,7 +146,7 @@ class Model(Queries, Tubes, Waiting):
         elif isinstance(event, Put):
             self._put(self.connections[conn], event)
         elif isinstance(event, Body):
-            self._outputs.append((conn, self._body(self.connections[conn], event.data)))
+            self._end_put(self.connections[conn], event.data)
         elif isinstance(event, Malformed):
             if event.counts:
                 self.commands[event.counts] += 1
@@ -237,12 +240,21 @@ class Model(Queries, Tubes, Waiting):
     def _put(self, conn: Connection, put: Put) -> None:
         self.commands["put"] += 1
         if put.size > self.max_job_size:
+            # The text does not say whether the body must have come before it is refused.
+            if self.open_times and self.choose((LATE, wire.JOB_TOO_BIG.word)) != LATE:
+                conn.refused = True
+                self._outputs.append((conn.id, wire.JOB_TOO_BIG))
             return
         conn.producer = True
         ttr = max(put.ttr, 1)
         conn.incoming = Job(self.next_id, put.pri, put.delay, ttr, conn.use, self.now)
         conn.use.refs += 1
         self.next_id += 1
+
+    def _end_put(self, conn: Connection, data: bytes | None) -> None:
+        if not conn.refused:
+            self._outputs.append((conn.id, self._body(conn, data)))
+        conn.refused = False
 
     def _body(self, conn: Connection, data: bytes | None) -> Reply:
         job, conn.incoming = conn.incoming, None
@@ -462,7 +474,8 @@ class Model(Queries, Tubes, Waiting):
     # ------------------------------------------------------------ stats
 
     def _stats(self, _: Connection) -> Reply:
-        return wire.OK(stats.server(self))
+        free = frozenset({"current-tubes"} if self.gone else ())
+        return self._loose(wire.OK(stats.server(self)), free)
 
     def _stats_job(self, _: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
@@ -470,4 +483,6 @@ class Model(Queries, Tubes, Waiting):
 
     def _stats_tube(self, _: Connection, name: str) -> Reply:
         tube = self._by_name.get(name)
-        return wire.NOT_FOUND if tube is None else wire.OK(stats.tube(self, tube))
+        if tube is None:
+            return self._loose(wire.NOT_FOUND, frozenset({"OK"} if name in self.gone else ()))
+        return self._loose(wire.OK(stats.tube(self, tube)), COUNTED if tube.reborn else NOTHING)

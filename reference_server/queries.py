@@ -122,9 +122,6 @@ class Queries:
     def _peek_buried(self, conn: Connection) -> Reply:
         return self._found(next(iter(conn.use.buried.values()), None))
 
-    def _list_tubes(self, _: Connection) -> Reply:
-        return wire.OK(stats.names(self.tubes))
-
     def _list_tube_used(self, conn: Connection) -> Reply:
         return wire.USING(conn.use.name)
 

@@ -10,10 +10,11 @@ from typing import Any
 from reference_server.events import Event, Hangup, Output
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection
+from reference_server.state import SECOND, Connection, Tube
 from reference_server.wire import (
     BAD_FORMAT,
     DRAINING,
+    JOB_TOO_BIG,
     UNKNOWN_COMMAND,
     Body,
     Command,
@@ -186,5 +187,49 @@ VARIANTS = {
         Fault("", "long lines end the connection", _ClosesAfterLongLine, _MarksLongLines),
         Fault("", "timeouts of any length", reader=_LongTimeouts),
         FAULTS["a-line-feed-alone-ends-a-line"],
+    )
+}
+
+
+class _LateTubes(Model):
+    """A tube that nothing keeps goes a tenth of a second later; until then it is as it was."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._left: dict[str, int] = {}
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        for name, since in list(self._left.items()):
+            if now - since >= SECOND // 10:
+                del self._left[name]
+                tube = self._by_name[name]
+                if not tube.refs:
+                    tube.refs = 1
+                    super()._deref(tube)
+        return super().step(event, now, conn)
+
+    def _deref(self, tube: Tube) -> None:
+        if tube.refs > 1:
+            super()._deref(tube)
+            return
+        tube.refs = 0
+        self._left[tube.name] = self.now
+
+
+class _RefusesAtOnce(Model):
+    """JOB_TOO_BIG comes with the line of the put; the body is skipped when it comes."""
+
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if put.size > self.max_job_size:
+            conn.refused = True
+            self._outputs.append((conn.id, JOB_TOO_BIG))
+
+
+VARIANTS |= {
+    variant.summary: variant
+    for variant in (
+        Fault("", "tubes vanish a tenth of a second late", _LateTubes),
+        Fault("", "JOB_TOO_BIG when the line comes, the body skipped afterwards", _RefusesAtOnce),
     )
 }
