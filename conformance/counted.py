@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from conformance import yamlish
 from conformance.address import TargetError, ask, visit
+from conformance.clock import TargetClock
 from conformance.connection import REPLY_LIMIT
+from conformance.soon import SOON, STEP, looks
 from conformance.target import Target
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
@@ -37,6 +40,8 @@ def counted(target: Target, profile: Profile) -> Counted:
     try:
         with visit(target.address, REPLY_LIMIT) as sock:
             if target.exclusive:
+                if profile.has_tubes:
+                    _await_tubes(sock, target.clock)
                 last = _last_id(sock, profile)
             default = _dictionary(sock, b"stats-tube default") if profile.has_tubes else None
             first, stats = _dictionary(sock, b"stats"), _dictionary(sock, b"stats")
@@ -57,6 +62,17 @@ def counted(target: Target, profile: Profile) -> Counted:
 
 def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
     return yamlish.dictionary(ask(sock, line, REPLY_LIMIT).body or b"")
+
+
+def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
+    """Lets tubes go that were left before."""
+    for is_last in looks(SOON):
+        listed = yamlish.names(ask(sock, b"list-tubes", REPLY_LIMIT).body or b"")
+        if is_last or listed == ["default"]:
+            return
+        time.sleep(STEP)
+        if clock.movable:
+            clock.move(STEP)
 
 
 def _last_id(sock: socket.socket, profile: Profile) -> int:

@@ -80,6 +80,10 @@ class Exchange:
         """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
         return Values(self._parsed(yamlish.dictionary, "a YAML dictionary"))
 
+    def parsed(self) -> object:
+        """Waits for ``OK`` with YAML, and gives what a client's YAML library makes of it."""
+        return self._parsed(yamlish.strictly, "YAML")
+
     def names(self) -> list[str]:
         """Waits for ``OK`` with a YAML list of names, and gives it."""
         return self._parsed(yamlish.names, "a YAML list of names")

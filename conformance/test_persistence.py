@@ -96,6 +96,30 @@ def test_a_buried_job_stays_buried(
     client.reserve().expect(RESERVED(job, b"a"))
 
 
+@requirement("persistence.buries")
+@configured(binlog=True)
+def test_a_restart_buries_no_job_again(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    job = client.put_and_bury()
+    assert client.stats_job(job)["buries"] == "1"
+    own_server.restart()
+    stats = new_client().stats_job(job)
+    # What has happened to a job may be forgotten, but nothing more has.
+    assert stats.number("buries") <= 1
+
+
+@requirement("persistence.release-priority")
+@configured(binlog=True)
+def test_the_priority_that_release_has_set_is_remembered(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    job = client.put_and_reserve(pri=5)
+    client.send(f"release {job} 9 0").expect(RELEASED)
+    own_server.restart()
+    assert new_client().stats_job(job)["pri"] == "9"
+
+
 @requirement("persistence.kick")
 @configured(binlog=True)
 def test_a_kicked_job_stays_ready(

@@ -202,6 +202,47 @@ def test_in_drain_mode_a_body_is_not_read_as_commands(
     client.raw(b"put 0 0 60 1\r\nbxx").expect(EXPECTED_CRLF, DRAINING)
 
 
+@requirement("put.draining-stays-in-step")
+def test_in_drain_mode_a_body_is_skipped_and_the_next_command_is_read(
+    own_server: Target, client: Connection, connect: Connect
+) -> None:
+    own_server.signal(signal.SIGUSR1)
+    _await_drain_mode(connect)
+    for body in (b"stats", b"x" * 10, b"bogus\r\nbogus"):
+        head = b"put 0 0 60 %d\r\n" % len(body)
+        client.raw(head + body + b"\r\n" + client.ping, replies=2)
+        client.receives(DRAINING, client.pong)
+
+
+@requirement("put.draining-keeps-the-connection")
+def test_in_drain_mode_whoever_puts_may_go_on(
+    own_server: Target, client: Connection, connect: Connect
+) -> None:
+    job = client.put(b"a")
+    own_server.signal(signal.SIGUSR1)
+    _await_drain_mode(connect)
+    client.raw(b"put 0 0 60 1\r\nb\r\n").expect(DRAINING)
+    client.send(f"delete {job}").expect(DELETED)
+
+
+@requirement("put.draining-keeps-no-job")
+def test_in_drain_mode_what_was_refused_is_no_job(
+    own_server: Target, connect: Connect, new_client: Connect, new_worker: Connect
+) -> None:
+    client, waiting = new_client(), new_worker().send("reserve")
+    own_server.signal(signal.SIGUSR1)
+    _await_drain_mode(connect)
+    before = client.stats()
+    for delay in (0, 3600):
+        client.raw(b"put 0 %d 60 1\r\nb\r\n" % delay).expect(DRAINING)
+    client.linger()
+    waiting.is_pending()
+    after = client.stats()
+    for state in ("ready", "reserved", "delayed", "buried"):
+        assert after[f"current-jobs-{state}"] == before[f"current-jobs-{state}"]
+    new_worker().finds_no_job()
+
+
 @requirement("put.draining-only-put")
 def test_in_drain_mode_new_clients_are_welcome(
     own_server: Target, client: Connection, new_client: Connect

@@ -13,6 +13,7 @@ from conformance.running import configured
 from conformance.scenario import Connect, NewTube
 from conformance.target import Target
 from conformance.timeline import Timeline
+from conformance.verdict import Deviation
 from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, BURIED, DELETED, RELEASED, RESERVED, USING
 
@@ -41,6 +42,9 @@ NUMBERS = {
 OTHERS = {
     *("version", "rusage-utime", "rusage-stime", "draining", "id", "hostname", "os", "platform")
 }
+
+TEXTS = ("version", "os", "platform", "state")
+"""Keys whose values a client must get as they are."""
 
 
 @requirement("stats.ok")
@@ -111,6 +115,25 @@ def test_stats_counts_tubes(alone: None, client: Connection, new_tube: NewTube) 
         client.send(f"watch {tube}").reply("WATCHING")
     client.send(f"use {tube}").expect(USING(tube))
     assert client.stats().number("current-tubes") - before == 2
+
+
+@requirement("stats.yaml-values-parse")
+def test_a_client_that_parses_yaml_finds_all_values(client: Connection, profile: Profile) -> None:
+    job = client.put(b"a")
+    lines = ["stats", f"{profile.stats_of_job} {job}"]
+    lines += [f"stats-tube {client.tube}"] if profile.has_tubes else []
+    for line in lines:
+        told = client.send(line).dictionary()
+        parsed = client.send(line).parsed()
+        if not isinstance(parsed, dict):
+            raise Deviation("OK with a YAML dictionary", f"what YAML takes for {parsed!r}"[:200])
+        for key, value in told.items():
+            read = parsed.get(key)
+            if not isinstance(read, str | int | float) or (key in TEXTS and str(read) != value):
+                raise Deviation(
+                    f"{key} with a value that YAML takes for {value!r}"[:200],
+                    f"a value that YAML takes for {read!r}"[:200],
+                )
 
 
 @requirement("stats.total-jobs")

@@ -37,6 +37,18 @@ def names(document: bytes) -> list[str]:
     return parsed
 
 
+def strictly(document: bytes) -> object:
+    """What a client's YAML library makes of a document; raises ValueError."""
+    if len(document) > MAX_PARSED:
+        raise ValueError(f"it has {len(document):,} bytes")
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(document)):
+            raise ValueError("it has aliases")
+        return yaml.safe_load(document)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise ValueError("it is not YAML") from error
+
+
 def _lines(document: bytes) -> list[str]:
     lines = document.decode("utf-8", errors="backslashreplace").splitlines()
     return [line for line in lines if line.strip() and line.rstrip() != "---"]

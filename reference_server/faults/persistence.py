@@ -61,6 +61,34 @@ _mixes_up(
     "buried jobs come back ready",
     _sets(State.READY, lambda job: job.state is State.BURIED),
 )
+
+
+def _buries_again(job: Job) -> None:
+    job.buries += job.state is State.BURIED
+
+
+_mixes_up("persistence.buries", "a buried job comes back buried once more", _buries_again)
+
+
+@fault("persistence.release-priority", "a job comes back with the priority that put gave it")
+class ForgetsPriority(Model):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.put: dict[int, int] = {}
+
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        if id in conn.reserved and not delay:
+            self.put[id] = self.jobs[id].pri
+        return super()._release(conn, id, pri, delay)
+
+    def remember(self, old: Model) -> None:
+        assert isinstance(old, ForgetsPriority)
+        for id, pri in old.put.items():
+            if id in old.jobs:
+                old.jobs[id].pri = pri
+        super().remember(old)
+
+
 _mixes_up(
     "persistence.kick",
     "kicked jobs come back buried",

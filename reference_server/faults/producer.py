@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
-from reference_server.events import Event, Output
+from reference_server.events import Event, Hangup, Output
 from reference_server.faults.registry import (
     answered,
     asked,
@@ -253,6 +253,31 @@ class DrainsNothing(Model):
         reply = super()._body(conn, data)
         self.draining = draining
         return reply
+
+
+@fault("put.draining-keeps-no-job", "in drain mode put is refused, and yet the job is kept")
+class KeepsWhatItRefuses(DrainsNothing):
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        return wire.DRAINING if self.draining and reply.word == "INSERTED" else reply
+
+
+@fault("put.draining-stays-in-step", "in drain mode a body is read as commands")
+class ReadsBodiesAsCommands(Model):
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        if isinstance(event, Body) and self.draining and event.data and len(event.data) > 1:
+            outputs += super().step(Malformed(wire.UNKNOWN_COMMAND), now, conn)
+        return outputs
+
+
+@fault("put.draining-keeps-the-connection", "in drain mode whoever puts is hung up on")
+class HangsUpOnPut(Model):
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        if isinstance(event, Body) and self.draining:
+            outputs.append((conn, Hangup()))
+        return outputs
 
 
 @fault("put.draining-only-put", "in drain mode new clients get no jobs")

@@ -24,6 +24,7 @@ for _name, _line in (
     ("kick-with-letters-behind", b"kick 1x"),
     ("kick-beyond-32-bits", b"kick %d" % (2**32 + 1)),
     ("timeout-with-letters-behind", b"reserve-with-timeout 0x"),
+    ("timeout-with-a-word-behind", b"reserve-with-timeout 0 x"),
 ):
     takes(f"quirk.{_name}", f"{_line.decode()} is malformed", _line, BAD)
 profiled(
@@ -35,6 +36,11 @@ profiled(
     "quirk.line-of-225-bytes",
     "lines may have 225 bytes",
     lambda profile: replace(profile, max_line=225),
+)
+profiled(
+    "quirk.replies-to-a-long-line",
+    "lines may have 400 bytes",
+    lambda profile: replace(profile, max_line=400),
 )
 takes("quirk.nul-in-a-line", "a line with a NUL is unknown", b"list-tube-used\0", UNKNOWN)
 parsed(

@@ -26,6 +26,7 @@ for _key in ("utime", "stime"):
 for _key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated"):
     summary = f"the {_key} of the binlog is told as negative"
     told(f"stats.binlog-{_key}", summary, "stats", f"binlog-{_key}", "-1")
+told("stats.yaml-values-parse", "the os is a comment to YAML", "stats", "os", "#1 SMP")
 told("stats.id", "all servers have one id", "stats", "id", "1")
 told(
     "stats.max-job-size",
