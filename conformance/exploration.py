@@ -37,6 +37,8 @@ class Exploration:
     """Seconds in which hostile bytes are tried."""
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
+    health: list[str] = field(default_factory=list)
+    """What the target was seen to take more and more of: told, and no verdict."""
     fate: str = ""
     """What became of a target that has ended a connection."""
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)

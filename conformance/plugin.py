@@ -294,6 +294,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         ("target", suite.identity()),
         ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
         ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
+        ("health", outcome.health),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
         ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),

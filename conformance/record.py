@@ -79,6 +79,7 @@ class Recorder:
             ),
             target=format.Target.model_validate(_cleaned(said[0]["target"])),
             verdict=format.Conclusion(**conclusion),
+            health=[_clean(line) for line in self._summary.health()],
             gone=tally.gone(),
             requirements=[_requirement(entry) for entry in tally.entries.values()],
             tests=sorted(map(_test, reports), key=lambda test: test.id),

@@ -29,6 +29,7 @@ class Outcome:
 
     ``doubt`` says why a failure may not be the target's fault: it should be looked for again.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
+    ``health``: what else was remarked on the target, no matter for a verdict.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
     """
 
@@ -37,6 +38,7 @@ class Outcome:
     doubt: str = ""
     said: str = ""
     seen: str = ""
+    health: list[str] = field(default_factory=list)
     longest_wait: float = 0.0
     waited: float = 0.0
     latencies: list[float] = field(default_factory=list)

@@ -167,8 +167,9 @@ class Suite:
                     return outcome
                 # It may have been another test's doing: alone, it is its own.
         arguments = dict(_arguments(item))
+        health: list[str] = []
         if "exploration" in arguments:
-            arguments["exploration"] = Exploration(
+            arguments["exploration"] = exploration = Exploration(
                 self.options.examples,
                 self.options.seed,
                 self.options.lateness,
@@ -176,7 +177,10 @@ class Suite:
                 folder=FOLDER,
                 fuzz_time=self.options.fuzz_time,
             )
-        return run(item.function, arguments, self.target, self.options.lateness)
+            health = exploration.health
+        outcome = run(item.function, arguments, self.target, self.options.lateness)
+        outcome.health = health
+        return outcome
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> None:
         """Begins all tests that wait in real time, so that they wait together."""

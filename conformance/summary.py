@@ -60,6 +60,11 @@ class Summary:
         tally.add(Result(s["requirements"], Verdict(s["verdict"]), s["reason"]) for s in said)
         return tally
 
+    def health(self) -> list[str]:
+        """What was remarked on the target, no matter for any verdict."""
+        said = (line for report in self.reports for line in properties(report)["health"])
+        return list(dict.fromkeys(said))
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._update is not None:
             tally = self.tally()
@@ -91,6 +96,8 @@ class Summary:
             terminalreporter.write_line(
                 f"known deviation not found any more, take it out of the baseline: {slug}"
             )
+        for line in self.health():
+            terminalreporter.write_line(f"health: {line}")
         terminalreporter.write_line(tally.conclusion().sentence, bold=True)
         for known in (False, True):
             for entry in tally.deviations(known=known):

@@ -53,6 +53,7 @@ class _News:
     undecided: int = 0
     found: tuple[tuple[str, bool], ...] = ()
     """A line for each finding, and whether the text of the protocol decides it."""
+    health: tuple[str, ...] = ()
     error: str = ""
     ended: bool = False
 
@@ -160,7 +161,8 @@ def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[
             raise SystemExit
         report, undecided = fuzzer.report, exploration.undecided
         found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
-        news = _News(number, report.progress, report.shapes, undecided, found, ended=ended)
+        health = tuple(report.health.values())
+        news = _News(number, report.progress, report.shapes, undecided, found, health, ended=ended)
         told.put(news)
 
     try:
@@ -189,4 +191,6 @@ def _summary(news: Sequence[_News], seconds: float) -> int:
     found = dict(sorted({finding for told in news for finding in told.found}))
     for line, must in found.items():
         print(f"{'fail' if must else 'non-strict'}: {line}")
+    for line in dict.fromkeys(line for told in news for line in told.health):
+        print(f"health: {line}")
     return int(any(found.values()))

@@ -18,7 +18,7 @@ from conformance.target import Target
 from conformance.transcript import Transcript
 from fuzz import wild
 from fuzz.campaign import GOES_ON, REPLAYS, SHRINKING, Campaign, Finding
-from fuzz.health import Health, growth, look
+from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
 from fuzz.known import form, lines_of
 from fuzz.minimise import OutOfTime, without_chunks
@@ -67,7 +67,10 @@ class Report:
     found: list[Filed] = field(default_factory=list)
     again: int = 0
     """Violations that were like one that is filed."""
-    health: list[Health] = field(default_factory=list)
+    looks: list[Health] = field(default_factory=list)
+    """At the process of the target, as long as that is the same."""
+    health: dict[str, str] = field(default_factory=dict)
+    """What was seen to grow and grow, each in a sentence."""
 
 
 class Fuzzer:
@@ -222,12 +225,8 @@ class Fuzzer:
             return
         if pid != self._pid:
             self._pid = pid
-            report.health.clear()
+            report.looks.clear()
         health = look(pid, report.progress.cases)
         if health is not None:
-            report.health.append(health)
-        wrong = growth(report.health)
-        if wrong is not None:
-            report.health.clear()
-            diagnosis = Diagnosis("a server that gives back what it takes", wrong)
-            self._add(diagnosis, Transcript(), "", "wild")
+            report.looks = [*thinned(report.looks), health]
+            report.health |= growth(report.looks)

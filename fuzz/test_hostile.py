@@ -45,6 +45,7 @@ def test_known_bytes(
 def test_any_bytes(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     exploration.shared = not server.exclusive
     report = Fuzzer(exploration, server, Pool()).run(exploration.fuzz_time, MOST)
+    exploration.health += report.health.values()
     for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
         transcript.entries[:] = filed.transcript.entries
         raise filed.diagnosis.deviation(transcript.last, f"; {filed.seen}" if filed.seen else "")

@@ -195,6 +195,8 @@ class Results(_Data):
     run: Run
     target: Target
     verdict: Conclusion
+    health: list[Text] = []
+    """What was remarked on the target, such as memory that it keeps: no matter for any verdict."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
     requirements: list[Requirement]

@@ -51,6 +51,17 @@ HOSTILE = """
 """
 """Markup, control characters, broken YAML and a megabyte of it, wherever a reply has room."""
 
+KEEPS = """
+    plain, kept = Model._connect, []
+
+    def connect(self, number):
+        kept.append(b"x" * 2_000_000)
+        return plain(self, number)
+
+    Model._connect = connect
+"""
+"""Some memory is kept for each client."""
+
 needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed")

@@ -21,7 +21,7 @@ from fuzz.cli import main
 from fuzz.coverage import Coverage
 from fuzz.engine import judge
 from fuzz.fuzzer import Fuzzer, Report
-from fuzz.health import GROWN, LEAKED, Health, growth
+from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import Author, Progress
 from fuzz.known import Known
 from fuzz.mutate import Mutator
@@ -32,7 +32,13 @@ from fuzz.wild import Action, with_single_lines
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader
-from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, changed_server, needs_beanstalkd
+from tests.servers import (
+    BEANSTALKD_COMMAND,
+    KEEPS,
+    REFERENCE_COMMAND,
+    changed_server,
+    needs_beanstalkd,
+)
 
 DECIDED = (
     *(b"delete 1", b"delete x", b"delete 1 2", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
@@ -245,13 +251,25 @@ def test_bad_usage_is_one_sentence_and_exit_code_4(
 
 def test_growth_is_told_only_if_it_goes_on() -> None:
     steady = [Health(n * 1000, 10**7, 5) for n in range(20)]
-    assert growth(steady) is None
+    assert growth(steady) == {}
     leaks = [Health(n * 1000, 10**7, 5 + n * LEAKED // 5) for n in range(20)]
-    assert "open descriptors" in (growth(leaks) or "")
+    assert growth(leaks)["descriptors"].endswith("with no client left, 0.006 a case")
     grows = [Health(n * 1000, 10**7 + n * GROWN // 5, 5) for n in range(20)]
-    assert "more memory" in (growth(grows) or "")
+    assert growth(grows)["memory"].endswith("with no job left, 10,000 bytes a case")
     at_first = [Health(n * 1000, 10**7 + min(n, 3) * GROWN, 5) for n in range(20)]
-    assert growth(at_first) is None
+    assert growth(at_first) == {}
+    assert len(thinned(steady * 100)) == len(steady) * 50
+
+
+def test_memory_that_a_server_keeps_is_told_and_fails_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    launch = changed_server(tmp_path, KEEPS)
+    arguments = ["--launch", launch, "--time", "12", "--findings", str(tmp_path / "findings")]
+    assert main(arguments) == 0
+    said = capfd.readouterr().out
+    assert re.search(r"^health: \d+ MB more memory after .* bytes a case$", said, re.MULTILINE)
+    assert not list(tmp_path.glob("findings/*"))
 
 
 def test_inputs_are_shared_by_a_folder(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import pytest
 from conformance.baseline import Known
 from conformance.launch import Launched
 from reference_server.wire import OK
+from reports.results import read_results
 from reports.verdicts import Verdict
-from tests.servers import REFERENCE_COMMAND
+from tests.servers import KEEPS, REFERENCE_COMMAND, changed_server
 
 FAST = "use_names_the_tube_now_used"
 
@@ -314,3 +315,18 @@ def test_an_assert_is_told_as_expected_and_observed(tmp_path: Path) -> None:
     done = suite(launch, "-k", "test_stats_job_tells_the_state")
     assert "EXPECTED  client.state_of(job) == 'buried'" in done.stdout
     assert "OBSERVED  'gone' == 'buried'" in done.stdout
+
+
+def test_health_is_told_apart_from_verdicts(tmp_path: Path) -> None:
+    launch, report = f"--launch={changed_server(tmp_path, KEEPS)}", tmp_path / "report"
+    done = suite(
+        launch, "-k", "test_any_bytes", "--fuzz-time=10", f"--report={report}", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = read_results(report / "results.json")
+    (line,) = results.health
+    assert "bytes a case" in line
+    assert f"health: {line}" in done.stdout
+    assert (results.verdict.must_broken, results.verdict.non_strict) == (0, 0)
+    for name in ("report.html", "report.md"):
+        assert line in (report / name).read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 from reference_server import stats, wire
 from reference_server.faults.registry import fault
 from reference_server.model import Model
-from reference_server.state import Connection, Job, State, Tube
+from reference_server.state import SECOND, Alarm, Connection, Job, State, Timer, Tube
 from reference_server.wire import Put, Reply
 
 
@@ -169,3 +169,20 @@ class KicksHere(Model):
         job.kicks += 1
         self._make_ready(job)
         return wire.KICKED
+
+
+@fault("pause-tube.timers-go-on", "a ttr does not end during a pause")
+class PausesTtr(Model):
+    def _fire(self, alarm: Alarm) -> None:
+        end, kind, subject = alarm
+        tube = self.jobs[int(subject)].tube if kind is Timer.TTR else None
+        if tube is None or not tube.pause:
+            super()._fire(alarm)
+            return
+        self._timers.remove(alarm)
+        job = self.jobs[int(subject)]
+        assert job.reserver is not None
+        job.reserver.deadlines.remove((end, job.id))
+        job.deadline = tube.unpause_at + SECOND
+        job.reserver.deadlines.add((job.deadline, job.id))
+        self._timers.add((job.deadline, kind, subject))
