@@ -46,7 +46,9 @@ def names(tubes: Iterable[Tube]) -> bytes:
 
 
 def _quote(model: Model, value: object) -> object:
-    return f'"{value}"' if model.profile.yaml_quotes else value
+    # Without quotes, the os of a Linux kernel is a comment.
+    is_comment = str(value).startswith("#")
+    return f'"{value}"' if model.profile.yaml_quotes or is_comment else value
 
 
 def _seconds(time: int) -> int:
