@@ -26,9 +26,10 @@ MOST_NAMES = 3
 class Diagnosis:
     """What a violation is about.
 
-    ``requirements``: those that it breaks, if that can be told. ``open_line``: a line on which it
-    depends though the text does not decide it, None if there is none. ``is_quirk``: no text and no
-    decision covers what was sent. ``of_failures``: it is about how commands that fail are counted.
+    ``requirements``: those that it breaks, if that can be told. ``open_line``: a line that the text
+    does not decide and on which it may depend, None if there is none; where requirements are known,
+    one that was sent earlier than what they speak of. ``is_quirk``: no text and no decision covers
+    what was sent. ``of_failures``: it is about how commands that fail are counted.
     ``profile``: the one that the levels of the requirements are of.
     """
 
@@ -43,15 +44,21 @@ class Diagnosis:
     @property
     def de_facto(self) -> bool:
         """Only what every server does is broken, not what the text says."""
-        if self.requirements:
-            known = [catalogue()[name].judged_by(self.profile) for name in self.requirements]
-            return all(requirement.level != "must" for requirement in known)
-        return self.open_line is not None or self.is_quirk or self.of_failures
+        known = [catalogue()[name].judged_by(self.profile) for name in self.requirements]
+        loose = bool(known) and all(requirement.level != "must" for requirement in known)
+        return loose or self.is_loosened
+
+    @property
+    def is_loosened(self) -> bool:
+        """It counts for less, as something in it is open that may be without importance."""
+        return self.open_line is not None or (
+            not self.requirements and (self.is_quirk or self.of_failures)
+        )
 
     @property
     def about(self) -> str:
         """The requirements, or the line that is open, in words; empty if neither is known."""
-        if self.requirements:
+        if self.requirements and self.open_line is None:
             return f"it breaks {' or '.join(self.requirements)}"
         if self.of_failures:
             return "the text does not say whether commands that fail are counted"
@@ -69,7 +76,7 @@ class Diagnosis:
     @property
     def name(self) -> str:
         """The same for findings that are about the same, and fit to name a folder."""
-        if self.requirements:
+        if self.requirements and self.open_line is None:
             return "-or-".join(self.requirements)
         words = [_kind(self.expected), "not", _kind(self.observed)]
         if self.open_line:
@@ -85,16 +92,22 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         # Nothing that anybody sends may end a server.
         return Diagnosis(expected, violation.observed)
     names = broken(entries, profile)
-    readers = understood(entries, profile)
     return Diagnosis(
         expected,
         violation.observed,
         tuple(names) if len(names) <= MOST_NAMES else (),
-        None if names else open_line(readers, profile),
-        any(reader.is_quirk for reader in readers),
+        open_line(understood(_earlier(entries) if names else entries, profile), profile),
+        any(reader.is_quirk for reader in understood(entries, profile)),
         not names and expected.startswith("OK with cmd-") and _has_failure(entries),
         profile.name,
     )
+
+
+def _earlier(entries: Sequence[Entry]) -> list[Entry]:
+    """What was there before the client that is concerned sent what it is about."""
+    shown = entries[-1].connection
+    sent = [e for e in entries if e.direction == ">" and e.connection == shown]
+    return [entry for entry in entries if not sent or entry is not sent[-1]]
 
 
 def _has_failure(entries: Sequence[Entry]) -> bool:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from conformance.attribution import firmest
 from conformance.connection import REPLY_LIMIT
 from conformance.diagnosis import diagnose
 from conformance.findings import keep, kept
 from conformance.oracle import Violation
-from conformance.replay import replay
+from conformance.replay import Finding, lost, program_of, told
 from conformance.session import Session
+from conformance.steps import Program, Wait, play
 from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
+
+PATIENCE = 0.5
+"""Seconds after which a reply is missing where something is looked for again."""
+LIMIT = 5.0
+"""Seconds after which it is given up."""
 
 
 @dataclass(slots=True)
@@ -97,13 +107,14 @@ class Exploration:
         ``transcript`` then shows what is wrong, ``where`` is said of it.
         """
         session = self.session(target)
+        program = program_of(found)
         try:
-            replay(session, found)
+            play(session, program)
             session.abandon()
         except Violation as violation:
+            seen = Finding(program, told(violation, target), session.transcript)
             self.start_anew(session)
-            transcript.entries[:] = session.transcript.entries
-            raise self.deviation(violation, transcript, where) from violation
+            raise self.deviation(target, seen, transcript, where) from violation
         except Inconclusive:
             self.start_anew(session)
             raise
@@ -111,11 +122,52 @@ class Exploration:
             transcript.entries[:] = session.transcript.entries
             raise
 
-    def deviation(self, violation: Violation, transcript: Transcript, where: str = "") -> Deviation:
-        """The failure of a test for a violation; it is kept for the next run."""
-        end = Transcript(transcript.entries[: violation.mark + 1])
-        diagnosis = diagnose(violation, end.entries, self.profile)
+    def replayed(
+        self,
+        target: Target,
+        program: Program,
+        patience: float = PATIENCE,
+        limit: float = LIMIT,
+        look: bool = True,
+    ) -> Finding | None:
+        """What is wrong with a program that may take so many seconds, if no time passes in it.
+
+        ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
+        """
+        session = self.session(target)
+        session.patience = patience
+        if not target.clock.movable:
+            limit += sum(step.seconds for step in program if isinstance(step, Wait))
+        session.judge.give_up_at(time.monotonic() + limit)
+        try:
+            play(session, program, look)
+        except Violation as violation:
+            return Finding(program, told(violation, target), session.transcript)
+        except OSError as error:
+            return Finding(program, lost(error, session), session.transcript)
+        except Inconclusive:
+            return None
+        finally:
+            self.start_anew(session)
+        return None
+
+    def firmest(self, found: Finding, target: Target, look: bool = True) -> Finding:
+        """What is left of a finding without lines that the text leaves open."""
+        replayed = partial(self.replayed, target, look=look)
+        patiently = partial(replayed, patience=self.patience, limit=math.inf)
+        return firmest(found, replayed, patiently, self.profile)
+
+    def deviation(
+        self, target: Target, found: Finding, transcript: Transcript, where: str = ""
+    ) -> Deviation:
+        """The failure of a test for what was found; it is kept for the next run.
+
+        ``transcript`` then shows it.
+        """
+        found = self.firmest(found, target)
+        transcript.entries[:] = found.transcript.entries
+        diagnosis = diagnose(found.violation, found.shown.entries, self.profile)
         if not where and self.folder is not None:
-            path, _ = keep(self.folder, diagnosis, end)
+            path, _ = keep(self.folder, diagnosis, found.shown)
             where = f"; beanstalk-conformance replay {path} drives it again"
-        return diagnosis.deviation(violation.mark, where)
+        return diagnosis.deviation(found.violation.mark, where)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from conformance.oracle import Violation
 from conformance.session import Session
+from conformance.steps import Ask, Leave, Program, Step, Wait, play
+from conformance.target import Target
 from conformance.transcript import Transcript
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
@@ -16,6 +20,32 @@ _ABOUT_A_JOB = re.compile(
 )
 _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
 """What a put can be answered."""
+GOES_ON = "a server that goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A program that shows a violation, and what came of it."""
+
+    program: Program
+    violation: Violation
+    transcript: Transcript
+
+    @property
+    def shown(self) -> Transcript:
+        """The transcript up to the message that shows it."""
+        return self.transcript.until(self.violation.mark)
+
+
+def told(violation: Violation, target: Target) -> Violation:
+    """The violation; if the target is gone, that is what was observed."""
+    fate = target.fate() if violation.is_end else None
+    return violation if fate is None else Violation(violation.expected, fate, violation.mark)
+
+
+def lost(error: OSError, session: Session) -> Violation:
+    """That a target does not accept connections any more, or is gone otherwise."""
+    return Violation([GOES_ON], session.target.fate() or str(error), session.transcript.last)
 
 
 def replay(session: Session, transcript: Transcript) -> None:
@@ -23,32 +53,38 @@ def replay(session: Session, transcript: Transcript) -> None:
 
     What it asks of a job that it has put is asked of the job that is put instead now.
     """
+    play(session, program_of(transcript))
+
+
+def program_of(transcript: Transcript) -> list[Step]:
+    """What the clients of a transcript did; jobs are called by the number of their put."""
     tags = _tags(transcript)
     clients: dict[str, int] = {}
+    steps: list[Step] = []
     puts = 0
     for entry in transcript.entries:
         if entry.direction == "+":
-            session.wait(float(entry.data.decode().removesuffix("s")))
+            steps.append(Wait(float(entry.data.decode().removesuffix("s"))))
             continue
         number = clients.setdefault(entry.connection, len(clients) + 1)
         if entry.direction == ">":
-            for command in _commands(entry.data):
-                if _PUT.match(command):
-                    session.ask(number, command, tag=puts)
-                    puts += 1
-                    continue
+            for index, command in enumerate(commands(entry.data)):
+                ask = Ask(number, command, apart=index == 0)
                 about = _ABOUT_A_JOB.match(command)
                 tag = tags.get(int(about[2])) if about else None
-                if about and tag is not None:
-                    command = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
-                session.ask(number, command, job=tag)
-            session.flush()
+                if _PUT.match(command):
+                    ask = ask._replace(tag=puts)
+                    puts += 1
+                elif about and tag is not None:
+                    text = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
+                    ask = ask._replace(text=text, job=tag)
+                steps.append(ask)
         elif entry.data in (b"half-closes", b"closes", b"resets"):
-            session.leave(number, entry.data == b"half-closes", entry.data == b"resets")
-    session.finish()
+            steps.append(Leave(number, entry.data == b"half-closes", entry.data == b"resets"))
+    return steps
 
 
-def _commands(data: bytes) -> Iterator[bytes]:
+def commands(data: bytes) -> Iterator[bytes]:
     """The lines of what a client has sent, those of puts with their bodies."""
     at = 0
     while at < len(data):
@@ -69,7 +105,7 @@ def _tags(transcript: Transcript) -> dict[int, int]:
     count = 0
     for entry in transcript.entries:
         if entry.direction == ">":
-            for command in _commands(entry.data):
+            for command in commands(entry.data):
                 if _PUT.match(command):
                     puts[entry.connection].append(count)
                     count += 1

@@ -180,7 +180,7 @@ class Session:
         hasty: bool = False,
         cuts: tuple[int, ...] = (),
     ) -> None:
-        """A client sends a command; see ``fuzz.program.Ask``."""
+        """A client sends a command; see ``conformance.steps.Ask``."""
         client = self._client(number)
         if apart or self._sending is not client:
             self.flush(hasty)

@@ -13,6 +13,7 @@ from conformance.catalogue import requirement
 from conformance.exploration import Exploration
 from conformance.leeway import is_free
 from conformance.oracle import Violation
+from conformance.replay import Finding, program_of, told
 from conformance.session import Session
 from conformance.target import Target
 from conformance.transcript import Transcript
@@ -202,8 +203,9 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
     try:
         run_state_machine_as_test(seed(exploration.seed)(Machine), settings=limits)
     except Violation as violation:
-        transcript.entries[:] = sessions[0].transcript.entries
-        raise exploration.deviation(violation, transcript) from violation
+        shown = sessions[0].transcript
+        found = Finding(program_of(shown), told(violation, server), shown)
+        raise exploration.deviation(server, found, transcript) from violation
     except Flaky as error:
         if exploration.fate:
             # Once is enough.

@@ -105,6 +105,10 @@ class Transcript:
         with self._lock:
             return Transcript(list(self.entries))
 
+    def until(self, mark: int) -> Transcript:
+        """The transcript up to a message."""
+        return Transcript(self.entries[: mark + 1])
+
     def render(self, marked: int | None = None, fold: bool = True) -> str:
         """All entries, two columns indented; ``marked`` gets an arrow.
 

@@ -5,43 +5,32 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from conformance.exploration import Exploration
+from conformance.exploration import PATIENCE, Exploration
 from conformance.leeway import Lines
 from conformance.oracle import Violation
+from conformance.replay import Finding, lost, told
 from conformance.session import Session
+from conformance.steps import Ask, Program, Step, take
 from conformance.target import Target
-from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from fuzz.minimise import OutOfTime, minimise, without_steps
-from fuzz.player import play, second_gear, take
-from fuzz.program import Ask, Program, Step, Wait, has_quirk
+from fuzz.player import second_gear
+from fuzz.program import has_quirk
 from reference_server.wire import CRLF
 
 HASTE = 0.03
-PATIENCE = 0.5
-"""Seconds after which a reply is missing, while a program is made small, first and last."""
+"""Seconds after which a reply is missing, while a program is made small, at first."""
 TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
 SHRINKING = 20.0
 """Seconds in which a program must be made small."""
-GOES_ON = "a server that goes on"
 REPLAYS = 3
 """How often what was found is looked for again."""
 MakesUp = Callable[[Session, Random], Iterator[Step]]
 """Makes up a program, each step when the one before has been taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A program that shows a violation, as small as it could be made, and what came of it."""
-
-    program: Program
-    violation: Violation
-    transcript: Transcript
 
 
 class Campaign:
@@ -73,20 +62,17 @@ class Campaign:
         try:
             self._play(chance, steps)
         except Violation as violation:
-            return Finding(steps, self._told(violation), self._end().transcript)
+            return Finding(steps, told(violation, self._target), self._end().transcript)
         except OSError as error:
             # The target does not accept connections any more.
             if self._session is None:
                 raise
-            lost = self._lost(error, self._session)
-            return Finding(steps, lost, self._end().transcript)
+            gone = lost(error, self._session)
+            return Finding(steps, gone, self._end().transcript)
         except Inconclusive:
             self._exploration.undecided += 1
             self._end()
         return None
-
-    def _lost(self, error: OSError, session: Session) -> Violation:
-        return Violation([GOES_ON], self._target.fate() or str(error), session.transcript.last)
 
     def _play(self, chance: Random, steps: list[Step]) -> None:
         if self._session is None:
@@ -100,13 +86,6 @@ class Campaign:
         if session.is_spent or not session.judge.is_settled:
             # What is still open would only slow down what follows.
             self._end()
-
-    def _told(self, violation: Violation) -> Violation:
-        """The violation; if the target is gone, that is what was observed."""
-        fate = self._target.fate() if violation.is_end else None
-        if fate is None:
-            return violation
-        return Violation(violation.expected, fate, violation.mark)
 
     def _end(self) -> Session:
         session, self._session = self._session, None
@@ -162,6 +141,10 @@ class Campaign:
         if session is not None:
             self._exploration.start_anew(session)
 
+    def firmest(self, found: Finding) -> Finding:
+        """What is left of a finding without lines that the text leaves open."""
+        return self._exploration.firmest(found, self._target, self.looks)
+
     def seen(self, program: Program) -> int:
         """In how many of :data:`REPLAYS` replays a program shows a violation."""
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
@@ -175,20 +158,4 @@ class Campaign:
         return self._replayed(program, patience, limit) is not None
 
     def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
-        """What comes of a program that may take so many seconds, if no time passes in it."""
-        session = self._exploration.session(self._target)
-        session.patience = patience
-        if not self._target.clock.movable:
-            limit += sum(step.seconds for step in program if isinstance(step, Wait))
-        session.judge.give_up_at(time.monotonic() + limit)
-        try:
-            play(session, program, self.looks)
-        except Violation as violation:
-            return Finding(program, self._told(violation), session.transcript)
-        except OSError as error:
-            return Finding(program, self._lost(error, session), session.transcript)
-        except Inconclusive:
-            return None
-        finally:
-            self._exploration.start_anew(session)
-        return None
+        return self._exploration.replayed(self._target, program, patience, limit, self.looks)

@@ -14,10 +14,11 @@ from random import Random
 from conformance.diagnosis import Diagnosis, diagnose
 from conformance.exploration import Exploration
 from conformance.findings import at_first_sight, keep
+from conformance.replay import GOES_ON, Finding
 from conformance.target import Target
 from conformance.transcript import Transcript
 from fuzz import wild
-from fuzz.campaign import GOES_ON, REPLAYS, SHRINKING, Campaign, Finding
+from fuzz.campaign import REPLAYS, SHRINKING, Campaign
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
 from fuzz.known import form, lines_of
@@ -156,14 +157,14 @@ class Fuzzer:
             self.report.again += 1
             return
         self._alike.add(alike)
+        small = self._campaign.firmest(small)
         again = self._campaign.seen(small.program)
-        shown = Transcript(small.transcript.entries[: small.violation.mark + 1])
-        diagnosis = diagnose(small.violation, shown.entries, profile)
+        diagnosis = diagnose(small.violation, small.shown.entries, profile)
         if diagnosis.is_quirk:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1
             return
-        self._add(diagnosis, shown, f"reproduced {again} of {REPLAYS}", "transcript")
+        self._add(diagnosis, small.shown, f"reproduced {again} of {REPLAYS}", "transcript")
 
     def _add(
         self,

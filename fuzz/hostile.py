@@ -18,9 +18,10 @@ from random import Random
 from conformance.leeway import Lines
 from conformance.moves import RESERVES
 from conformance.session import Session
+from conformance.steps import Ask, Leave, Step
 from fuzz.mutate import Mutator
 from fuzz.pool import Pool
-from fuzz.program import BRISK, Ask, Leave, Step, Writer
+from fuzz.program import BRISK, Writer
 from reference_server.wire import CRLF, U64, Body, Command, Malformed, Put, Request
 
 _QUIT = Command("quit")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from conformance.leeway import KINDS, Lines
-from fuzz.program import Ask, Program
+from conformance.steps import Ask, Program
 from reference_server.profiles import Profile
 from reference_server.wire import U32
 

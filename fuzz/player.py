@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from random import Random
 
 from conformance.session import Session
-from fuzz.program import BRISK, MOVED, REAL, Ask, Leave, Program, Step, Wait, Writer
+from conformance.steps import Ask, Leave, Step, Wait
+from fuzz.program import BRISK, MOVED, REAL, Writer
 
 CLIENTS = range(1, 4)
 COMMANDS = 300
@@ -21,23 +22,6 @@ OVERLAPS = 0.01
 """How often a client does not wait for what another has asked, or goes on though it waits."""
 LONG_BURSTS = (256, 512, 1024)
 """The same where speed matters."""
-
-
-def play(session: Session, program: Program, look: bool = True) -> None:
-    """Plays a program to its end, see :meth:`Session.finish`; raises Violation or Inconclusive."""
-    for step in program:
-        take(session, step)
-    session.finish(look)
-
-
-def take(session: Session, step: Step) -> None:
-    """Takes one step; raises Violation or Inconclusive."""
-    if isinstance(step, Ask):
-        session.ask(*step)
-    elif isinstance(step, Leave):
-        session.leave(*step)
-    else:
-        session.wait(step.seconds)
 
 
 def second_gear(session: Session, chance: Random, brisk: bool = False) -> Iterator[Step]:

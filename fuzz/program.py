@@ -13,50 +13,12 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 from conformance.leeway import KINDS, Lines, is_free
+from conformance.steps import Ask, Leave, Program
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.wire import U32, U64
 
 T = TypeVar("T")
-
-
-class Ask(NamedTuple):
-    """A command of a client, its line end and its body included.
-
-    ``job``: the tag of a job whose id belongs where ``text`` has ``%d``. ``tag``: what a put's job
-    is called. ``apart``: not sent in one go with the step before, though the client is the same.
-    ``hasty``: sent before the step before has been answered. ``cuts``: where it is cut into
-    pieces, each of which is read by the target before the next is sent.
-    """
-
-    client: int
-    text: bytes
-    job: int | None = None
-    tag: int | None = None
-    apart: bool = False
-    hasty: bool = False
-    cuts: tuple[int, ...] = ()
-
-
-class Leave(NamedTuple):
-    """A client closes its connection, or (``half``) sends nothing more and reads to the end.
-
-    ``reset``: it closes at once, in the middle of a command perhaps.
-    """
-
-    client: int
-    half: bool
-    reset: bool = False
-
-
-class Wait(NamedTuple):
-    """Time passes, in seconds."""
-
-    seconds: float
-
-
-Step = Ask | Leave | Wait
-Program = Sequence[Step]
 
 
 def has_quirk(program: Program, profile: Profile) -> bool:

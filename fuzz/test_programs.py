@@ -14,6 +14,5 @@ def test_any_program(server: Target, transcript: Transcript, exploration: Explor
     exploration.again(server, transcript)
     finding = Campaign(exploration, server).run(exploration.examples)
     if finding is not None:
-        transcript.entries[:] = finding.transcript.entries
-        raise exploration.deviation(finding.violation, transcript) from finding.violation
+        raise exploration.deviation(server, finding, transcript) from finding.violation
     return exploration.told(exploration.examples)

@@ -16,6 +16,7 @@ from conformance.findings import kept
 from conformance.launch import Launched
 from conformance.leeway import Lines, is_decided
 from conformance.oracle import Violation
+from conformance.steps import Program, Step, take
 from conformance.target import LaunchedTarget, Remote, Target
 from fuzz.cli import main
 from fuzz.coverage import Coverage
@@ -25,9 +26,7 @@ from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import Author, Progress
 from fuzz.known import Known
 from fuzz.mutate import Mutator
-from fuzz.player import take
 from fuzz.pool import Pool
-from fuzz.program import Program, Step
 from fuzz.wild import Action, with_single_lines
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES

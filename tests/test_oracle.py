@@ -15,6 +15,7 @@ from conformance.exploration import Exploration
 from conformance.launch import Launched
 from conformance.oracle import Oracle, Violation
 from conformance.session import Session
+from conformance.steps import Ask, Program, take
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.test_stateful import Conversation
 from conformance.transcript import Transcript, parse
@@ -22,8 +23,8 @@ from conformance.verdict import Deviation, Inconclusive
 from conformance.worlds import World
 from fuzz.campaign import Campaign
 from fuzz.minimise import OutOfTime, minimise
-from fuzz.player import Author, second_gear, take
-from fuzz.program import Ask, Choices, Program
+from fuzz.player import Author, second_gear
+from fuzz.program import Choices
 from reference_server import stats
 from reference_server.faults import FAULTS, NO_FAULT
 from reference_server.profiles import NEWEST, PROFILES, Profile

@@ -1,0 +1,171 @@
+"""A finding has its level, whatever open lines were on the way to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
+from conformance.findings import kept
+from conformance.transcript import Transcript, parse
+from conformance.verdict import Deviation
+from reference_server import wire
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.state import SECOND, Connection
+from reference_server.wire import Body, Command, Reply, Request, RequestReader
+
+
+class StaleTimeout(Model):
+    """The timeout of an earlier reserve ends a later one that has none."""
+
+    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+        stale: dict[int, int] = self.__dict__.setdefault("stale", {})
+        reply = super()._reserve(conn, timeout)
+        if timeout is not None:
+            stale[conn.id] = self.now + timeout * SECOND
+        elif conn.waiting and stale.get(conn.id, 0) > self.now:
+            conn.timeout_at = stale[conn.id]
+            self._set_wake_up(conn)
+        return reply
+
+
+class TouchReserves(Model):
+    def _touch(self, conn: Connection, id: int) -> Reply:
+        reply = super()._touch(conn, id)
+        if reply == wire.TOUCHED:
+            self.jobs[id].reserves += 1
+        return reply
+
+
+class YoungAgain(Model):
+    """The age of a job starts again when it is released."""
+
+    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        reply = super()._release(conn, id, pri, delay)
+        if reply == wire.RELEASED:
+            self.jobs[id].created = self.now
+        return reply
+
+
+class Silent(Model):
+    """A put of priority 7 is never answered."""
+
+    def _handle(self, event: object, conn: int) -> None:
+        client = self.connections.get(conn)
+        pri = client.incoming.pri if client and client.incoming else 0
+        super()._handle(event, conn)  # type: ignore[arg-type]
+        if isinstance(event, Body) and pri == 7:
+            self._outputs.clear()
+
+
+class Forgetful(RequestReader):
+    """What an empty line, or a blank behind a command, does: the client uses default again."""
+
+    def parse(self, line: bytes) -> Request:
+        if line in (b"", b"stats "):
+            self._again = True
+        elif self.__dict__.pop("_again", False) and line == b"list-tube-used":
+            return Command("use", ("default",))
+        return super().parse(line)
+
+
+class Tabs(RequestReader):
+    """Tabs are blanks."""
+
+    def parse(self, line: bytes) -> Request:
+        return super().parse(line.rstrip(b"\t"))
+
+
+WAITING = r"""
+A > stats \r\n
+A > reserve-with-timeout 0ob\r\n
+A > reserve-with-timeout 5\r\n
+B > \r\n
+B > put 0 0 60 1\r\na\r\n
+B < INSERTED 1\r\n
+A > delete 1\r\n
+A > reserve\r\n
++ 6s
+"""
+TOUCHED = r"""
+A > \r\ndelete 3\t\r\n
+A > put 0 0 60 1\r\na\r\n
+A < INSERTED 1\r\n
+A > stats \r\n
+A > reserve\r\n
+A > touch 1\r\n
+A > peek 1\t\r\nstats-job 1\r\n
+"""
+OLD = r"""
+A > put 0 0 60 1\r\na\r\n
+A < INSERTED 1\r\n
+A > delete 1\t\r\n
++ 20s
+A > reserve\r\n
+A > stats-job 1\r\n
+A > release 1 0 0\r\nkick -1\r\n
+B > stats \r\nstats-job 1\r\n
+"""
+SILENT = r"""
+A > stats \r\n\r\nput 7 0 60 1\r\na\r\n
+"""
+FORGETFUL = r"""
+A > use a\r\n
+A > \r\n
+A > list-tube-used\r\n
+"""
+
+
+def _told(fault: Fault, text: str, folder: Path | None = None) -> tuple[Deviation, Transcript]:
+    """What is told of a server with a fault in a conversation, and what shows it."""
+    server = BuiltIn(fault=fault)
+    exploration, transcript = Exploration(1, patience=1.0, folder=folder), Transcript()
+    try:
+        with pytest.raises(Deviation) as raised:
+            exploration.look_again(server, transcript, parse(text))
+    finally:
+        server.close()
+    return raised.value, transcript
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [(StaleTimeout, WAITING), (TouchReserves, TOUCHED), (YoungAgain, OLD), (Silent, SILENT)],
+)
+def test_what_does_not_depend_on_open_lines_breaks_the_text(
+    model: type[Model], text: str, tmp_path: Path
+) -> None:
+    deviation, shown = _told(Fault("", "bug", model=model), text, tmp_path)
+    assert not deviation.de_facto, deviation
+    sent = b"".join(entry.data for entry in shown.entries if entry.direction == ">")
+    for odd in (b"stats \r\n", b"\t", b"0ob", b"-1", b"\r\n\r\n"):
+        assert odd not in sent
+    ((_, transcript),) = kept(tmp_path)
+    assert transcript.entries == parse(shown.until(deviation.marked or 0).render()).entries
+
+
+@pytest.mark.parametrize("reader", [Forgetful, Tabs])
+def test_what_depends_on_an_open_line_is_non_strict(reader: type[RequestReader]) -> None:
+    text = FORGETFUL if reader is Forgetful else TOUCHED
+    deviation, shown = _told(Fault("", "odd", reader=reader), text)
+    assert deviation.de_facto, deviation
+    assert "the text does not decide the line" in str(deviation)
+    assert any(b"\t\r\n" in entry.data or entry.data == b"\r\n" for entry in shown.entries)
+
+
+def test_what_is_not_seen_again_breaks_nothing_for_certain() -> None:
+    class Once(Model):
+        seen = 0
+
+        def _touch(self, conn: Connection, id: int) -> Reply:
+            reply = super()._touch(conn, id)
+            Once.seen += 1
+            if Once.seen == 1 and reply == wire.TOUCHED:
+                self.jobs[id].reserves += 1
+            return reply
+
+    deviation, _ = _told(Fault("", "flaky", model=Once), TOUCHED)
+    assert deviation.de_facto
