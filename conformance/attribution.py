@@ -40,7 +40,7 @@ def firmest(found: Finding, replayed: Replayed, patiently: Replayed, profile: Pr
 
     It is looked for with ``replayed``, and what is taken for it must be seen ``patiently``, too.
     """
-    if not _diagnosis(found, profile).is_loosened:
+    if not diagnosis_of(found, profile).is_loosened:
         return found
     return _Search(found, replayed, patiently, profile).result()
 
@@ -58,7 +58,7 @@ class _Search:
         self._profile = profile
         self._end = time.monotonic() + SEARCHING
         self._firm: Finding | None = None
-        of_failures = _diagnosis(found, profile).of_failures
+        of_failures = diagnosis_of(found, profile).of_failures
         self._open = every_ask if of_failures else partial(open_steps, profile=profile)
         forms = () if of_failures else (_plain, _malformed, _unknown, _neutral)
         self._changes: list[Change] = [_left_out, *(partial(form, profile) for form in forms)]
@@ -72,7 +72,9 @@ class _Search:
                 if not any(self._accepts(chunk, change) for change in self._changes):
                     at += size
             size //= 2
-        return self._firm or self._best
+        # Without its quirks, one could not tell any more that it is about nothing.
+        is_quirk = diagnosis_of(self._found, self._profile).is_quirk
+        return self._firm or (self._found if is_quirk else self._best)
 
     @property
     def _is_over(self) -> bool:
@@ -89,7 +91,7 @@ class _Search:
         found = self._replayed(steps)
         if found is None:
             return False
-        if not _diagnosis(found, self._profile).de_facto:
+        if not diagnosis_of(found, self._profile).de_facto:
             self._firm = self._seen_again(found)
             return self._firm is not None
         # What is about something else would lead astray.
@@ -105,12 +107,13 @@ class _Search:
     def _seen_again(self, found: Finding) -> Finding | None:
         for _ in range(AGAIN):
             again = self._patiently(found.program)
-            if again is not None and not _diagnosis(again, self._profile).de_facto:
+            if again is not None and not diagnosis_of(again, self._profile).de_facto:
                 return again
         return None
 
 
-def _diagnosis(found: Finding, profile: Profile) -> Diagnosis:
+def diagnosis_of(found: Finding, profile: Profile) -> Diagnosis:
+    """What a finding is about."""
     return diagnose(found.violation, found.shown.entries, profile)
 
 
@@ -134,8 +137,12 @@ def open_steps(program: Program, profile: Profile) -> list[int]:
             known = len(reader.lines)
             # Ids have up to 20 digits: what is too long with one may not be so with another.
             reader.read(step.text if step.job is None else step.text % U64)
-            if reader.is_quirk or any(
-                line is None or not is_decided(line, profile) for line in reader.lines[known:]
+            if (
+                reader.is_quirk
+                or reader.is_too_long
+                or not all(
+                    line is not None and is_decided(line, profile) for line in reader.lines[known:]
+                )
             ):
                 found.append(number)
                 reader.is_quirk = False

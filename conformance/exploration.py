@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from conformance.attribution import firmest
+from conformance.attribution import diagnosis_of, firmest
 from conformance.connection import REPLY_LIMIT
-from conformance.diagnosis import diagnose
 from conformance.findings import keep, kept
 from conformance.oracle import Violation
 from conformance.replay import Finding, lost, program_of, told
@@ -114,7 +113,7 @@ class Exploration:
         except Violation as violation:
             seen = Finding(program, told(violation, target), session.transcript)
             self.start_anew(session)
-            raise self.deviation(target, seen, transcript, where) from violation
+            raise self.deviation(self.firmest(seen, target), transcript, where) from violation
         except Inconclusive:
             self.start_anew(session)
             raise
@@ -157,16 +156,13 @@ class Exploration:
         patiently = partial(replayed, patience=self.patience, limit=math.inf)
         return firmest(found, replayed, patiently, self.profile)
 
-    def deviation(
-        self, target: Target, found: Finding, transcript: Transcript, where: str = ""
-    ) -> Deviation:
+    def deviation(self, found: Finding, transcript: Transcript, where: str = "") -> Deviation:
         """The failure of a test for what was found; it is kept for the next run.
 
         ``transcript`` then shows it.
         """
-        found = self.firmest(found, target)
         transcript.entries[:] = found.transcript.entries
-        diagnosis = diagnose(found.violation, found.shown.entries, self.profile)
+        diagnosis = diagnosis_of(found, self.profile)
         if not where and self.folder is not None:
             path, _ = keep(self.folder, diagnosis, found.shown)
             where = f"; beanstalk-conformance replay {path} drives it again"

@@ -140,6 +140,11 @@ class Lines(RequestReader):
         return not (self.buffered or self._skip or self._overlong) and self._body is None
 
     @property
+    def is_too_long(self) -> bool:
+        """Whether a line that has not ended yet is too long already."""
+        return self._overlong
+
+    @property
     def missing(self) -> int:
         """How many bytes of a body are to come; 0 if a line is."""
         return 0 if self._body is None else self._skip or self._body + 2 - self.buffered
@@ -189,4 +194,6 @@ def open_line(readers: Iterable[Lines], profile: Profile) -> bytes | None:
         for line in reader.lines:
             if line is None or not is_decided(line, profile):
                 return line or b""
+        if reader.is_too_long:
+            return b""
     return None

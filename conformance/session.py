@@ -301,6 +301,9 @@ class Session:
             # Far enough beyond it that it must have fired, unless its client is idle.
             self._move(self.now() + self._margin)
             self._nudge()
+        # Something may have come of it that nobody expects.
+        self._settle()
+        self._poll(0.0)
 
     def _move(self, until: int) -> None:
         before = self.now()

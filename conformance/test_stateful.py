@@ -205,7 +205,8 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
     except Violation as violation:
         shown = sessions[0].transcript
         found = Finding(program_of(shown), told(violation, server), shown)
-        raise exploration.deviation(server, found, transcript) from violation
+        firm = exploration.firmest(found, server)
+        raise exploration.deviation(firm, transcript) from violation
     except Flaky as error:
         if exploration.fate:
             # Once is enough.

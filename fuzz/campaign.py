@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
+from typing import TypeGuard
 
+from conformance.attribution import diagnosis_of
 from conformance.exploration import PATIENCE, Exploration
 from conformance.leeway import Lines
 from conformance.oracle import Violation
@@ -103,6 +105,15 @@ class Campaign:
 
     def smallest(self, found: Finding) -> Finding:
         """What a finding comes down to; itself, if it is not seen again."""
+        small = self._made_small(found)
+        firm = self._exploration.firmest(small, self._target, self.looks)
+        if diagnosis_of(firm, self._exploration.profile).is_loosened:
+            return firm
+        # Without its open lines, less of the rest may be needed.
+        return small if firm is small else self._made_small(firm, firmly=True)
+
+    def _made_small(self, found: Finding, firmly: bool = False) -> Finding:
+        """``firmly``: it stays one that breaks the text."""
         smallest = found
         # In haste most of the way; but on a busy machine, what is shown may have been missed.
         for patience, limit, smaller in (
@@ -112,10 +123,15 @@ class Campaign:
             start = time.monotonic()
             self._replayed(smallest.program, patience, LONG_TRY)
             limit = max(limit, time.monotonic() - start)
-            shows = partial(self._shows, patience, limit, start + SHRINKING)
+            shows = partial(self._shows, patience, limit, start + SHRINKING, firmly)
             program = smaller(smallest.program, shows)
-            smallest = self._replayed(program, PATIENCE, math.inf) or smallest
+            shown = self._replayed(program, PATIENCE, math.inf)
+            smallest = shown if self._is_good(shown, firmly) else smallest
         return smallest
+
+    def _is_good(self, shown: Finding | None, firmly: bool) -> TypeGuard[Finding]:
+        profile = self._exploration.profile
+        return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
 
     def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Finding]:
         """What single lines show that are complete commands, as a client sends them."""
@@ -141,21 +157,19 @@ class Campaign:
         if session is not None:
             self._exploration.start_anew(session)
 
-    def firmest(self, found: Finding) -> Finding:
-        """What is left of a finding without lines that the text leaves open."""
-        return self._exploration.firmest(found, self._target, self.looks)
-
     def seen(self, program: Program) -> int:
         """In how many of :data:`REPLAYS` replays a program shows a violation."""
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
 
-    def _shows(self, patience: float, limit: float, end: float, program: Program) -> bool:
+    def _shows(
+        self, patience: float, limit: float, end: float, firmly: bool, program: Program
+    ) -> bool:
         """Whether a program shows a violation; raises OutOfTime after ``end``."""
         if time.monotonic() > end:
             raise OutOfTime
         if has_quirk(program, self._exploration.profile):
             return False
-        return self._replayed(program, patience, limit) is not None
+        return self._is_good(self._replayed(program, patience, limit), firmly)
 
     def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
         return self._exploration.replayed(self._target, program, patience, limit, self.looks)

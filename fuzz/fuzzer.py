@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from conformance.diagnosis import Diagnosis, diagnose
+from conformance.attribution import diagnosis_of
+from conformance.diagnosis import Diagnosis
 from conformance.exploration import Exploration
 from conformance.findings import at_first_sight, keep
 from conformance.replay import GOES_ON, Finding
@@ -157,9 +158,8 @@ class Fuzzer:
             self.report.again += 1
             return
         self._alike.add(alike)
-        small = self._campaign.firmest(small)
         again = self._campaign.seen(small.program)
-        diagnosis = diagnose(small.violation, small.shown.entries, profile)
+        diagnosis = diagnosis_of(small, profile)
         if diagnosis.is_quirk:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1

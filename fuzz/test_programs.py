@@ -14,5 +14,5 @@ def test_any_program(server: Target, transcript: Transcript, exploration: Explor
     exploration.again(server, transcript)
     finding = Campaign(exploration, server).run(exploration.examples)
     if finding is not None:
-        raise exploration.deviation(server, finding, transcript) from finding.violation
+        raise exploration.deviation(finding, transcript) from finding.violation
     return exploration.told(exploration.examples)

@@ -150,7 +150,7 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     exploration = Exploration(5, patience=1.0, folder=tmp_path)
     finding = Campaign(exploration, server).run(5)
     assert finding is not None
-    exploration.deviation(server, finding, Transcript())
+    exploration.deviation(finding, Transcript())
     (path,) = tmp_path.glob("*/transcript")
     assert r"use " in path.read_text(encoding="utf-8")
     shown = Transcript()
