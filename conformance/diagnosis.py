@@ -11,7 +11,7 @@ from conformance.leeway import open_line, understood
 from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import Entry
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, TargetLost
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import VERBS, escape
 
@@ -49,6 +49,11 @@ class Diagnosis:
         return loose or self.is_loosened
 
     @property
+    def is_loss(self) -> bool:
+        """The target has crashed, or hangs, or is gone otherwise."""
+        return self.observed.startswith("the target ")
+
+    @property
     def is_loosened(self) -> bool:
         """It counts for less, as something in it is open that may be without importance."""
         return self.open_line is not None or (
@@ -69,7 +74,8 @@ class Diagnosis:
     def deviation(self, mark: int, more: str = "") -> Deviation:
         """The failure of a test, shown at this position; ``more`` is said behind the rest."""
         about = f"; {self.about}" if self.about else ""
-        deviation = Deviation(self.expected, self.observed + about + more, mark, conclusive=True)
+        kind = TargetLost if self.is_loss else Deviation
+        deviation = kind(self.expected, self.observed + about + more, mark, conclusive=True)
         deviation.de_facto = self.de_facto
         return deviation
 
@@ -88,9 +94,10 @@ class Diagnosis:
 def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
     """What a violation is about, which the last of these messages shows."""
     expected = " or ".join(violation.expected)
-    if violation.observed.startswith("the target "):
+    lost = Diagnosis(expected, violation.observed)
+    if lost.is_loss:
         # Nothing that anybody sends may end a server.
-        return Diagnosis(expected, violation.observed)
+        return lost
     names = broken(entries, profile)
     return Diagnosis(
         expected,

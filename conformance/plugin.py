@@ -311,6 +311,9 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
     profile = item.config.stash[_SUITE].target.profile
     levels = {requirement.level for requirement in requirements(item, profile)}
+    if isinstance(error, TargetLost):
+        # Nothing that anybody sends may end a server, whatever a test is about.
+        return Verdict.FAIL, str(error).splitlines()[0][:300]
     if levels == {"quirk"} and (error is None or isinstance(error, Deviation)):
         return Verdict.SEEN, (outcome.seen or str(error))[:300]
     match error:

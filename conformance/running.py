@@ -114,6 +114,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
             outcome.doubt = _doubt(outcome.error, scenario)
+    if fate := _end_of(scenario, outcome):
+        outcome.error = TargetLost("a target that goes on", fate)
     if outcome.error is not None:
         outcome.said = scenario.target.said()
     outcome.transcript = scenario.transcript.copy()
@@ -128,6 +130,16 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     if outcome.error is None:
         outcome.error = scenario.unasked()
     return outcome
+
+
+def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
+    """How a target has ended that has closed a connection, if it has; not every test minds."""
+    if isinstance(outcome.error, TargetLost) or not any(
+        entry.data == b"closed by the target" for entry in scenario.transcript.entries
+    ):
+        return None
+    fate = scenario.target.fate()
+    return None if fate is None or "hangs" in fate else fate
 
 
 def _doubt(error: Deviation, scenario: Scenario) -> str:

@@ -117,7 +117,9 @@ class Tally:
         """The verdict of the target."""
         must = [e for e in self.entries.values() if e.requirement.level == "must"]
         applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
-        broken = sum(e.verdict in (Verdict.FAIL, Verdict.ERROR) for e in must)
+        # Others fail only by the end of the target.
+        broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
+        broken += sum(e.verdict is Verdict.ERROR for e in must)
         loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
         tested = sum(e.verdict in _TESTED for e in applicable)
         if not any(e.verdict in _TESTED for e in self.entries.values()):

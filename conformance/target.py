@@ -28,6 +28,8 @@ LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
 ALIVE_LIMIT = 2.0
 """Seconds within which a server that is alive answers a new connection."""
+LAST_MOMENTS = 1.0
+"""Seconds within which a process has ended whose connections have."""
 
 
 class Target(ABC):
@@ -219,7 +221,8 @@ class LaunchedTarget(Target):
         if fate is None:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._server.process.wait(0.05)
+            # While it writes down its memory, it is still there.
+            self._server.process.wait(LAST_MOMENTS)
         status = self._server.exit_status()
         return fate if status is None else f"the target crashed: {status}"
 

@@ -1,0 +1,74 @@
+"""A crash of the target is a failure, whatever the test is about in which it happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.exploration import Exploration
+from conformance.running import run
+from conformance.target import LaunchedTarget
+from conformance.test_stateful import test_any_conversation as any_conversation
+from conformance.verdict import TargetLost
+from fuzz.test_programs import test_any_program as any_program
+from reports.verdicts import Verdict
+from tests.servers import changed_server
+from tests.test_plugin import suite
+
+CRASH = """
+import signal
+from reference_server import wire
+parse = wire.parse_line
+def crash(line, profile):
+    if {when}:
+        {how}
+    return parse(line, profile)
+wire.parse_line = crash
+"""
+SEGV = "os.kill(os.getpid(), signal.SIGSEGV)"
+
+
+def _crashing(folder: Path, when: str, how: str = SEGV) -> str:
+    return changed_server(folder, CRASH.format(when=when, how=how))
+
+
+@pytest.mark.parametrize("how", [SEGV, "os._exit(3)"])
+@pytest.mark.parametrize(
+    ("when", "slug"),
+    [
+        ('line == b"kick 1x"', "quirk.kick-with-letters-behind"),
+        ('line == b"quitx"', "quirk.quit-with-letters-behind"),
+        ('line == b"STATS"', "error.commands-are-lower-case"),
+    ],
+)
+def test_a_crash_in_a_test_of_any_level_fails(
+    tmp_path: Path, how: str, when: str, slug: str
+) -> None:
+    launch = _crashing(tmp_path, when, how)
+    done = suite("--launch", launch, "-k", slug, f"--report={tmp_path}", "--clock=real")
+    assert done.returncode == 1, done.stdout
+    ended = "exited with status 3" if "exit" in how else "ended by SIGSEGV"
+    assert f"{Verdict.FAIL}: {slug}: " in done.stdout
+    assert f"the target crashed: {ended}" in done.stdout
+    assert "does not conform" in done.stdout
+
+
+@pytest.mark.parametrize("test", [any_program, any_conversation])
+def test_a_crash_in_a_random_conversation_is_named(
+    tmp_path: Path, test: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = LaunchedTarget(_crashing(tmp_path, 'line.startswith(b"kick")'), "real")
+    exploration = Exploration(40, folder=tmp_path / "findings")
+    arguments = {"server": None, "transcript": None, "exploration": exploration}
+    try:
+        # What is kept of the first run is looked at first by the second.
+        for _ in range(2):
+            outcome = run(test, arguments, target, 0.25)  # type: ignore[arg-type]
+            assert isinstance(outcome.error, TargetLost)
+            assert "the target crashed: ended by SIGSEGV" in str(outcome.error)
+            assert not outcome.error.de_facto
+            assert any(b"kick" in entry.data for entry in outcome.transcript.entries)
+    finally:
+        target.close()
