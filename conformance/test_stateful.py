@@ -50,10 +50,12 @@ class Conversation(RuleBasedStateMachine):
             self._exploration.undecided += 1
         except Violation as violation:
             self._over = True
-            self._exploration.note(violation, self.session.transcript)
-            if violation.is_end:
-                self._exploration.fate = self.session.target.fate() or ""
-            raise
+            # Before it is started anew.
+            seen = told(violation, self.session.target)
+            self._exploration.note(seen, self.session.transcript)
+            if seen is not violation:
+                self._exploration.fate = seen.observed
+            raise seen from violation
 
     def _ask(
         self,
@@ -204,7 +206,7 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
         run_state_machine_as_test(seed(exploration.seed)(Machine), settings=limits)
     except Violation as violation:
         shown = sessions[0].transcript
-        found = Finding(program_of(shown), told(violation, server), shown)
+        found = Finding(program_of(shown), violation, shown)
         firm = exploration.firmest(found, server)
         raise exploration.deviation(firm, transcript) from violation
     except Flaky as error:
