@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from conformance.address import TargetError
-from conformance.check import check
+from conformance.again import replayed
+from conformance.check import Finding, check
 from conformance.launch import LaunchError
-from conformance.oracle import Violation
-from conformance.replay import replay
-from conformance.session import Session
 from conformance.suite import Options
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.usage import Parser
-from conformance.verdict import Inconclusive
+from conformance.verdict import Inconclusive, NotTestable
 from fuzz.cli import main as fuzz_main
 from reference_server import serve
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -77,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _check(transcript, PROFILES[args.profile])
     try:
         return _replay(transcript, Options(args.target, args.launch, args.clock, 0.25))
-    except (pytest.UsageError, TargetError, LaunchError) as error:
+    except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
         parser.error(str(error))
 
 
@@ -105,46 +103,42 @@ def _read(parser: Parser, file: Path) -> Transcript:
 
 
 def _check(transcript: Transcript, profile: Profile) -> int:
-    """Exit code 0: allowed, 1: not allowed, or not decided."""
+    """Exit code 0: the text allows it, 1: it does not, or it is not decided."""
     try:
         finding = check(transcript, profile)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
-    if finding is None:
-        print(f"allowed by profile {profile.name}: {len(transcript.entries)} messages")
-        return 0
-    _tell(transcript, finding.position, finding.expected, finding.observed)
-    return 1
+    return _told(transcript, finding, profile)
 
 
 def _replay(transcript: Transcript, options: Options) -> int:
-    """Exit code 0: allowed, 1: not allowed, or not decided; raises TargetError or LaunchError."""
+    """Exit code 0: the text allows it, 1: it does not, or it is not decided.
+
+    Raises TargetError, LaunchError or NotTestable.
+    """
     options.check()
     target = options.target()
     try:
         profile = target.probe()
-        session = Session(target, profile)
-        try:
-            replay(session, transcript)
-        except Violation as violation:
-            expected = " or ".join(violation.expected)
-            _tell(session.transcript, violation.mark, expected, violation.observed)
-            return 1
-        except Inconclusive as error:
-            print(f"not decided: {error}")
-            return 1
-        finally:
-            session.abandon()
-        print(f"allowed by profile {profile.name}: {len(session.transcript.entries)} messages")
-        return 0
+        shown, finding = replayed(target, profile, transcript)
+    except Inconclusive as error:
+        print(f"not decided: {error}")
+        return 1
     finally:
         target.close()
+    return _told(shown, finding, profile)
 
 
-def _tell(transcript: Transcript, position: int, expected: str, observed: str) -> None:
-    print("TRANSCRIPT", transcript.render(position), sep="\n")
-    print(f"EXPECTED  {expected}\nOBSERVED  {observed}")
+def _told(transcript: Transcript, finding: Finding | None, profile: Profile) -> int:
+    """Tells what is wrong with a transcript, if anything is; gives the exit code."""
+    if finding is None:
+        print(f"allowed by profile {profile.name}: {len(transcript.entries)} messages")
+        return 0
+    print("TRANSCRIPT", transcript.render(finding.position), sep="\n")
+    print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")
+    print(f"LEVEL     {finding.level}" + (f": {finding.about}" if finding.about else ""))
+    return int(finding.level == "must")
 
 
 if __name__ == "__main__":

@@ -3,29 +3,68 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from conformance.diagnosis import Diagnosis, diagnose
 from conformance.judge import Judge
+from conformance.leeway import has_taken_open_line
 from conformance.oracle import Violation
 from conformance.transcript import Entry, Transcript
 from reference_server.profiles import Profile
 
+Level = Literal["must", "de-facto", "left open"]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The first message of a transcript that is not allowed, by its position."""
+    """The first message of a transcript that is not as the model says, by its position.
+
+    ``level``: what says so, the text or every server, or nothing. ``about``: more of that in words.
+    """
 
     position: int
     expected: str
     observed: str
+    level: Level
+    about: str = ""
 
 
 def check(transcript: Transcript, profile: Profile) -> Finding | None:
-    """What is not allowed in a transcript; None if all is. Raises Inconclusive."""
-    judge = Judge(profile)
+    """What is wrong with a transcript; None if nothing is. Raises Inconclusive.
+
+    What follows a finding is not judged, unless the text leaves open what was found.
+    """
+    entries = transcript.entries
+    violation = _violation(entries, profile, lenient=True)
+    if violation is not None:
+        shown = entries[: violation.mark + 1]
+        diagnosis = diagnose(violation, shown, profile)
+        refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
+        return found(violation, diagnosis, refused and not diagnosis.of_failures)
+    violation = _violation(entries, profile, lenient=False)
+    if violation is None:
+        return None
+    return found(violation, diagnose(violation, entries[: violation.mark + 1], profile), False)
+
+
+def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
+    """What is told of a violation. ``firm``: it does not depend on lines that are open."""
+    level: Level = "must"
+    if diagnosis.de_facto and not firm:
+        level = "left open" if diagnosis.is_loosened else "de-facto"
+    if level == "de-facto" and all(name.startswith("quirk.") for name in diagnosis.requirements):
+        level = "left open"
+    about = "" if firm else diagnosis.about
+    return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)
+
+
+def _violation(entries: Sequence[Entry], profile: Profile, lenient: bool) -> Violation | None:
+    judge = Judge(profile, lenient=lenient)
     clients: dict[str, int] = {}
     numbers = itertools.count(1)
-    for position, entry in enumerate(transcript.entries):
+    for position, entry in enumerate(entries):
         if entry.direction == "+":
             continue
         if entry.connection not in clients:
@@ -34,8 +73,7 @@ def check(transcript: Transcript, profile: Profile) -> Finding | None:
         try:
             _take(judge, clients, entry, position)
         except Violation as violation:
-            expected = " or ".join(violation.expected)
-            return Finding(violation.mark, expected, violation.observed)
+            return violation
     return None
 
 

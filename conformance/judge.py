@@ -38,11 +38,13 @@ class Judge:
         lateness: int = SECOND // 4,
         counters: tuple[Mapping[str, str], Mapping[str, str], int] | None = None,
         fresh: bool = True,
+        lenient: bool = False,
     ) -> None:
         alone = counters is not None
         self._oracle = Oracle(profile, lateness, alone, fresh, guess_ids=alone)
         if counters is not None:
             self._oracle.adopt(*counters)
+        self._oracle.lenient = lenient
         self._oracle.eager = self._oracle.hasty = True
         self._readers: dict[int, ReplyReader] = {}
         self._calls: list[tuple[str, int, tuple[Any, ...]]] = []

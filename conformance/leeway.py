@@ -6,23 +6,36 @@ What a server does after a line that the text leaves open is at most de-facto wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import NamedTuple, cast
 
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
+from reference_server.events import Close
 from reference_server.profiles import Profile
 from reference_server.wire import (
+    BAD_FORMAT,
     NAME_CHARS,
     OPTIONAL_ID,
     U32,
     U64,
+    UNKNOWN_COMMAND,
     VERBS,
+    Body,
+    Command,
     Malformed,
+    ProtocolError,
+    Put,
+    Reply,
+    ReplyReader,
     Request,
     RequestReader,
 )
 
+_DIGITS = re.compile(rb"[0-9]+")
+_QUIT = Command("quit")
+_REFUSED = (Malformed(BAD_FORMAT), Malformed(UNKNOWN_COMMAND))
 _NUMBER = re.compile(rb"0|[1-9][0-9]*")
 _NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
 _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
@@ -44,6 +57,9 @@ KINDS = {
 
 _ODD_TIMEOUT = re.compile(rb"reserve-with-timeout (?![0-9]{1,9}(?:\r|$))")
 _TIMEOUT = re.compile(rb"reserve-with-timeout +([0-9]+)")
+_MORE_THAN_QUIT = re.compile(rb"quit(?!\r\n|\Z)")
+_KICK = re.compile(rb"kick [ \t+-]*([0-9]+)(?:\r\n|\Z)?")
+_PLAIN_KICK = re.compile(rb"kick [0-9]+(?:\r\n|\Z)")
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +([0-9]+) +([0-9]+)")
 _STRAY = re.compile(rb"\r(?!\n)")
 _SWALLOWS = 224
@@ -59,6 +75,10 @@ def _later(commands: frozenset[str]) -> tuple[bytes, ...]:
 def is_free(line: bytes, profile: Profile) -> bool:
     """Whether nothing at all is said of a line, so that it is not worth sending."""
     if line.startswith(_later(profile.commands)):
+        return True
+    if _MORE_THAN_QUIT.match(line):
+        return True
+    if (match := _KICK.match(line)) and not (_PLAIN_KICK.match(line) and int(match[1]) <= U32):
         return True
     if line.startswith(b"reserve-with-timeout "):
         if profile.timeout_argument == "lenient":
@@ -100,6 +120,8 @@ def is_decided(line: bytes, profile: Profile) -> bool:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
     decided = all(map(_is_decided, kinds, arguments))
+    if word == b"quit":
+        return not arguments
     if not profile.limits_arguments:
         # A delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as well.
         decided &= max(map(len, arguments)) <= profile.max_name
@@ -120,6 +142,36 @@ def _is_decided(kind: str, argument: bytes) -> bool:
 
 def _is_below_limit(argument: bytes) -> bool:
     return bool(_NUMBER.fullmatch(argument)) and int(argument) <= U32
+
+
+class Open(NamedTuple):
+    """A line that the text leaves open, and all that a server may take it for."""
+
+    options: tuple[Request | Close, ...]
+
+
+class LenientReader(RequestReader):
+    """Understands what a client sends in all the ways that the text leaves open."""
+
+    def parse(self, line: bytes) -> Request:
+        """What a line means; an :class:`Open` stands for several requests."""
+        request = super().parse(line)
+        if isinstance(request, Put) or is_decided(line, self._profile):
+            return request
+        plain = super().parse(_plain(line))
+        options: list[Request | Close] = [request, *_REFUSED]
+        if not isinstance(plain, Put):
+            options.append(plain)
+        found = dict.fromkeys(Close() if option == _QUIT else option for option in options)
+        return cast("Request", Open(tuple(found)))
+
+
+def _plain(line: bytes) -> bytes:
+    """A line as those read it who take words for what they begin with."""
+    word, *arguments = line.split()[:6] or [b""]
+    numbers = (_DIGITS.match(argument) for argument in arguments)
+    plain = (m[0] if m else a for m, a in zip(numbers, arguments, strict=True))
+    return b" ".join((word, *plain))
 
 
 class Lines(RequestReader):
@@ -197,3 +249,46 @@ def open_line(readers: Iterable[Lines], profile: Profile) -> bytes | None:
         if reader.is_too_long:
             return b""
     return None
+
+
+def has_taken_open_line(entries: Sequence[Entry], profile: Profile) -> bool:
+    """Whether a target has taken a line that the text leaves open: what follows may depend on it.
+
+    A line that it has refused has done nothing, unless it may be that something belongs to it.
+    """
+    for name in {entry.connection for entry in entries}:
+        reader, replies = Lines(profile), ReplyReader(profile.tells_priority)
+        for entry in entries:
+            if entry.connection == name and entry.direction == ">":
+                reader.read(entry.data)
+            elif entry.connection == name and entry.direction == "<":
+                replies.receive(entry.data)
+        if reader.is_too_long or _has_taken(reader, replies, profile):
+            return True
+    return False
+
+
+def _has_taken(reader: Lines, replies: ReplyReader, profile: Profile) -> bool:
+    """Whether a client's open line was answered otherwise than with a plain refusal."""
+    lines = iter(reader.lines)
+    for request in reader.requests:
+        if isinstance(request, Body):
+            continue
+        line = next(lines)
+        if line == b"quit":
+            return False
+        reply = _next(replies)
+        if line is not None and (isinstance(request, Put) or is_decided(line, profile)):
+            continue
+        if line is None or line.startswith(b"put") or b"\r" in line:
+            return True
+        if reply not in (BAD_FORMAT, UNKNOWN_COMMAND):
+            return True
+    return False
+
+
+def _next(replies: ReplyReader) -> Reply | None:
+    try:
+        return replies.next_reply()
+    except ProtocolError:
+        return None

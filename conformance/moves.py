@@ -7,7 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from conformance.worlds import EARLY, World, after, decided, has_tie, is_open, take_id, waiting
+from conformance.leeway import LenientReader, Open
+from conformance.worlds import (
+    EARLY,
+    World,
+    after,
+    decided,
+    has_tie,
+    is_open,
+    restored,
+    take_id,
+    waiting,
+)
 from reference_server.events import Close, Event, HalfClose, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -30,7 +41,7 @@ MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY | _MAY_REVIVE
 class Item:
     """Something that a client did and the target comes to at ``at`` (nanoseconds) or later."""
 
-    event: Event
+    event: Event | Open
     at: int
 
 
@@ -60,6 +71,9 @@ class Moves:
     it chooses all the same, Undecided is raised, and the states are not to be used any more.
     """
 
+    lenient = False
+    """It may take a line that the text leaves open for what it likes."""
+
     def __init__(self, profile: Profile, lateness: int) -> None:
         self._profile = profile
         self._lateness = lateness
@@ -77,7 +91,8 @@ class Moves:
         return World(model)
 
     def _arrived(self, conn: int) -> None:
-        self._clients[conn] = Client(RequestReader(self._profile))
+        reader = LenientReader if self.lenient else RequestReader
+        self._clients[conn] = Client(reader(self._profile))
 
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""
@@ -107,9 +122,9 @@ class Moves:
     def _is_open(self, world: World, conn: int) -> bool:
         """Whether there is anything that a client has sent and the target may come to."""
         client = self._clients[conn]
-        return world.done[conn] < len(client.items) and (
-            client.leaving or not world.model.is_waiting(conn)
-        )
+        if world.done[conn] == len(client.items) or conn not in world.model.connections:
+            return False
+        return client.leaving or not world.model.is_waiting(conn)
 
     def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
         """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
@@ -147,8 +162,27 @@ class Moves:
         self, world: World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
     ) -> Iterator[World]:
         """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
+        item = self._clients[conn].items[world.done[conn]]
+        if not isinstance(item.event, Open):
+            yield from self._handled_as(item, world, conn, asked, reply, now, only)
+            return
+        for option in item.event.options:
+            twin = restored(world.saved())
+            event = Item(option, item.at)
+            yield from self._handled_as(event, twin, conn, asked, reply, now, only)
+
+    def _handled_as(
+        self,
+        item: Item,
+        world: World,
+        conn: int,
+        asked: int,
+        reply: Reply | None,
+        now: int,
+        only: bool,
+    ) -> Iterator[World]:
+        """After something that ``conn`` has sent, and that the target takes for this."""
         client = self._clients[conn]
-        item = client.items[world.done[conn]]
         # What depends on no time leaves it as it is, for timers that may have fired before.
         since = 0 if item.event == NEUTRAL else item.at
         times = [max(since, world.model.now + 1)]
@@ -179,7 +213,7 @@ class Moves:
         for at in times:
             yield from after(world, partial(self._handle, conn, item, at, told=told), only, seen)
 
-    def _may_choose(self, model: Model, conn: int, event: Event, untold: bool) -> bool:
+    def _may_choose(self, model: Model, conn: int, event: Event | Open, untold: bool) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
 
         That is a hint: others are noticed when they do.
@@ -204,6 +238,7 @@ class Moves:
         conn: int, item: Item, at: int, world: World, told: Reply | None = None
     ) -> list[Output]:
         """Lets an item be handled; ``told`` tells the id that the target may give a job."""
+        assert not isinstance(item.event, Open)
         world.done[conn] += 1
         if isinstance(item.event, Body):
             take_id(world, conn, told)

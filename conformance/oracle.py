@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from conformance.agreement import difference
+from conformance.leeway import Open
 from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, Item, Moves
 from conformance.verdict import Inconclusive
 from conformance.worlds import EARLY, Frontier, World, decided, guess, is_open, waiting
@@ -245,7 +246,7 @@ class Oracle(Moves):
         """Whether only one thing can come of what is handled next."""
         model = world.model
         due, client = model.next_due, model.connections[conn]
-        if (due is not None and due <= now + EARLY) or client.waiting:
+        if (due is not None and due <= now + EARLY) or client.waiting or isinstance(event, Open):
             return False
         if isinstance(event, Command):
             if event.verb not in _NOT_ALWAYS_CERTAIN:

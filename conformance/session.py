@@ -87,8 +87,8 @@ class Session:
     """A judged conversation; ``clients`` are opened when they are first needed.
 
     ``lateness`` is how late timers may be, in seconds; ``patience`` is how long a reply may
-    take, in seconds. Each step raises :class:`Violation`, with the position in the transcript, or
-    Inconclusive.
+    take, in seconds; ``lenient`` is as for the judge. Each step raises :class:`Violation`, with the
+    position in the transcript, or Inconclusive.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Session:
         profile: Profile,
         lateness: float = 0.25,
         patience: float = REPLY_LIMIT,
+        lenient: bool = False,
     ) -> None:
         self.target = target
         self._generation = target.generation
@@ -123,7 +124,7 @@ class Session:
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
         limited, fresh, known = counted(target, profile)
-        self.judge = Judge(limited, late, known, fresh)
+        self.judge = Judge(limited, late, known, fresh, lenient)
         self.judge.connect(_CONTROL)
 
     # ------------------------------------------------------------ what the clients know

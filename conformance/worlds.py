@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from conformance.verdict import Inconclusive
-from reference_server.events import Connect, Event, Hangup, Output
+from reference_server.events import Connect, Hangup, Output
 from reference_server.model import Model
 from reference_server.state import SECOND, Job, State
 from reference_server.wire import Command, Put, Reply
@@ -200,7 +200,7 @@ def has_tie(model: Model, conn: int) -> bool:
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
 
 
-def is_open(model: Model, event: Event) -> bool:
+def is_open(model: Model, event: object) -> bool:
     """Whether the text leaves open when something happens that makes a difference to this."""
     if isinstance(event, Put):
         return event.size > model.max_job_size

@@ -239,3 +239,45 @@ def test_how_failed_commands_are_counted_is_left_open() -> None:
     good = parse("A > put 0 0 9 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\nA > stats\\r\\n\n").entries
     assert diagnose(Violation(*told, 2), failed, NEWEST).de_facto
     assert not diagnose(Violation(*told, 2), good, NEWEST).de_facto
+
+
+@pytest.mark.parametrize("reply", ["BAD_FORMAT", "UNKNOWN_COMMAND", None])
+@pytest.mark.parametrize("line", ["quit x", "quitx", "quit 1"])
+def test_quit_with_more_behind_may_be_answered_in_many_ways(
+    tmp_path: Path, line: str, reply: str | None
+) -> None:
+    said = f"A < {reply}\\r\\n" if reply else "A ! closed by the target"
+    rest = "A > list-tube-used\\r\\n\nA < USING default\\r\\n\n"
+    done = _check(tmp_path, f"A > {line}\\r\\n\n{said}\n{rest}")
+    assert done.returncode == 0, done.stdout
+    wrong = _check(tmp_path, f"A > {line}\\r\\n\n{said}\n{rest.replace('default', 'a')}")
+    assert wrong.returncode == 1, wrong.stdout
+    assert "LEVEL     must" in wrong.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "reply", "level"),
+    [
+        ("kick 1x", "BAD_FORMAT", "left open"),
+        ("delete", "BAD_FORMAT", "de-facto: it breaks error.word-without-argument"),
+        ("delete 1\\t", "NOT_FOUND", "left open"),
+        ("", "BAD_FORMAT", "de-facto: it breaks error.empty-line"),
+        ("kick abc", "KICKED 0", "must"),
+        ("stats x", "UNKNOWN_COMMAND", "must"),
+        ("list-tubes 1", "OK 14\\r\\n---\\n- default\\n", "must"),
+    ],
+)
+def test_the_level_of_an_answer(tmp_path: Path, line: str, reply: str, level: str) -> None:
+    done = _check(tmp_path, f"A > {line}\\r\\n\nA < {reply}\\r\\n\n")
+    assert f"LEVEL     {level}" in done.stdout
+    assert done.returncode == int(level == "must")
+
+
+@pytest.mark.parametrize(
+    ("odd", "level"), [("BAD_FORMAT", "must"), ("UNKNOWN_COMMAND", "must"), ("DELETED", "left")]
+)
+def test_a_line_that_was_refused_has_done_nothing(tmp_path: Path, odd: str, level: str) -> None:
+    put = "A > put 0 0 60 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\n"
+    asked = f"A > stats \\r\\ndelete 7\\t\\r\\n\nA < BAD_FORMAT\\r\\n{odd}\\r\\n\n"
+    done = _check(tmp_path, put + asked + "A > delete 1\\r\\n\nA < NOT_FOUND\\r\\n\n")
+    assert f"LEVEL     {level}" in done.stdout
