@@ -6,7 +6,7 @@ What a server does after a line that the text leaves open is at most de-facto wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -256,28 +256,40 @@ def has_taken_open_line(entries: Sequence[Entry], profile: Profile) -> bool:
 
     A line that it has refused has done nothing, unless it may be that something belongs to it.
     """
-    for name in {entry.connection for entry in entries}:
-        reader, replies = Lines(profile), ReplyReader(profile.tells_priority)
-        for entry in entries:
-            if entry.connection == name and entry.direction == ">":
-                reader.read(entry.data)
-            elif entry.connection == name and entry.direction == "<":
-                replies.receive(entry.data)
-        if reader.is_too_long or _has_taken(reader, replies, profile):
-            return True
-    return False
+    return any(_has_taken(*talk, profile) for talk in _talks(entries))
 
 
-def _has_taken(reader: Lines, replies: ReplyReader, profile: Profile) -> bool:
+def _talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
+    """What was sent and got on each connection; after its end, its name is that of another."""
+    going_on: dict[str, tuple[bytearray, bytearray]] = {}
+    for entry in entries:
+        sent, got = going_on.setdefault(entry.connection, (bytearray(), bytearray()))
+        if entry.direction == ">":
+            sent += entry.data
+        elif entry.direction == "<":
+            got += entry.data
+        elif entry.data in (b"closes", b"resets", b"closed by the target"):
+            del going_on[entry.connection]
+            yield bytes(sent), bytes(got)
+    for sent, got in going_on.values():
+        yield bytes(sent), bytes(got)
+
+
+def _has_taken(sent: bytes, got: bytes, profile: Profile) -> bool:
     """Whether a client's open line was answered otherwise than with a plain refusal."""
+    reader, replies = Lines(profile), ReplyReader(profile.tells_priority)
+    reader.read(sent)
+    replies.receive(got)
+    if reader.is_too_long:
+        return True
     lines = iter(reader.lines)
     for request in reader.requests:
         if isinstance(request, Body):
             continue
         line = next(lines)
-        if line == b"quit":
-            return False
         reply = _next(replies)
+        if line is not None and line.startswith(b"quit") and reply is None:
+            return False
         if line is not None and (isinstance(request, Put) or is_decided(line, profile)):
             continue
         if line is None or line.startswith(b"put") or b"\r" in line:
