@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from conformance.again import replayed
 from conformance.check import Finding, check
 from conformance.launch import LaunchError
 from conformance.suite import Options
-from conformance.transcript import NotATranscript, Transcript, parse
+from conformance.transcript import RESTARTS, NotATranscript, Transcript, parse
 from conformance.usage import Parser
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.cli import main as fuzz_main
@@ -121,6 +122,12 @@ def _replay(transcript: Transcript, options: Options) -> int:
     target = options.target()
     try:
         profile = target.probe()
+        if any(entry.data == RESTARTS and not entry.connection for entry in transcript.entries):
+            # With its log, if it has one.
+            with contextlib.suppress(NotTestable):
+                target, first = target.fresh(binlog=True), target
+                target.profile = profile
+                first.close()
         shown, finding = replayed(target, profile, transcript)
     except Inconclusive as error:
         print(f"not decided: {error}")

@@ -11,7 +11,7 @@ from conformance.diagnosis import Diagnosis, diagnose
 from conformance.judge import Judge
 from conformance.leeway import has_taken_open_line
 from conformance.oracle import Violation
-from conformance.transcript import Entry, Transcript
+from conformance.transcript import RESTARTS, Entry, Transcript
 from reference_server.profiles import Profile
 
 Level = Literal["must", "de-facto", "left open"]
@@ -66,6 +66,14 @@ def _violation(entries: Sequence[Entry], profile: Profile, lenient: bool) -> Vio
     numbers = itertools.count(1)
     for position, entry in enumerate(entries):
         if entry.direction == "+":
+            continue
+        if entry.data == RESTARTS and not entry.connection:
+            judge.restarted()
+            clients.clear()
+            continue
+        if not entry.connection:
+            if entry.data == b"SIGUSR1":
+                judge.drains(round(entry.time * 1e9))
             continue
         if entry.connection not in clients:
             clients[entry.connection] = next(numbers)

@@ -155,6 +155,15 @@ class Judge:
         del self._readers[conn]
         self._do("close", 0, conn, now)
 
+    def restarted(self) -> None:
+        """The target was ended and started again."""
+        self._readers.clear()
+        self._do("restarted", 0)
+
+    def drains(self, now: int) -> None:
+        """The target was told to accept no more jobs."""
+        self._do("drains", 0, now)
+
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved."""
         self._do("moved", 0, before, now)

@@ -12,20 +12,22 @@ from conformance.worlds import (
     EARLY,
     World,
     after,
-    decided,
     has_tie,
     is_open,
+    new_model,
     restored,
     take_id,
     waiting,
 )
-from reference_server.events import Close, Event, HalfClose, Output
+from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Alarm
 from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Body, Command, Reply, RequestReader
 
+SIGNALS = -2
+"""The number of what sends signals; it is no client."""
 NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
 RESERVES = ("reserve", "reserve-with-timeout")
@@ -84,15 +86,16 @@ class Moves:
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
 
     def _first_world(self) -> World:
-        model = Model(self._profile)
-        model.tie = EARLY
-        model.choose = decided
-        model.open_times = True
-        return World(model)
+        return World(new_model(self._profile))
 
     def _arrived(self, conn: int) -> None:
         reader = LenientReader if self.lenient else RequestReader
         self._clients[conn] = Client(reader(self._profile))
+
+    def _signalled(self, now: int) -> None:
+        """The target gets a signal, and comes to it some time."""
+        signals = self._clients.setdefault(SIGNALS, Client(RequestReader(self._profile)))
+        signals.items.append(Item(Drain(), now))
 
     def moved(self, before: int, now: int) -> None:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""
@@ -122,8 +125,10 @@ class Moves:
     def _is_open(self, world: World, conn: int) -> bool:
         """Whether there is anything that a client has sent and the target may come to."""
         client = self._clients[conn]
-        if world.done[conn] == len(client.items) or conn not in world.model.connections:
+        if world.done[conn] == len(client.items):
             return False
+        if conn not in world.model.connections:
+            return conn == SIGNALS
         return client.leaving or not world.model.is_waiting(conn)
 
     def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
@@ -163,13 +168,15 @@ class Moves:
     ) -> Iterator[World]:
         """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
         item = self._clients[conn].items[world.done[conn]]
-        if not isinstance(item.event, Open):
+        if conn == SIGNALS:
+            yield from after(world, partial(self._handle, conn, item, item.at), only and self.hasty)
+        elif not isinstance(item.event, Open):
             yield from self._handled_as(item, world, conn, asked, reply, now, only)
-            return
-        for option in item.event.options:
-            twin = restored(world.saved())
-            event = Item(option, item.at)
-            yield from self._handled_as(event, twin, conn, asked, reply, now, only)
+        else:
+            for option in item.event.options:
+                twin = restored(world.saved())
+                event = Item(option, item.at)
+                yield from self._handled_as(event, twin, conn, asked, reply, now, only)
 
     def _handled_as(
         self,

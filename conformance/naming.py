@@ -74,6 +74,9 @@ def _behaves(fault: Fault, entries: Sequence[Entry], profile: Profile) -> bool:
                 now += round(float(entry.data.decode().removesuffix("s")) * 1e9)
                 engine.tick()
                 continue
+            if not entry.connection:
+                # What becomes of servers that are started again is another question.
+                return False
             link = links.get(entry.connection)
             if link is None:
                 link = links[entry.connection] = _Link(engine)

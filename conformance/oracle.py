@@ -12,14 +12,24 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from conformance.agreement import difference
 from conformance.leeway import Open
-from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, Item, Moves
+from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, SIGNALS, Item, Moves
 from conformance.verdict import Inconclusive
-from conformance.worlds import EARLY, Frontier, World, decided, guess, is_open, waiting
+from conformance.worlds import (
+    EARLY,
+    Frontier,
+    World,
+    decided,
+    guess,
+    is_open,
+    restarted,
+    waiting,
+)
 from reference_server.events import Event, HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
@@ -216,6 +226,22 @@ class Oracle(Moves):
         client.deaf = True
         if not client.leaving:
             client.leave(now)
+
+    def restarted(self) -> None:
+        """The target was ended, with all connections, and started again."""
+        self._calm = None
+        self._clients.clear()
+        self._alone = False
+        self._worlds = [twin for world in self._worlds for twin in restarted(world)]
+        self.model = self._worlds[0].model
+
+    def drains(self, now: int) -> None:
+        """The target was told to accept no more jobs."""
+        self._calm = None
+        self._signalled(now)
+        for world in self._worlds:
+            world.done.setdefault(SIGNALS, 0)
+            world.owed[SIGNALS] = deque()
 
     def moved(self, before: int, now: int) -> None:
         self._calm = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from conformance.oracle import Violation
 from conformance.session import Session
-from conformance.steps import Ask, Leave, Program, Step, Wait, play
+from conformance.steps import Ask, Happen, Leave, Program, Step, Wait, play
 from conformance.target import Target
 from conformance.transcript import Transcript
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
@@ -65,6 +65,9 @@ def program_of(transcript: Transcript) -> list[Step]:
     for entry in transcript.entries:
         if entry.direction == "+":
             steps.append(Wait(float(entry.data.decode().removesuffix("s"))))
+            continue
+        if not entry.connection:
+            steps.append(Happen(entry.data))
             continue
         number = clients.setdefault(entry.connection, len(clients) + 1)
         if entry.direction == ">":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import signal
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -14,7 +15,7 @@ from conformance.cleanup import delete_jobs
 from conformance.connection import Connection, collect
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
-from conformance.transcript import Transcript, letters
+from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
 
@@ -46,6 +47,28 @@ class Connect(Protocol):
     """Opens another connection, of the kind that the part's name says."""
 
     def __call__(self) -> Connection: ...
+
+
+class _Witnessed:
+    """A target of which the transcript tells when it gets a signal, or is started again."""
+
+    def __init__(self, target: Target, transcript: Transcript) -> None:
+        self._target = target
+        self._transcript = transcript
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._target, name)
+
+    def signal(self, number: int) -> None:
+        self._target.signal(number)
+        self._note(signal.Signals(number).name.encode())
+
+    def restart(self) -> None:
+        self._target.restart()
+        self._note(RESTARTS)
+
+    def _note(self, event: bytes) -> None:
+        self._transcript.add("", "!", event, self._target.clock.time())
 
 
 class Scenario:
@@ -90,9 +113,9 @@ class Scenario:
             "connect": self.connect,
             "new_client": self.client,
             "new_producer": self.producer,
-            "own_server": self.target,
+            "own_server": _Witnessed(self.target, self.transcript),
             "profile": self.target.profile,
-            "server": self.target,
+            "server": _Witnessed(self.target, self.transcript),
             "transcript": self.transcript,
             "new_tube": self.new_tube,
             "new_worker": self.worker,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import signal
 import socket
 import struct
 import time
@@ -25,7 +26,7 @@ from conformance.judge import Judge
 from conformance.oracle import Violation
 from conformance.soon import STEP, looks
 from conformance.target import Target
-from conformance.transcript import Transcript, letters
+from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.worlds import EARLY
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply
@@ -305,6 +306,24 @@ class Session:
         # Something may have come of it that nobody expects.
         self._settle()
         self._poll(0.0)
+
+    def happen(self, event: bytes) -> None:
+        """The target gets a signal, or is ended and started again; raises NotTestable."""
+        self.flush()
+        if event == RESTARTS:
+            self.target.restart()
+            for client in self._clients.values():
+                client.socket.close()
+            self._clients.clear()
+            self.judge.restarted()
+            if self._attendant is not None:
+                self._attendant.watch(self.target.address)
+        else:
+            self.target.signal(signal.Signals[event.decode()])
+            if event == b"SIGUSR1":
+                self.judge.drains(self.now())
+        self.is_spent = True
+        self.transcript.add("", "!", event, self.target.clock.time())
 
     def _move(self, until: int) -> None:
         before = self.now()

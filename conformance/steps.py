@@ -47,7 +47,13 @@ class Wait(NamedTuple):
     seconds: float
 
 
-Step = Ask | Leave | Wait
+class Happen(NamedTuple):
+    """The target gets a signal, as ``b"SIGUSR1"``, or is ended and started again."""
+
+    event: bytes
+
+
+Step = Ask | Leave | Wait | Happen
 Program = Sequence[Step]
 
 
@@ -64,5 +70,7 @@ def take(session: Session, step: Step) -> None:
         session.ask(*step)
     elif isinstance(step, Leave):
         session.leave(*step)
-    else:
+    elif isinstance(step, Wait):
         session.wait(step.seconds)
+    else:
+        session.happen(step.event)

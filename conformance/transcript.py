@@ -7,6 +7,9 @@ The format is text, one line a message, bytes escaped so that nothing is lost::
     B > reserve\\r\\n
     + 2s
     B < RESERVED 1 5\\r\\nhello\\r\\n
+    ! SIGUSR1
+
+What happens to the target as a whole, a signal or ``! restarts``, names no connection.
 """
 
 from __future__ import annotations
@@ -31,7 +34,11 @@ HEAD, TAIL = 12, 25
 
 
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
-_LINE = re.compile(r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s)")
+_LINE = re.compile(
+    r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
+)
+RESTARTS = b"restarts"
+"""What happens to a target that is ended and started again."""
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
 
@@ -60,6 +67,8 @@ class Entry:
         """The entry in the format; with ``fold``, long messages are cut in the middle."""
         if self.direction == "+":
             return f"+ {self.data.decode()}"
+        if not self.connection:
+            return f"! {self.data.decode()}"
         if fold and len(self.data) > FOLD:
             left = len(self.data) - FOLD
             head, tail = escape(self.data[: FOLD - 20]), escape(self.data[-20:])
@@ -139,10 +148,12 @@ def parse(text: str) -> Transcript:
         match = _LINE.fullmatch(line.rstrip())
         if match is None:
             raise NotATranscript(f"line {number} is not of a transcript: {line.strip()[:60]!r}")
-        connection, direction, data, seconds = match.groups()
+        connection, direction, data, seconds, event = match.groups()
         if seconds is not None:
             now += float(seconds)
             transcript.add("", "+", f"{seconds}s".encode(), now)
+        elif event is not None:
+            transcript.add("", "!", event.encode(), now)
         else:
             transcript.add(connection, _DIRECTIONS[direction], _unescape(data, number), now)
     return transcript

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from conformance.verdict import Inconclusive
 from reference_server.events import Connect, Hangup, Output
 from reference_server.model import Model
+from reference_server.profiles import Profile
 from reference_server.state import SECOND, Job, State
 from reference_server.wire import Command, Put, Reply
 
@@ -169,6 +170,27 @@ def restored(saved: bytes) -> World:
     world = World(model)
     world.done, world.owed, world.guessed = done, owed, guessed
     return world
+
+
+def new_model(profile: Profile) -> Model:
+    """Return the model of a server that has just begun, with all that the text leaves open."""
+    model = Model(profile)
+    model.tie = EARLY
+    model.choose = decided
+    model.open_times = True
+    return model
+
+
+def restarted(world: World) -> list[World]:
+    """What may come of the end and a new start of the target: it has its jobs still, or none."""
+    worlds = []
+    for remembers in (True, False):
+        model = new_model(world.model.profile)
+        model.now = world.model.now
+        if remembers:
+            model.remember(world.model)
+        worlds.append(World(model))
+    return worlds
 
 
 class Frontier:

@@ -12,6 +12,7 @@ from conformance.builtin import BuiltIn
 from conformance.check import check
 from conformance.diagnosis import diagnose
 from conformance.exploration import Exploration
+from conformance.launch import Launched
 from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import NotATranscript, Transcript, parse
@@ -23,6 +24,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
 from reference_server.wire import NOT_FOUND, Reply, parse_line
+from tests.servers import REFERENCE_COMMAND
 
 SEED_001 = r"""
 # How beanstalk handles multiple workers: the complete exchange.
@@ -281,3 +283,50 @@ def test_a_line_that_was_refused_has_done_nothing(tmp_path: Path, odd: str, leve
     asked = f"A > stats \\r\\ndelete 7\\t\\r\\n\nA < BAD_FORMAT\\r\\n{odd}\\r\\n\n"
     done = _check(tmp_path, put + asked + "A > delete 1\\r\\n\nA < NOT_FOUND\\r\\n\n")
     assert f"LEVEL     {level}" in done.stdout
+
+
+RESTARTED = r"""
+A > put 0 0 60 1\r\na\r\n
+A < INSERTED 1\r\n
+! restarts
+B > peek 1\r\n
+"""
+DRAINING = r"""
+A > put 0 0 60 1\r\na\r\n
+A < INSERTED 1\r\n
+! SIGUSR1
+A > put 0 0 60 1\r\na\r\n
+A < DRAINING\r\n
+A > put 0 0 60 1\r\na\r\n
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code"),
+    [
+        (RESTARTED + "B < NOT_FOUND\\r\\n", 0),
+        (RESTARTED + "B < FOUND 1 1\\r\\na\\r\\n", 0),
+        (RESTARTED + "B < FOUND 1 1\\r\\nb\\r\\n", 1),
+        (RESTARTED.replace("! restarts\n", "") + "B < NOT_FOUND\\r\\n", 1),
+        (DRAINING + "A < DRAINING\\r\\n", 0),
+        (DRAINING + "A < INSERTED 2\\r\\n", 1),
+        (DRAINING.replace("! SIGUSR1\n", "") + "A < DRAINING\\r\\n", 1),
+    ],
+)
+def test_what_happens_to_the_target_is_judged(tmp_path: Path, text: str, exit_code: int) -> None:
+    done = _check(tmp_path, text)
+    assert (done.returncode, done.stderr) == (exit_code, ""), done.stdout
+
+
+@pytest.mark.parametrize("text", [RESTARTED, DRAINING])
+def test_what_happens_to_the_target_is_driven_again(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "some.transcript"
+    file.write_text(text, encoding="utf-8")
+    done = _command("replay", str(file), "--launch", REFERENCE_COMMAND)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    with Launched(REFERENCE_COMMAND) as server:
+        host, port = server.address
+        done = _command("replay", str(file), "--target", f"{host}:{port}")
+    assert done.returncode == 4
+    assert "needs --launch" in done.stderr
+    assert done.stderr.count("\n") == 1
