@@ -117,7 +117,7 @@ class Crowd:
         self._queue_up()
         self._await_jobs()
         for client in sorted(self._clients, key=lambda client: not client.asked):
-            self._leaves(client, half=True)
+            self._leaves(client, half=self._profile.half_close or not client.asked)
             if client.asked:
                 # What it holds is for the next that waits.
                 self._await_replies()
@@ -210,8 +210,11 @@ class Crowd:
         leaves = client is not self._clients[0] and not client.held
         if leaves and self._chance.random() < LEAVES:
             # Nobody could tell what became of commands that wait on a connection that is closed.
-            self._leaves(client, half=len(client.asked) > 1 or self._chance.random() < 0.7)
-            self._arrives(client.patient)
+            several = len(client.asked) > 1
+            half = self._profile.half_close and (several or self._chance.random() < 0.7)
+            if half or not several:
+                self._leaves(client, half=half)
+                self._arrives(client.patient)
         elif not client.asked:
             self._say(client, self._burst(client, self._pick((1, 1, 1, 2, 3))))
 
