@@ -121,10 +121,7 @@ class Connection:
         """Raises NotApplicable if the profile has no such command, or no lines that are so long."""
         verb, profile = line.partition(b" ")[0].decode("latin-1"), self._target.profile
         if not profile.skips_long_lines and len(line) + len(CRLF) > profile.max_line:
-            raise NotApplicable(
-                f"profile {profile.name} does not say that servers take more than"
-                f" {profile.max_line} bytes a line"
-            )
+            raise NotApplicable(f"profile {profile.name}: {profile.max_line} bytes a line at most")
         if verb not in profile.commands and verb in VERBS:
             raise NotApplicable(f"profile {profile.name} has no {verb}")
 
