@@ -13,12 +13,15 @@ import pytest
 from conformance.address import TargetError
 from conformance.again import replayed
 from conformance.check import Finding, check
+from conformance.connection import REPLY_LIMIT
 from conformance.launch import LaunchError
+from conformance.replay import GOES_ON
 from conformance.suite import Options
 from conformance.transcript import RESTARTS, NotATranscript, Transcript, parse
 from conformance.usage import Parser
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.cli import main as fuzz_main
+from fuzz.wild import actions_of, is_wild, survives
 from reference_server import serve
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports.results import ResultsError, read_results
@@ -128,7 +131,12 @@ def _replay(transcript: Transcript, options: Options) -> int:
                 target, first = target.fresh(binlog=True), target
                 target.profile = profile
                 first.close()
-        shown, finding = replayed(target, profile, transcript)
+        if is_wild(transcript, profile):
+            wrong, _ = survives(target, actions_of(transcript), REPLY_LIMIT)
+            lost = Finding(len(transcript.entries) - 1, GOES_ON, wrong or "", "must")
+            shown, finding = transcript, lost if wrong else None
+        else:
+            shown, finding = replayed(target, profile, transcript)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1

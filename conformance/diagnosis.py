@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance.catalogue import catalogue
 from conformance.leeway import open_line, understood
@@ -13,7 +13,7 @@ from conformance.oracle import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Deviation, TargetLost
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import VERBS, escape
+from reference_server.wire import CRLF, VERBS, escape
 
 _FAILURE = re.compile(
     rb"(?m)^(NOT_FOUND|NOT_IGNORED|BAD_FORMAT|EXPECTED_CRLF|JOB_TOO_BIG|DRAINING|UNKNOWN_COMMAND)\r$"
@@ -29,7 +29,8 @@ class Diagnosis:
     ``requirements``: those that it breaks, if that can be told. ``open_line``: a line that the text
     does not decide and on which it may depend, None if there is none; where requirements are known,
     one that was sent earlier than what they speak of. ``is_quirk``: no text and no decision covers
-    what was sent. ``of_failures``: it is about how commands that fail are counted.
+    what was sent. ``of_failures``: it is about how commands that fail are counted. ``behind``:
+    the command that was sent last to a target that is lost.
     ``profile``: the one that the levels of the requirements are of.
     """
 
@@ -40,6 +41,7 @@ class Diagnosis:
     is_quirk: bool = False
     of_failures: bool = False
     profile: str = NEWEST.name
+    behind: str = ""
 
     @property
     def de_facto(self) -> bool:
@@ -84,11 +86,14 @@ class Diagnosis:
         """The same for findings that are about the same, and fit to name a folder."""
         if self.requirements and self.open_line is None:
             return "-or-".join(self.requirements)
+        if self.is_loss:
+            words = [_kind(self.observed), "behind", self.behind or "odd line"]
+            return _slug(words)
         words = [_kind(self.expected), "not", _kind(self.observed)]
         if self.open_line:
             word = self.open_line.partition(b" ")[0].decode("latin-1")
             words += ["behind", word if word in VERBS else "odd-line"]
-        return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[:80]
+        return _slug(words)
 
 
 def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
@@ -97,7 +102,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     lost = Diagnosis(expected, violation.observed)
     if lost.is_loss:
         # Nothing that anybody sends may end a server.
-        return lost
+        return replace(lost, behind=last_command(entries))
     names = broken(entries, profile)
     return Diagnosis(
         expected,
@@ -108,6 +113,18 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         not names and expected.startswith("OK with cmd-") and _has_failure(entries),
         profile.name,
     )
+
+
+def last_command(entries: Sequence[Entry]) -> str:
+    """The command that was sent last, empty if it was none."""
+    sent = b"".join(entry.data for entry in entries if entry.direction == ">")
+    lines = [line for line in sent.split(CRLF) if line]
+    verbs = sorted(VERBS, key=len, reverse=True)
+    return next((v for v in verbs if lines and lines[-1].startswith(v.encode())), "")
+
+
+def _slug(words: Sequence[str]) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[:80]
 
 
 def _earlier(entries: Sequence[Entry]) -> list[Entry]:

@@ -31,12 +31,19 @@ FOLD = 200
 """Bytes of a message that a reader is shown."""
 HEAD, TAIL = 12, 25
 """Messages that a reader is shown of a long transcript."""
+AKIN, OWN = 30, 5
+"""Of those in between, messages about the same job or tube, and the client's last commands."""
 
 
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(
     r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
 )
+_NAMES = re.compile(
+    rb"(?:^|\n)(?:(?:RESERVED|FOUND|INSERTED|delete|release|bury|touch|peek|reserve-job|kick-job|"
+    rb"stats-job|stats|id:) ([0-9]+)|(?:use|watch|ignore|stats-tube|pause-tube|USING) ([^ \r\n]+))"
+)
+"""Where a message names a job or a tube."""
 RESTARTS = b"restarts"
 """What happens to a target that is ended and started again."""
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
@@ -123,17 +130,38 @@ class Transcript:
 
         With ``fold``, a long transcript is cut before what leads to the marked entry.
         """
-        end = len(self.entries)
-        last = end if marked is None else marked + 1
-        cut = range(HEAD, last - TAIL) if fold else range(0)
-        lines = []
+        hidden = self._hidden(marked) if fold else set()
+        lines, left_out = [], 0
         for number, entry in enumerate(self.entries):
-            if number in cut:
-                if number == cut.start:
-                    lines.append(f"  … {len(cut)} messages …")
+            if number in hidden:
+                left_out += 1
+                if number + 1 not in hidden:
+                    lines.append(f"  … {left_out} messages …")
+                    left_out = 0
                 continue
             lines.append(("> " if number == marked else "  ") + entry.line(fold))
         return "\n".join(lines)
+
+    def _hidden(self, marked: int | None) -> set[int]:
+        """The messages that have nothing to do with the marked one, as far as one can see."""
+        entries = self.entries
+        last = len(entries) if marked is None else marked + 1
+        hidden = set(range(HEAD, last - TAIL))
+        if marked is None or not hidden:
+            return hidden
+        shown = entries[marked]
+        own = [
+            number
+            for number in range(marked)
+            if (entries[number].connection, entries[number].direction) == (shown.connection, ">")
+        ]
+        about = _names(shown.data).union(*(_names(entries[number].data) for number in own[-1:]))
+        akin = [
+            number
+            for number in sorted(hidden)
+            if not entries[number].connection or not about.isdisjoint(_names(entries[number].data))
+        ]
+        return hidden - {*akin[-AKIN:], *own[-OWN:]}
 
 
 def parse(text: str) -> Transcript:
@@ -157,6 +185,12 @@ def parse(text: str) -> Transcript:
         else:
             transcript.add(connection, _DIRECTIONS[direction], _unescape(data, number), now)
     return transcript
+
+
+def _names(data: bytes) -> set[bytes]:
+    """The jobs and tubes that a message names, apart from default."""
+    named = {job or tube for job, tube in _NAMES.findall(data)}
+    return named - {b"default"}
 
 
 def _unescape(text: str, line: int) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from conformance.attribution import diagnosis_of
-from conformance.diagnosis import Diagnosis
+from conformance.diagnosis import Diagnosis, last_command
 from conformance.exploration import Exploration
 from conformance.findings import at_first_sight, keep
 from conformance.replay import GOES_ON, Finding
@@ -211,7 +211,9 @@ class Fuzzer:
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()
         seen_again = f"reproduced {seen} of {REPLAYS}"
-        self._add(Diagnosis(GOES_ON, wrong), wild.told(done), seen_again, "wild")
+        shown = wild.told(done)
+        diagnosis = Diagnosis(GOES_ON, wrong, behind=last_command(shown.entries))
+        self._add(diagnosis, shown, seen_again, "wild")
 
     def _is_wrong(self, done: list[wild.Action]) -> bool:
         assert self._wild is not None

@@ -15,10 +15,12 @@ from random import Random
 from typing import NamedTuple
 
 from conformance.address import ask, send_end, send_reset
+from conformance.leeway import understood
 from conformance.target import Target
 from conformance.transcript import Direction, Transcript, letters
 from fuzz.minimise import with_plainer
 from fuzz.mutate import Mutator
+from reference_server.profiles import Profile
 from reference_server.wire import CRLF, ProtocolError
 
 CLIENTS = 8
@@ -123,6 +125,26 @@ def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> 
             del clients[action.client]
             end = send_reset if action.end == "resets" else socket.socket.close
             end(sock)
+
+
+def is_wild(transcript: Transcript, profile: Profile) -> bool:
+    """Whether nothing of what was sent can be judged, and nothing that came is known."""
+    if any(entry.direction == "<" or not entry.connection for entry in transcript.entries):
+        return False
+    readers = understood(transcript.entries, profile)
+    return any(reader.is_quirk or not reader.is_complete for reader in readers)
+
+
+def actions_of(transcript: Transcript) -> list[Action]:
+    """What the clients of a transcript do, of which nobody can say what comes."""
+    names = list(dict.fromkeys(entry.connection for entry in transcript.entries))
+    return [
+        Action(names.index(entry.connection), b"", entry.data.decode())
+        if entry.direction == "!"
+        else Action(names.index(entry.connection), entry.data)
+        for entry in transcript.entries
+        if entry.direction == ">" or entry.data in (b"closes", b"resets", b"half-closes")
+    ]
 
 
 def told(done: Sequence[Action]) -> Transcript:

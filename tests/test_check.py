@@ -10,7 +10,7 @@ import pytest
 
 from conformance.builtin import BuiltIn
 from conformance.check import check
-from conformance.diagnosis import diagnose
+from conformance.diagnosis import Diagnosis, diagnose
 from conformance.exploration import Exploration
 from conformance.launch import Launched
 from conformance.naming import broken
@@ -24,7 +24,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
 from reference_server.wire import NOT_FOUND, Reply, parse_line
-from tests.servers import REFERENCE_COMMAND
+from tests.servers import REFERENCE_COMMAND, changed_server
 
 SEED_001 = r"""
 # How beanstalk handles multiple workers: the complete exchange.
@@ -330,3 +330,45 @@ def test_what_happens_to_the_target_is_driven_again(tmp_path: Path, text: str) -
     assert done.returncode == 4
     assert "needs --launch" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_long_transcript_shows_what_the_marked_message_is_about() -> None:
+    transcript = Transcript()
+    for number in range(400):
+        transcript.add("AB"[number % 2], ">", b"delete %d\r\n" % (1000 + number), 0.0)
+        if number == 100:
+            transcript.add("B", ">", b"touch 77\r\n", 0.0)
+            transcript.add("", "!", b"SIGUSR1", 0.0)
+    transcript.add("C", ">", b"peek 77\r\n", 0.0)
+    for _ in range(50):
+        transcript.add("A", ">", b"stats\r\n", 0.0)
+    transcript.add("C", "<", b"NOT_FOUND\r\n", 0.0)
+    text = transcript.render(transcript.last)
+    for line in ("B > touch 77", "! SIGUSR1", "C > peek 77", "… 89 messages …"):
+        assert line in text
+    assert len(text.splitlines()) < 50
+
+
+def test_what_nobody_can_judge_is_driven_again(tmp_path: Path) -> None:
+    crash = """
+        from reference_server import wire
+        parse = wire.parse_line
+        def crash(line, profile):
+            return os._exit(3) if line == b"kick 7x" else parse(line, profile)
+        wire.parse_line = crash
+    """
+    file = tmp_path / "wild"
+    file.write_text("A > sta\\rts \\xff%d\nB > kick 7x\\r\\n\nA ! resets\n", encoding="utf-8")
+    done = _command("replay", str(file), "--launch", changed_server(tmp_path, crash))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "the target crashed: exited with status 3\nLEVEL     must" in done.stdout
+    done = _command("replay", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_one_crash_has_one_name() -> None:
+    judged = parse("A > use a\\r\\nput 0 0 1 7\\r\\n\nA ! closed by the target\n").entries
+    lost = "the target crashed: ended by SIGSEGV"
+    one = diagnose(Violation(["INSERTED 1"], lost, 1), judged, NEWEST)
+    other = Diagnosis("a server that goes on", lost, behind="put")
+    assert one.name == other.name == "the-target-crashed-ended-by-sigsegv-behind-put"
