@@ -20,6 +20,8 @@ _FREE = {
     "binlog-max-size": "[0-9]+",
 }
 """What no two servers have in common, and what it looks like."""
+_UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
+"""Keys that every beanstalkd has, and no text names."""
 _ASKED_BY_US = "cmd-list-tube-used"
 """Asked by those who want to know whether the target has settled, too."""
 
@@ -79,7 +81,9 @@ def _other(
     of_others = not alone and (of_server or mine.get("name") == "default")
     idle = mine.get("state") in ("ready", "buried")
     for key, value in mine.items():
-        if key in free and theirs.get(key, "").isdecimal():
+        if (key in free and theirs.get(key, "").isdecimal()) or (
+            key not in theirs and key in _UNNAMED
+        ):
             continue
         if key not in theirs:
             return f"OK with the key {key}", f"OK with only {', '.join(theirs)}"[:300]

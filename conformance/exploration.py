@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from conformance.attribution import diagnosis_of, firmest
+from conformance.budget import Budget
 from conformance.connection import REPLY_LIMIT
 from conformance.findings import keep, kept
 from conformance.oracle import Violation
@@ -44,6 +45,8 @@ class Exploration:
     """What is made up leaves alone what others have on the target."""
     fuzz_time: float = 1.0
     """Seconds in which hostile bytes are tried."""
+    budget: Budget = field(default_factory=Budget)
+    """The time for what is made up, without an end if none is given."""
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
     health: list[str] = field(default_factory=list)
@@ -52,12 +55,19 @@ class Exploration:
     """What became of a target that has ended a connection."""
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
 
-    def told(self, count: int) -> str:
-        """How many of so many conversations were not decided; raises Inconclusive if most were."""
-        told = f"{self.undecided} of {count} were not decided, as too much was possible"
-        if self.undecided > count // 2:
-            raise Inconclusive(told)
-        return told if self.undecided else ""
+    def told(self, count: int, kind: str) -> str:
+        """How many of so many conversations did not fit in, or were not decided.
+
+        Raises Inconclusive if few are left.
+        """
+        told = [self.budget.told(count, kind)]
+        reached = min(count, self.budget.begun)
+        if self.undecided:
+            told.append(f"{self.undecided} of {reached} were not decided, as too much was possible")
+        said = "; ".join(filter(None, told))
+        if not self.budget.is_enough(count) or self.undecided > reached // 2:
+            raise Inconclusive(said)
+        return said
 
     def session(self, target: Target) -> Session:
         """A new conversation with a target; raises NotTestable if others may use it, too."""

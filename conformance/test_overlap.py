@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import cycle, islice
+from itertools import cycle
 from random import Random
 
 from conformance.catalogue import requirement
@@ -27,7 +27,7 @@ def test_any_overlap(
 ) -> str:
     chance, ledger = Random(exploration.seed), Ledger()
     count = CROWDS * exploration.examples
-    for clients in islice(cycle(SIZES), count):
+    for _, clients in zip(exploration.budget.turns(count), cycle(SIZES), strict=False):
         count_of_tubes = chance.choice((1, 2, 3, 5)) if exploration.profile.has_tubes else 0
         tubes = [new_tube() for _ in range(count_of_tubes)]
         crowd = Crowd(
@@ -44,4 +44,4 @@ def test_any_overlap(
             raise Deviation(expected, observed, mark, conclusive=True) from violation
         finally:
             crowd.abandon()
-    return exploration.told(count)
+    return exploration.told(count, "crowds")

@@ -21,6 +21,10 @@ from conformance.verdict import Inconclusive, TargetLost
 
 TUBES = ("default", "a", "b", "n" * 200)
 ODD_ARGUMENTS = ("", "-1", "+1", "01", " 1", "x", "4294967296", "-a", "a b", "n" * 201, "a\0", "é")
+STEPS = 50
+"""Steps of one conversation."""
+ROUND_TRIPS = 4
+"""What a step costs, one with another."""
 clients = st.integers(1, 3)
 tubes = st.sampled_from(TUBES)
 priorities = st.sampled_from((0, 1, 1023, 1024, 2**32 - 1))
@@ -37,7 +41,7 @@ class Conversation(RuleBasedStateMachine):
         self.session = exploration.session(server)
         self._exploration = exploration
         self._puts = 0
-        self._over = False
+        self._over = not exploration.budget.allows()
 
     def _do(self, action: Callable[..., None], *args: object) -> None:
         """Takes a step, unless it is over: after a violation, or where nothing can be told."""
@@ -183,6 +187,7 @@ class Conversation(RuleBasedStateMachine):
 def test_any_conversation(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     exploration.again(server, transcript)
     sessions: list[Session] = []
+    exploration.budget.start()
 
     class Machine(Conversation):
         def __init__(self) -> None:
@@ -192,7 +197,7 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
     limits = settings(
         settings.get_profile("default"),
         max_examples=exploration.examples,
-        stateful_step_count=50,
+        stateful_step_count=exploration.budget.length(STEPS, exploration.examples, ROUND_TRIPS),
         deadline=None,
         database=None,
         derandomize=False,
@@ -216,4 +221,4 @@ def test_any_conversation(server: Target, transcript: Transcript, exploration: E
         exploration.once_more(server, transcript)
         raise Inconclusive("a violation was seen once, and not again") from error
     # Hypothesis makes up no more than this, and fewer if it has tried all.
-    return exploration.told(exploration.examples)
+    return exploration.told(exploration.examples, "conversations")

@@ -51,7 +51,7 @@ class Campaign:
     def run(self, programs: int) -> Finding | None:
         """Plays so many programs; gives what the first violation comes down to."""
         chance = Random(self._exploration.seed)
-        for _ in range(programs):
+        for _ in self._exploration.budget.turns(programs):
             found = self.play(Random(chance.randrange(2**32)))
             if found is not None:
                 return self.smallest(found)

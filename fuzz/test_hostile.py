@@ -49,4 +49,5 @@ def test_any_bytes(server: Target, transcript: Transcript, exploration: Explorat
     for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
         transcript.entries[:] = filed.transcript.entries
         raise filed.diagnosis.deviation(transcript.last, f"; {filed.seen}" if filed.seen else "")
-    return exploration.told(report.programs)
+    exploration.budget.begun = report.programs
+    return exploration.told(report.programs, "programs")

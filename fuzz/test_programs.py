@@ -15,4 +15,4 @@ def test_any_program(server: Target, transcript: Transcript, exploration: Explor
     finding = Campaign(exploration, server).run(exploration.examples)
     if finding is not None:
         raise exploration.deviation(finding, transcript) from finding.violation
-    return exploration.told(exploration.examples)
+    return exploration.told(exploration.examples, "programs")

@@ -83,7 +83,7 @@ class Server:
         return f"{bound[0]}:{bound[1]}"
 
     def _accept(self) -> asyncio.BaseProtocol:
-        return _Connection(self)
+        return Connection(self)
 
     def close(self) -> None:
         """Stops listening, and ends all connections."""
@@ -112,7 +112,7 @@ class Server:
             self._alarm = asyncio.get_running_loop().call_later(min(delay, 3600.0), self.tick)
 
 
-class _Connection(asyncio.BufferedProtocol):
+class Connection(asyncio.BufferedProtocol):
     """One client; the engine's link to it."""
 
     def __init__(self, server: Server) -> None:
@@ -131,7 +131,10 @@ class _Connection(asyncio.BufferedProtocol):
         return self._server.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = bytes(memoryview(self._server.buffer)[:nbytes])
+        self.takes(bytes(memoryview(self._server.buffer)[:nbytes]))
+
+    def takes(self, data: bytes) -> None:
+        """Handles what the client has sent."""
         waiting = self._engine.receive(self._number, data)
         self._limit_reading(waiting)
         self._server.schedule()

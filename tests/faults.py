@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from conformance import connection, running, scenario, target
 from conformance.builtin import BuiltIn
 from conformance.catalogue import catalogue
 from conformance.exploration import Exploration
-from conformance.verdict import Deviation, NotApplicable
+from conformance.verdict import NotApplicable
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
@@ -105,27 +106,24 @@ def newest_with(slug: str) -> Profile:
     return have[-1]
 
 
-def failures(
+def outcomes(
     fault: Fault,
     chosen: Callable[[Case], bool],
-    enough: int,
     examples: int = EXAMPLES,
-    strict: bool = True,
     profile: Profile = NEWEST,
     silence: float = connection.REPLY_LIMIT,
-) -> list[str]:
-    """The requirements of the tests that fail, in the order of the tests, until it is enough.
+) -> Generator[tuple[Case, running.Outcome]]:
+    """What comes of the tests, in their order, but of those that do not apply.
 
-    Unless ``strict``, what only de-facto requirements forbid is no failure. A reply is missing
-    after ``silence`` seconds.
+    A reply is missing after ``silence`` seconds.
     """
-    found: list[str] = []
     server = BuiltIn(profile, fault=fault)
     with (
         mock.patch.multiple(connection, REPLY_LIMIT=silence),
         mock.patch.multiple(scenario, CLEAN_UP_LIMIT=silence, ALIVE_LIMIT=silence),
         mock.patch.multiple(target, ALIVE_LIMIT=silence),
         mock.patch.multiple(running, PATIENCE=(0.0,)),
+        contextlib.closing(server),
     ):
         for case in cases():
             if not (chosen(case) and _applies(case, profile)):
@@ -137,16 +135,30 @@ def failures(
                     examples, patience=patience, fuzz_time=examples / 10, profile=profile
                 )
             outcome = running.run(case.test, arguments, server, 0.25)
-            if isinstance(outcome.error, NotApplicable):
-                continue
-            if not strict and isinstance(outcome.error, Deviation) and outcome.error.de_facto:
-                continue
+            if not isinstance(outcome.error, NotApplicable):
+                yield case, outcome
+
+
+def failures(
+    fault: Fault,
+    chosen: Callable[[Case], bool],
+    enough: int,
+    examples: int = EXAMPLES,
+    profile: Profile = NEWEST,
+    silence: float = connection.REPLY_LIMIT,
+) -> list[str]:
+    """The requirements of the tests that fail, in the order of the tests, until it is enough.
+
+    A reply is missing after ``silence`` seconds.
+    """
+    found: list[str] = []
+    with contextlib.closing(outcomes(fault, chosen, examples, profile, silence)) as came:
+        for case, outcome in came:
             if outcome.error is not None or outcome.seen != _seen(profile).get(case, outcome.seen):
                 broken = ", ".join(sorted(case.slugs))
                 found += [broken] * (broken not in found)
                 if len(found) >= enough:
                     break
-    server.close()
     return found
 
 

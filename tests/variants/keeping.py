@@ -1,0 +1,222 @@
+"""Servers that keep, count and give up other things than beanstalkd: tubes, jobs, memory."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from reference_server import wire
+from reference_server.events import Event, Output
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import SECOND, Connection, Job, Tube
+from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
+from tests.variants.variant import Variant, non_strict
+
+
+class _DeletesTubesLate(Model):
+    """A tube that nothing keeps is deleted within a tenth of a second."""
+
+    LATE = SECOND // 10
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._ends: dict[str, int] = {}
+        super().__init__(*args, **options)
+
+    def _deref(self, tube: Tube) -> None:
+        if tube.refs > 1:
+            tube.refs -= 1
+        else:
+            # The last reference is given up when the time is over.
+            self._end_pause(tube)
+            self._ends[tube.name] = self.now + self.LATE
+
+    def _tube(self, name: str) -> Tube:
+        tube = super()._tube(name)
+        if self._ends.pop(name, None) is not None:
+            tube.refs -= 1
+        return tube
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        for name, end in list(self._ends.items()):
+            if end <= now:
+                del self._ends[name]
+                super()._deref(self._by_name[name])
+        return super().step(event, now, conn)
+
+
+class _DefaultGoes(Model):
+    """The tube default is deleted as any other when nobody refers to it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._deref(self._default)
+
+    def _connect(self, number: int) -> None:
+        self._default = self._tube("default")
+        super()._connect(number)
+
+
+class _CountsSuccess(Model):
+    """Commands that fail are not counted."""
+
+    def _command(self, conn: Connection, command: Command) -> None:
+        before = len(self._outputs)
+        super()._command(conn, command)
+        failed = (wire.NOT_FOUND, wire.NOT_IGNORED)
+        if any(number == conn.id and r in failed for number, r in self._outputs[before:]):
+            self.commands[command.verb] -= 1
+
+
+class _CountsMalformed(RequestReader):
+    """Commands that are malformed are counted by their word."""
+
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        verb = line.partition(b" ")[0].decode("latin-1")
+        if isinstance(request, Malformed) and verb in wire.VERBS:
+            return request._replace(counts=verb)
+        return request
+
+
+class _DrainsEarly(Model):
+    """In drain mode, put is refused when its line comes; its body is skipped."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        if not self.draining:
+            return outputs
+        if isinstance(event, Put) and event.size <= self.max_job_size:
+            self._refused = conn
+            return [*outputs, (conn, wire.DRAINING)]
+        if isinstance(event, Body) and self._refused == conn:
+            self._refused = None
+            return [output for output in outputs if output[0] != conn]
+        return outputs
+
+    _refused: int | None = None
+
+
+class _DrainsBeforeAll(Model):
+    """In drain mode, put is refused, whatever else is wrong with it."""
+
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        return wire.DRAINING if self.draining else reply
+
+
+class _KeepsMemory(Model):
+    """What was once a body is never given back."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._bodies: list[bytearray] = []
+
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        self._bodies.append(bytearray(data or b""))
+        return super()._body(conn, data)
+
+
+class _Preloaded(Model):
+    """It begins with jobs of its own, in tubes of their own and in default."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for number in range(3):
+            self._begin_with(f"leftover-{number}")
+        self._make_buried(self._begin_with("leftover-0", put=False))
+        self._make_delayed(self._begin_with("leftover-1", put=False), self.now + 10**6 * SECOND)
+        self._begin_with("default")
+
+    def _begin_with(self, name: str, put: bool = True) -> Job:
+        tube = self._tube(name)
+        tube.refs += 1
+        tube.total_jobs += 1
+        self.total_jobs += 1
+        job = Job(self.next_id, 0, 0, 60, tube, self.now, b"left over")
+        self.jobs[job.id] = job
+        self.next_id += 1
+        if put:
+            self._make_ready(job)
+        return job
+
+
+class _TellsUuid(Model):
+    """The id of the process is a UUID."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        host, id = self.host, uuid.uuid4()
+        self.host = lambda: {**host(), "id": id}
+
+
+def _says(summary: str, pattern: bytes, new: bytes) -> Variant:
+    """A variant that tells something else of itself in stats."""
+
+    class Says(Model):
+        def _stats(self, conn: Connection) -> Reply:
+            reply = super()._stats(conn)
+            return wire.OK(re.sub(b"(?m)^" + pattern + b"$", new, reply.body or b""))
+
+    return Variant("", summary, Says)
+
+
+def _other_version(profile: Profile) -> Profile:
+    return replace(profile, version="dev+g1")
+
+
+class _IndifferentToTubes(Model):
+    """To ignore a tube that nobody knows makes it, for a moment."""
+
+    def _ignore(self, conn: Connection, name: str) -> Reply:
+        tube = self._tube(name)
+        tube.refs += 1
+        reply = super()._ignore(conn, name)
+        self._deref(tube)
+        return reply
+
+
+class _FarewellFirst(Model):
+    """When a client goes, its jobs are ready again in the order of their deadlines."""
+
+    def _close(self, conn: Connection) -> None:
+        conn.reserved = dict(
+            sorted(conn.reserved.items(), key=lambda item: (item[1].deadline, -item[0]))
+        )
+        super()._close(conn)
+
+
+KEEPING = (
+    Variant("", "tubes are deleted a tenth of a second late", _DeletesTubesLate),
+    Variant(
+        "",
+        "default goes when nobody needs it",
+        _DefaultGoes,
+        non_strict=non_strict("lifecycle.default-stays"),
+    ),
+    Variant(
+        "",
+        "failed commands are not counted",
+        _CountsSuccess,
+        non_strict=non_strict("stats.failed-commands-count"),
+    ),
+    Variant(
+        "",
+        "malformed commands are counted",
+        reader=_CountsMalformed,
+        non_strict=non_strict("stats.malformed-commands-do-not-count"),
+    ),
+    Variant("", "says at once that it is draining", _DrainsEarly),
+    Variant("", "draining comes before other errors", _DrainsBeforeAll),
+    Variant("", "memory is never given back", _KeepsMemory),
+    Variant("", "begins with jobs of its own", _Preloaded),
+    Variant("", "a name of no tube may be ignored", _IndifferentToTubes),
+    Variant("", "jobs come back by their deadlines", _FarewellFirst),
+    Variant("", "another version", profile=_other_version),
+    Variant("", "an id like a UUID", _TellsUuid),
+    _says("a version that is a number", b"version: .*", b"version: 1.13"),
+    _says("times of CPU in two digits", rb"(rusage-.time: [0-9]+\.[0-9]{2})[0-9]*", rb"\1"),
+    _says("no system that could be told", b"(os|platform|hostname): .*", rb"\1: unknown"),
+)

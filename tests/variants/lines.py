@@ -1,0 +1,214 @@
+"""Servers that read lines differently where the text leaves open what they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from reference_server.events import Event, Hangup, Output
+from reference_server.model import Model
+from reference_server.wire import (
+    BAD_FORMAT,
+    CRLF,
+    JOB_TOO_BIG,
+    UNKNOWN_COMMAND,
+    VERBS,
+    Body,
+    Command,
+    Malformed,
+    Put,
+    Request,
+    RequestReader,
+)
+from tests.variants.variant import RANDOM, Variant, non_strict
+
+_BAD, _UNKNOWN = Malformed(BAD_FORMAT), Malformed(UNKNOWN_COMMAND)
+_WORDS = frozenset(verb.encode() for verb in VERBS)
+
+
+def _reads(
+    summary: str, change: Callable[[bytes, Request], Request | None], *slugs: str
+) -> Variant:
+    """A variant in whose eyes a line may mean something else; None: what it means to beanstalkd."""
+
+    class Reads(RequestReader):
+        def parse(self, line: bytes) -> Request:
+            request = super().parse(line)
+            return change(line, request) or request
+
+    return Variant("", summary, reader=Reads, non_strict=non_strict(*slugs))
+
+
+def _bare_word(line: bytes, _: Request) -> Request | None:
+    return _BAD if line in _WORDS and line.decode() in _TAKE_ARGUMENTS else None
+
+
+_TAKE_ARGUMENTS = frozenset(VERBS) - {
+    *("list-tube-used", "list-tubes", "list-tubes-watched", "peek-buried", "peek-delayed"),
+    *("peek-ready", "quit", "reserve", "stats"),
+}
+
+
+def _whole_words(line: bytes, _: Request) -> Request | None:
+    """A command is known by its whole word only."""
+    return _UNKNOWN if line.split(b" ")[0] not in _WORDS else None
+
+
+def _quit_alone(reply: Malformed) -> Callable[[bytes, Request], Request | None]:
+    return lambda line, _: reply if line.startswith(b"quit") and line != b"quit" else None
+
+
+def _empty(line: bytes, _: Request) -> Request | None:
+    return None if line.strip() else _BAD
+
+
+def _strict_blanks(line: bytes, request: Request) -> Request | None:
+    """One blank before each argument, none at the end."""
+    known = not isinstance(request, Malformed)
+    return _BAD if known and (b"  " in line or line.endswith(b" ")) else None
+
+
+_ZEROS = re.compile(rb" 0[0-9]")
+
+
+def _no_zeros(line: bytes, request: Request) -> Request | None:
+    named = line.split(b" ")[0] in (b"use", b"watch", b"ignore", b"stats-tube")
+    return _BAD if not named and _ZEROS.search(line) else None
+
+
+_COUNT = re.compile(rb"[a-z-]+ +[0-9]{1,9}")
+
+
+def _strict_counts(line: bytes, _: Request) -> Request | None:
+    """What kick and reserve-with-timeout take is a number below 10**9, and nothing else."""
+    counts = line.startswith((b"kick ", b"reserve-with-timeout "))
+    return _BAD if counts and not _COUNT.fullmatch(line) else None
+
+
+def _strict(line: bytes, request: Request) -> Request | None:
+    for change in (_whole_words, _strict_blanks, _no_zeros, _strict_counts):
+        changed = change(line, request)
+        if changed is not None:
+            return changed
+    return None
+
+
+def _extra(line: bytes, _: Request) -> Request | None:
+    """Commands of its own."""
+    word, blank, _rest = line.partition(b" ")
+    if word in (b"peek-reserved", b"stats-version"):
+        return Command("peek-ready") if not blank else _BAD
+    return Command("list-tube-used") if line == b"ping" else None
+
+
+class _AnyCase(RequestReader):
+    def parse(self, line: bytes) -> Request:
+        word = line.partition(b" ")[0]
+        return super().parse(word.lower() + line[len(word) :])
+
+
+class _LineFeeds(RequestReader):
+    """A line ends with LF, whether or not CR is before it."""
+
+    def _next_line(self) -> Request | None:
+        end = self._buffer.find(b"\n")
+        if end >= 0 and self._buffer[end - 1 : end] != b"\r" and not self._overlong:
+            self._buffer[end:end] = b"\r"
+        return super()._next_line()
+
+
+class _SkipsBodies(RequestReader):
+    """The body of a put whose line is malformed is skipped, if the line tells how long it is."""
+
+    def parse(self, line: bytes) -> Request:
+        request, size = super().parse(line), _SIZE.fullmatch(line)
+        if isinstance(request, Malformed) and size:
+            self._skip = int(size[1]) + len(CRLF)
+        return request
+
+    def next_request(self) -> Request | None:
+        self._drop_refused()
+        return super().next_request()
+
+
+_SIZE = re.compile(rb"put [^ ]+ [^ ]+ [^ ]+ ([0-9]{1,9})")
+
+
+class _MarksLongLines(RequestReader):
+    def next_request(self) -> Any:
+        size = self._buffer.find(b"\r\n") + 2
+        long = self._body is None and (self._overlong or size > self._profile.max_line)
+        request = super().next_request()
+        if long and request == _BAD:
+            return Malformed(BAD_FORMAT, "long")
+        return request
+
+
+class _ClosesAfterLongLine(Model):
+    """The connection ends after the error for a line that is too long."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        if event == Malformed(BAD_FORMAT, "long"):
+            outputs.append((conn, Hangup()))
+        return outputs
+
+
+class _JobTooBigAtOnce(Model):
+    """What is too big is refused when its line comes; its body is skipped."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        told = event == Body(None) and self.connections[conn].incoming is None
+        outputs = super().step(event, now, conn)
+        if isinstance(event, Put) and event.size > self.max_job_size:
+            return [*outputs, (conn, JOB_TOO_BIG)]
+        return [output for output in outputs if not (told and output[0] == conn)]
+
+
+LINES = (
+    _reads("a word without its argument is malformed", _bare_word, "error.word-without-argument"),
+    _reads("commands are known by whole words", _whole_words, *RANDOM),
+    _reads("quit with more is malformed", _quit_alone(_BAD), "quit.nothing-behind-it"),
+    _reads("quit with more is unknown", _quit_alone(_UNKNOWN), "quit.nothing-behind-it"),
+    _reads("an empty line is malformed", _empty, "error.empty-line"),
+    _reads(
+        "one blank before each argument",
+        _strict_blanks,
+        *("protocol.several-blanks", "protocol.blank-at-the-end"),
+    ),
+    _reads("no leading zeros", _no_zeros, "protocol.leading-zeros"),
+    _reads("counts are numbers", _strict_counts, "reserve.longest-timeout"),
+    _reads(
+        "a strict grammar",
+        _strict,
+        *("protocol.several-blanks", "protocol.blank-at-the-end", "protocol.leading-zeros"),
+        "reserve.longest-timeout",
+    ),
+    _reads("commands of its own", _extra),
+    Variant(
+        "",
+        "commands in any case",
+        reader=_AnyCase,
+        non_strict=non_strict("error.commands-are-lower-case"),
+    ),
+    Variant("", "LF ends a line", reader=_LineFeeds),
+    Variant(
+        "",
+        "skips the body of a malformed put",
+        reader=_SkipsBodies,
+        non_strict=non_strict("put.malformed-line-has-no-body"),
+    ),
+    Variant(
+        "",
+        "long lines end the connection",
+        _ClosesAfterLongLine,
+        _MarksLongLines,
+        non_strict=non_strict("error.long-line-resynchronises"),
+    ),
+    Variant("", "says at once that a job is too big", _JobTooBigAtOnce),
+    Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
+    Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
+    Variant("", "small jobs", profile=lambda profile: replace(profile, max_job_size=1000)),
+)

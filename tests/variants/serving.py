@@ -1,0 +1,22 @@
+"""A variant as a server of its own, with the command line of the reference server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from unittest import mock
+
+from reference_server import serve as reference
+from reference_server.serve import Server
+from tests.variants.gallery import VARIANTS
+
+
+def serve(name: str, argv: Sequence[str]) -> int:
+    """Runs a variant until SIGTERM; ``name`` is its summary, with hyphens."""
+    variant = VARIANTS[name]
+
+    def server(*args: Any, **options: Any) -> Server:
+        return variant.server(*args, **{**options, "fault": variant})
+
+    with mock.patch.object(reference, "Server", server):
+        return reference.main(argv)

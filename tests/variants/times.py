@@ -1,0 +1,151 @@
+"""Servers whose timers, and whose idea of now, are other than beanstalkd's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reference_server import wire
+from reference_server.model import Model
+from reference_server.state import SECOND, Connection, State, Tube
+from reference_server.wire import Reply
+from tests.variants.variant import Variant, non_strict
+
+MILLISECOND = SECOND // 1000
+
+
+def _ticks(length: int) -> type[Model]:
+    """A server that looks at its timers only at each tick of so many nanoseconds."""
+
+    class Ticks(Model):
+        def _fire_timers(self, now: int) -> None:
+            super()._fire_timers(now // length * length)
+
+        @property
+        def next_due(self) -> int | None:
+            due = super().next_due
+            return None if due is None else -(-due // length) * length
+
+    return Ticks
+
+
+def _late(lateness: int) -> type[Model]:
+    """A server whose timers fire so many nanoseconds late."""
+
+    class Late(Model):
+        def _fire_timers(self, now: int) -> None:
+            super()._fire_timers(now - lateness)
+
+        @property
+        def next_due(self) -> int | None:
+            due = super().next_due
+            return None if due is None else due + lateness
+
+    return Late
+
+
+def _keeps_statistics(span: int) -> type[Model]:
+    """A server that makes its stats anew only so often."""
+
+    class KeepsStatistics(Model):
+        _kept: tuple[int, Reply] | None = None
+
+        def _stats(self, conn: Connection) -> Reply:
+            if self._kept is None or self.now - self._kept[0] >= span:
+                self._kept = self.now, super()._stats(conn)
+            return self._kept[1]
+
+    return KeepsStatistics
+
+
+class _RoundsUp(Model):
+    """Times left are rounded up, and ages to the nearest second."""
+
+    def _stats_job(self, conn: Connection, id: int) -> Reply:
+        reply, job = super()._stats_job(conn, id), self.jobs.get(id)
+        if job is None or reply.body is None:
+            return reply
+        body = reply.body
+        if job.state in (State.RESERVED, State.DELAYED):
+            left = -((self.now - job.deadline) // SECOND)
+            body = re.sub(rb"time-left: .*", b"time-left: %d" % left, body)
+        age = (self.now - job.created + SECOND // 2) // SECOND
+        return wire.OK(re.sub(rb"\nage: .*", b"\nage: %d" % age, body))
+
+
+class _TellsOtherTimes(Model):
+    """The time left of jobs that are ready is their TTR, that of buried ones -1."""
+
+    def _stats_job(self, conn: Connection, id: int) -> Reply:
+        reply, job = super()._stats_job(conn, id), self.jobs.get(id)
+        if job is None or reply.body is None or job.state not in (State.READY, State.BURIED):
+            return reply
+        left = job.ttr if job.state is State.READY else -1
+        return wire.OK(re.sub(rb"time-left: .*", b"time-left: %d" % left, reply.body))
+
+
+class _TimedOutFirst(Model):
+    """Who waits until both are due is told TIMED_OUT."""
+
+    def _wake_up(self, conn: Connection) -> None:
+        over = conn.timeout_at is not None and conn.timeout_at <= self.now
+        super()._wake_up(conn)
+        if over:
+            self._outputs[-1] = conn.id, wire.TIMED_OUT
+
+
+class _PausesForAnInstant(Model):
+    """A pause of 0 ends only after 20 milliseconds."""
+
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        reply = super()._pause_tube(conn, name, delay)
+        tube = self._by_name.get(name)
+        if tube is not None and not delay:
+            self._lasts(tube, 20 * MILLISECOND)
+        return reply
+
+    def _lasts(self, tube: Tube, span: int) -> None:
+        (alarm,) = [a for a in self._timers if a[2] == tube.name]
+        self._timers.remove(alarm)
+        tube.unpause_at = self.now + span
+        self._timers.add((tube.unpause_at, *alarm[1:]))
+
+
+class _PausesOfZeroNeverBegin(Model):
+    """A pause of 0 ends the pause that is on, at once."""
+
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        reply = super()._pause_tube(conn, name, delay)
+        tube = self._by_name.get(name)
+        if tube is not None and not delay:
+            self._unpause(tube)
+        return reply
+
+
+def _timed(summary: str, model: Any, *slugs: str) -> Variant:
+    return Variant("", summary, model, non_strict=non_strict(*slugs))
+
+
+_OLD = ("stats.at-once", "stats.malformed-commands-do-not-count")
+_INSTANT = "pause-tube.zero-holds-nothing-back"
+
+LATE = _timed("timers late by a tenth of a second", _late(100 * MILLISECOND), _INSTANT)
+
+TIMES = (
+    _timed("a tick of a millisecond", _ticks(MILLISECOND)),
+    _timed("a tick of 10 milliseconds", _ticks(10 * MILLISECOND), _INSTANT),
+    _timed("a tick of 50 milliseconds", _ticks(50 * MILLISECOND), _INSTANT),
+    _timed("a tick of 100 milliseconds", _ticks(100 * MILLISECOND), _INSTANT),
+    _timed("timers late by 10 milliseconds", _late(10 * MILLISECOND), _INSTANT),
+    LATE,
+    _timed("timers late by a fifth of a second", _late(200 * MILLISECOND), _INSTANT),
+    _timed("statistics kept for a tenth of a second", _keeps_statistics(SECOND // 10), *_OLD),
+    _timed("statistics kept for a second", _keeps_statistics(SECOND), *_OLD),
+    _timed("times rounded up", _RoundsUp),
+    _timed("times left of jobs that have none", _TellsOtherTimes),
+    _timed(
+        "a timeout comes before a deadline", _TimedOutFirst, "reserve.deadline-soon-beats-timeout"
+    ),
+    _timed("a pause of 0 lasts for 20 milliseconds", _PausesForAnInstant, _INSTANT),
+    _timed("a pause of 0 is none", _PausesOfZeroNeverBegin),
+)

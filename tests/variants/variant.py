@@ -1,0 +1,28 @@
+"""A server that conforms and yet is not like beanstalkd, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reference_server.faults import Fault
+from reference_server.serve import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Fault):
+    """What is different: the model, the codec, the profile, or (``server``) how bytes travel.
+
+    ``non_strict``: the requirements in which it is not like any beanstalkd, all of them de-facto.
+    """
+
+    server: type[Server] = Server
+    non_strict: frozenset[str] = frozenset()
+
+
+RANDOM = ("protocol.any-bytes", "protocol.any-conversation", "protocol.any-program")
+"""What shows whatever else is not as with beanstalkd."""
+
+
+def non_strict(*slugs: str) -> frozenset[str]:
+    """Those requirements, and, if there are any, those that show anything."""
+    return frozenset((*slugs, *RANDOM) if slugs else ())
