@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
 
 from conformance import yamlish
-from reference_server.tubes import NOTHING, Loose
+from reference_server.tubes import Loose
 from reference_server.wire import Reply
 
 TOLERANCE = 2
 """Seconds by which ages and times left may differ: they are told in whole seconds, at some time."""
+_QUEUES = tuple(f"current-jobs-{state}" for state in ("urgent", "ready", "delayed", "buried"))
 _CLOCKS = {"age", "time-left", "pause-time-left"}
 _FREE = {
     **dict.fromkeys(("hostname", "os", "platform", "version"), ".+"),
@@ -26,15 +29,49 @@ _ASKED_BY_US = "cmd-list-tube-used"
 """Asked by those who want to know whether the target has settled, too."""
 
 
+class Before(NamedTuple):
+    """What was on the target before, which is let alone: tubes, and jobs by their state."""
+
+    tubes: frozenset[str]
+    jobs: Mapping[str, int]
+
+    @classmethod
+    def of(cls, stats: Mapping[str, str], tubes: Iterable[str]) -> Self:
+        """What statistics tell of all that."""
+        jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
+        return cls(frozenset(tubes), {key: count for key, count in jobs.items() if count})
+
+    def explains(self, key: str, mine: str, theirs: str) -> bool:
+        """Whether a value of stats is higher because of that; delays may end meanwhile."""
+        if not theirs.isdecimal():
+            return False
+        more = int(theirs) - int(mine)
+        if key == "current-tubes":
+            return 0 <= more <= len(self.tubes)
+        delayed, count = self.jobs.get("current-jobs-delayed", 0), self.jobs.get(key, 0)
+        if key == "current-jobs-delayed":
+            return 0 <= more <= delayed
+        if key == "current-jobs-buried":
+            return more == count
+        return key in _QUEUES and count <= more <= count + delayed
+
+
+NOTHING = Before(frozenset(), {})
+
+
 def difference(
-    given: Reply, observed: Reply, alone: bool = False, fresh: bool = True
+    given: Reply,
+    observed: Reply,
+    alone: bool = False,
+    fresh: bool = True,
+    before: Before = NOTHING,
 ) -> tuple[str, str] | None:
     """What ``given``, the model's reply, says and ``observed`` does not, and what it says instead.
 
     None if they agree. ``alone``: nobody else uses the target, so that its counters are compared.
     ``fresh``: values of statistics are those of now, and not just those of a while ago.
     """
-    free = given.free if isinstance(given, Loose) else NOTHING
+    free = given.free if isinstance(given, Loose) else frozenset()
     if given == observed or observed.word in free:
         return None
     if given.word != "OK" or observed.word != "OK":
@@ -43,15 +80,16 @@ def difference(
     try:
         if mine.startswith(b"---\n- "):
             expected, told = sorted(yamlish.names(mine)), sorted(yamlish.names(theirs))
+            known = (before.tubes | free) - {*expected}
             # Others may have tubes as well.
-            if alone and expected != [name for name in told if name not in free - {*expected}]:
+            if alone and expected != [name for name in told if name not in known]:
                 return f"OK with {', '.join(expected)}", f"OK with {', '.join(told)}"
             missing = set(expected) - set(told)
             return (f"OK with {min(missing)}", str(observed)) if missing else None
         if not free and _is_alike(mine, theirs, alone, fresh):
             return None
         expects = yamlish.dictionary(mine)
-        return _other(expects, yamlish.dictionary(theirs), alone, fresh, free)
+        return _other(expects, yamlish.dictionary(theirs), alone, fresh, before, free)
     except ValueError as error:
         return str(given), f"{observed}: {error}"
 
@@ -74,7 +112,8 @@ def _other(
     theirs: dict[str, str],
     alone: bool,
     fresh: bool,
-    free: frozenset[str] = NOTHING,
+    before: Before = NOTHING,
+    free: frozenset[str] = frozenset(),
 ) -> tuple[str, str] | None:
     of_server = "pid" in mine
     # Others may be there, or have been, in the tube in which all begin, too.
@@ -91,7 +130,7 @@ def _other(
             return f"OK with a value of {key} like {_FREE[key]}", f"OK with {key}: {theirs[key]}"
         if not fresh or value == theirs[key] or key in _FREE or key == _ASKED_BY_US:
             continue
-        if of_others or (of_server and key == "id"):
+        if of_others or (of_server and (key == "id" or before.explains(key, value, theirs[key]))):
             continue
         if key in _CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
             continue

@@ -10,25 +10,31 @@ from typing import NamedTuple
 
 from conformance import yamlish
 from conformance.address import TargetError, ask, visit
+from conformance.agreement import Before
 from conformance.clock import TargetClock
 from conformance.connection import REPLY_LIMIT
+from conformance.judge import Known
 from conformance.soon import SOON, STEP, looks
 from conformance.target import Target
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
+from reference_server.state import State
 from reference_server.wire import ProtocolError
 
 
 class Counted(NamedTuple):
     """What a target tells of itself; ``profile`` has its limits.
 
-    ``fresh``: statistics are as they are now. ``known``: its counters, those of default, and the
-    id of the next job; None if somebody else may change them, or they are not complete.
+    ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if somebody else
+    may change that, or it is not complete. ``jobs``: how many there are in the tube in which all
+    clients begin. ``taken``: other tubes that have jobs.
     """
 
     profile: Profile
     fresh: bool
-    known: tuple[dict[str, str], dict[str, str], int] | None
+    known: Known | None
+    jobs: int
+    taken: frozenset[str]
 
 
 def counted(target: Target, profile: Profile) -> Counted:
@@ -36,12 +42,14 @@ def counted(target: Target, profile: Profile) -> Counted:
 
     Raises TargetLost, or TargetError if it does not tell its stats.
     """
-    last = 0
+    last, tubes = 0, frozenset[str]()
     try:
         with visit(target.address, REPLY_LIMIT) as sock:
+            if target.exclusive and profile.has_tubes:
+                _await_tubes(sock, target.clock)
+                tubes = _other_tubes(sock)
+            taken = frozenset(tube for tube in tubes if _has_jobs(sock, tube))
             if target.exclusive:
-                if profile.has_tubes:
-                    _await_tubes(sock, target.clock)
                 last = _last_id(sock, profile)
             default = _dictionary(sock, b"stats-tube default") if profile.has_tubes else None
             first, stats = _dictionary(sock, b"stats"), _dictionary(sock, b"stats")
@@ -57,7 +65,9 @@ def counted(target: Target, profile: Profile) -> Counted:
     # Without tubes, all that is counted is of the one queue.
     of_default = stats if default is None else default
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
-    return Counted(profile, fresh, (stats, of_default, last + 1) if complete else None)
+    before = Before.of(stats, tubes)
+    known = (stats, of_default, last + 1, before) if complete else None
+    return Counted(profile, fresh, known, _jobs(of_default), taken)
 
 
 def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
@@ -67,12 +77,29 @@ def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
 def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
     """Lets tubes go that were left before."""
     for is_last in looks(SOON):
-        listed = yamlish.names(ask(sock, b"list-tubes", REPLY_LIMIT).body or b"")
-        if is_last or listed == ["default"]:
+        if is_last or all(_has_jobs(sock, tube) for tube in _other_tubes(sock)):
             return
         time.sleep(STEP)
         if clock.movable:
             clock.move(STEP)
+
+
+def _other_tubes(sock: socket.socket) -> frozenset[str]:
+    """The tubes besides that in which all clients begin."""
+    listed = ask(sock, b"list-tubes", REPLY_LIMIT).body or b""
+    return frozenset(yamlish.names(listed)) - {"default"}
+
+
+def _has_jobs(sock: socket.socket, tube: str) -> bool:
+    """Whether a tube has any jobs; it may be gone by now."""
+    reply = ask(sock, f"stats-tube {tube}".encode(), REPLY_LIMIT)
+    return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
+
+
+def _jobs(stats: Mapping[str, str]) -> int:
+    """How many jobs statistics tell of."""
+    told = (stats.get(f"current-jobs-{state.value}", "") for state in State)
+    return sum(int(count) for count in told if count.isdecimal())
 
 
 def _last_id(sock: socket.socket, profile: Profile) -> int:

@@ -65,7 +65,9 @@ class Exploration:
         if self.undecided:
             told.append(f"{self.undecided} of {reached} were not decided, as too much was possible")
         said = "; ".join(filter(None, told))
-        if not self.budget.is_enough(count) or self.undecided > reached // 2:
+        if not self.budget.is_enough(count):
+            raise Inconclusive(f"reached only {said}")
+        if self.undecided > reached // 2:
             raise Inconclusive(said)
         return said
 
@@ -73,6 +75,17 @@ class Exploration:
         """A new conversation with a target; raises NotTestable if others may use it, too."""
         if not target.exclusive and not (self.shared and self.profile.has_tubes):
             raise NotTestable("needs --launch: a server of its own, for random conversations")
+        session = self._begun(target)
+        if session.in_the_way and not (self.shared and self.profile.has_tubes):
+            # They may be what an earlier test could not delete.
+            self.start_anew(session)
+            session = self._begun(target)
+        if session.in_the_way and not (self.shared and self.profile.has_tubes):
+            session.abandon()
+            raise NotTestable("needs a server that begins without jobs in default")
+        return session
+
+    def _begun(self, target: Target) -> Session:
         return Session(target, self.profile, self.lateness, self.patience)
 
     @staticmethod

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from conformance.agreement import Before
 from conformance.oracle import Oracle, Violation
 from conformance.worlds import Undecided
 from reference_server.model import Model
@@ -18,6 +19,7 @@ from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
+Known = tuple[Mapping[str, str], Mapping[str, str], int, Before]
 _CHECKPOINT = 1000
 """Calls after which a new point is remembered from which to judge again."""
 
@@ -26,8 +28,8 @@ class Judge:
     """An oracle for bytes. Its methods take what those of :class:`Oracle` take.
 
     ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
-    of default, and the id of the next job; None if others may use it. ``fresh``: statistics are
-    as they are now.
+    of default, the id of the next job, and what it had; None if others may use it. ``fresh``:
+    statistics are as they are now.
     ``mark`` is any number; a violation has that of the message that shows it. Raises
     :class:`Violation` and Inconclusive.
     """
@@ -36,7 +38,7 @@ class Judge:
         self,
         profile: Profile = NEWEST,
         lateness: int = SECOND // 4,
-        counters: tuple[Mapping[str, str], Mapping[str, str], int] | None = None,
+        counters: Known | None = None,
         fresh: bool = True,
         lenient: bool = False,
     ) -> None:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from conformance.agreement import difference
+from conformance.agreement import NOTHING, Before, difference
 from conformance.leeway import Open
 from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, SIGNALS, Item, Moves
 from conformance.verdict import Inconclusive
@@ -98,6 +98,7 @@ class Oracle(Moves):
         self.ends = math.inf
         """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
+        self._before = NOTHING
         self._fresh = fresh
         self._worlds = [self._first_world()]
         self.model = self._worlds[0].model
@@ -112,9 +113,17 @@ class Oracle(Moves):
         self.most_worlds = 1
 
     def adopt(
-        self, counters: Mapping[str, str], of_default: Mapping[str, str], next_id: int
+        self,
+        counters: Mapping[str, str],
+        of_default: Mapping[str, str],
+        next_id: int,
+        before: Before = NOTHING,
     ) -> None:
-        """Takes over what the target had counted before, in its stats and those of default."""
+        """Takes over what the target had counted before, in its stats and those of default.
+
+        ``before``: what it had, and keeps.
+        """
+        self._before = before
         model = self.model
         for key, value in counters.items():
             if key.startswith("cmd-"):
@@ -321,7 +330,7 @@ class Oracle(Moves):
         self._calm = None
         if len(self._worlds) == 1:
             owed = self._worlds[0].owed[conn]
-            if owed and difference(owed[0], reply, self._alone, self._fresh) is None:
+            if owed and difference(owed[0], reply, self._alone, self._fresh, self._before) is None:
                 owed.popleft()
                 self._attend(conn, reply, now)
                 return
@@ -472,7 +481,7 @@ class Oracle(Moves):
                 return False
             world.bind(owed[0], reply)
             owed = world.owed[conn]
-            other = difference(owed[0], reply, self._alone, self._fresh)
+            other = difference(owed[0], reply, self._alone, self._fresh, self._before)
             if other is None:
                 owed.popleft()
                 return True

@@ -19,6 +19,8 @@ from reference_server.wire import ProtocolError
 PATIENCE = (0.0, 0.05, 0.5)
 """For each attempt at a test, the seconds that pending commands get to reach the target."""
 BUSY_SAMPLES = 20
+MANY = 1000
+"""Tests that may wait at the same time."""
 
 Test = Callable[..., object]
 
@@ -168,15 +170,20 @@ def _busy(target: Target, lateness: float) -> bool:
 
 
 class Overlapped:
-    """Many tests that wait at the same time, each in a thread, each with its own scenario."""
+    """Many tests that wait at the same time, each in a thread, each with its own scenario.
+
+    No more than ``at_once`` of them.
+    """
 
     def __init__(
         self,
         tests: Sequence[tuple[str, Test, Mapping[str, object]]],
         target: Target,
         lateness: float,
+        at_once: int = MANY,
     ) -> None:
         self._outcomes: dict[str, Outcome] = {}
+        self._turns = threading.Semaphore(at_once)
         self._threads = {
             # Daemons, so that an interrupted run need not wait for them.
             name: threading.Thread(
@@ -196,7 +203,8 @@ class Overlapped:
         lateness: float,
     ) -> None:
         try:
-            self._outcomes[name] = run(test, arguments, target, lateness)
+            with self._turns:
+                self._outcomes[name] = run(test, arguments, target, lateness)
         except BaseException as error:
             self._outcomes[name] = Outcome(error)
 

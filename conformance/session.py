@@ -7,6 +7,7 @@ target is awaited until it owes nothing that is certain, so that little is open 
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 import signal
 import socket
@@ -42,6 +43,9 @@ CHUNK = 2048
 BEHIND = 2**15
 """Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 _CONTROL = -1
+_ID = re.compile(
+    rb"(?m)^(?:delete|release|bury|touch|kick-job|peek|reserve-job|stats|stats-job) +([0-9]{1,20})"
+)
 ROUNDS = 3
 """How often it is tried to delete all jobs."""
 FAREWELL = 0.5
@@ -124,8 +128,13 @@ class Session:
             self._attendant = Attendant()
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
-        limited, fresh, known = counted(target, profile)
-        self.judge = Judge(limited, late, known, fresh, lenient)
+        found = counted(target, profile)
+        self.in_the_way = found.jobs
+        """Jobs that were there before, in the tube in which all clients begin."""
+        self._taken = {tube.encode() for tube in found.taken}
+        known = None if found.jobs else found.known
+        self.judge = Judge(found.profile, late, known, found.fresh, lenient)
+        self._first_id = self.judge.model.next_id
         self.judge.connect(_CONTROL)
 
     # ------------------------------------------------------------ what the clients know
@@ -156,6 +165,11 @@ class Session:
             return not self.judge.model.is_waiting(client.conn)
         return self.judge.is_answered(client.conn)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether there may be others, or jobs of theirs, in the tube in which all begin."""
+        return not self.target.exclusive or self.in_the_way > 0
+
     def _client(self, number: int) -> _Client:
         client = self._clients.get(number)
         if client is None:
@@ -183,6 +197,8 @@ class Session:
         cuts: tuple[int, ...] = (),
     ) -> None:
         """A client sends a command; see ``conformance.steps.Ask``."""
+        if self._taken and self._is_of_others(text):
+            return
         client = self._client(number)
         if apart or self._sending is not client:
             self.flush(hasty)
@@ -224,6 +240,13 @@ class Session:
             if not self._is_ended(number):
                 mark = self.transcript.last
                 raise Violation(["the end of the connection"], "nothing", mark)
+
+    def _is_of_others(self, text: bytes) -> bool:
+        """Whether it is about tubes with jobs, or about jobs, that were there before."""
+        ids = {int(id) for id in _ID.findall(text)}
+        return not self._taken.isdisjoint(text.split()) or any(
+            id < self._first_id and id not in self._tags for id in ids
+        )
 
     def flush(self, hasty: bool = False) -> None:
         """Sends what is left of a burst, and, unless in haste, takes in what it causes."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 import pytest
 
+from conformance.budget import SECONDS, SLOW, Budget, round_trip
 from conformance.builtin import BuiltIn
 from conformance.catalogue import Requirement, catalogue
 from conformance.exploration import Exploration
 from conformance.findings import FOLDER
-from conformance.running import Outcome, Overlapped, run
+from conformance.running import MANY, Outcome, Overlapped, run
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
+AT_ONCE = 8
+"""Tests of a slow target that go on at the same time."""
 AUTO = "auto"
 """The profile is taken from what the target says of itself."""
 
@@ -83,7 +86,11 @@ def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
 
 def needs(item: pytest.Item, part: str) -> TypeGuard[pytest.Function]:
     """Whether a test of ours uses this part of a scenario."""
-    return isinstance(item, pytest.Function) and bool(slugs(item)) and part in item.fixturenames
+    return _is_ours(item) and part in item.fixturenames
+
+
+def _is_ours(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    return isinstance(item, pytest.Function) and bool(slugs(item))
 
 
 def _arguments(item: pytest.Function) -> Mapping[str, object]:
@@ -100,15 +107,33 @@ class Suite:
         self.losses = 0
         self._distributed = distributed
         self._target: Target | None = None
-        self._overlapped: Overlapped | None = None
+        self._overlapped: list[Overlapped] | None = None
+        self._round_trip = 0.0
 
     def start(self) -> Target:
         """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
         if self._target is None:
-            self._target = self.options.target()
-            found = self._target.probe()
-            self._target.profile = PROFILES.get(self.options.profile, found)
+            self._target = self._probed(self.options.target())
+            self._round_trip = round_trip(self._target)
+            clock = self._target.clock
+            if self._is_slow and clock.movable and self.options.clock == AUTO:
+                self._target.close()
+                # There, its tests wait together.
+                options = replace(self.options, clock="real")
+                self._target = self._probed(options.target())
+                self._target.clock_reason = (
+                    f"a round trip takes {1000 * self._round_trip:.0f} milliseconds"
+                )
         return self._target
+
+    def _probed(self, target: Target) -> Target:
+        found = target.probe()
+        target.profile = PROFILES.get(self.options.profile, found)
+        return target
+
+    @property
+    def _is_slow(self) -> bool:
+        return self._round_trip >= SLOW
 
     @property
     def target(self) -> Target:
@@ -156,16 +181,15 @@ class Suite:
     def outcome(self, item: pytest.Function) -> Outcome:
         """Runs a test, or waits for it if it has begun already."""
         if self._alone(item):
-            if self._overlapped is not None:
-                self._overlapped.join()
+            for overlapped in self._overlapped or ():
+                overlapped.join()
         else:
-            self._begin_waiting(item.session.items)
-            assert self._overlapped is not None
-            if item.nodeid in self._overlapped:
-                outcome = self._overlapped.outcome(item.nodeid)
-                if not isinstance(outcome.error, TargetLost):
-                    return outcome
-                # It may have been another test's doing: alone, it is its own.
+            for overlapped in self._begin_waiting(item.session.items):
+                if item.nodeid in overlapped:
+                    outcome = overlapped.outcome(item.nodeid)
+                    if not isinstance(outcome.error, TargetLost):
+                        return outcome
+                    # It may have been another test's doing: alone, it is its own.
         arguments = dict(_arguments(item))
         health: list[str] = []
         if "exploration" in arguments:
@@ -176,21 +200,37 @@ class Suite:
                 profile=self.target.profile,
                 folder=FOLDER,
                 fuzz_time=self.options.fuzz_time,
+                budget=Budget(SECONDS * self.options.examples, self._round_trip),
             )
             health = exploration.health
         outcome = run(item.function, arguments, self.target, self.options.lateness)
         outcome.health = health
         return outcome
 
-    def _begin_waiting(self, items: Iterable[pytest.Item]) -> None:
-        """Begins all tests that wait in real time, so that they wait together."""
+    def _begin_waiting(self, items: Iterable[pytest.Item]) -> list[Overlapped]:
+        """Begins all tests that wait in real time, so that they wait together.
+
+        If the target is slow, others wait together for its replies.
+        """
         if self._overlapped is None:
-            tests = [
-                (item.nodeid, item.function, _arguments(item))
-                for item in items
-                if self._waits(item) and not self._alone(item) and self.missing(item) is None
+            own = [item for item in items if _is_ours(item) and not self._alone(item)]
+            own = [item for item in own if self.missing(item) is None]
+            waiting = [item for item in own if self._waits(item)]
+            slow = [item for item in own if self._hastens(item)]
+            self._overlapped = [
+                self._overlap(waiting),
+                self._overlap(slow, AT_ONCE),
             ]
-            self._overlapped = Overlapped(tests, self.target, self.options.lateness)
+        return self._overlapped
+
+    def _overlap(self, items: Iterable[pytest.Function], at_once: int = MANY) -> Overlapped:
+        tests = [(item.nodeid, item.function, _arguments(item)) for item in items]
+        return Overlapped(tests, self.target, self.options.lateness, at_once)
+
+    def _hastens(self, item: pytest.Item) -> bool:
+        """Whether a test need not wait until another has had its replies from a slow target."""
+        hastens = self._is_slow and not (self.target.clock.movable or self._distributed)
+        return hastens and not (self._waits(item) or needs(item, "exploration"))
 
     def _waits(self, item: pytest.Item) -> TypeGuard[pytest.Function]:
         if self.target.clock.movable:

@@ -150,7 +150,7 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
 def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
     """Tells now and then how far it is; raises TargetError or LaunchError."""
     exploration = Exploration(
-        1, work.seed, profile=target.probe(), folder=work.findings, shared=not target.exclusive
+        1, work.seed, profile=target.probe(), folder=work.findings, shared=True
     )
     is_new = Coverage(target).is_new if isinstance(target, BuiltIn) else lambda: False
     fuzzer = Fuzzer(exploration, target, Pool(work.corpus, is_new))

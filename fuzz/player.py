@@ -24,9 +24,11 @@ LONG_BURSTS = (256, 512, 1024)
 """The same where speed matters."""
 
 
-def second_gear(session: Session, chance: Random, brisk: bool = False) -> Iterator[Step]:
-    """A program of the second gear. ``brisk``: fast, where nothing is timed."""
-    return Author(session, chance, brisk).steps(MANY if brisk else COMMANDS)
+def second_gear(
+    session: Session, chance: Random, brisk: bool = False, commands: int = COMMANDS
+) -> Iterator[Step]:
+    """A program of the second gear. ``brisk``: fast and long, where nothing is timed."""
+    return Author(session, chance, brisk).steps(MANY if brisk else commands)
 
 
 class Author:

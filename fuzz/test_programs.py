@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from conformance.catalogue import requirement
 from conformance.exploration import Exploration
 from conformance.target import Target
 from conformance.transcript import Transcript
 from fuzz.campaign import Campaign
+from fuzz.player import COMMANDS, second_gear
+
+ROUND_TRIPS = 1
+"""What a command costs, one with another: many are sent in one go."""
 
 
 @requirement("protocol.any-program")
 def test_any_program(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     exploration.again(server, transcript)
-    finding = Campaign(exploration, server).run(exploration.examples)
+    commands = exploration.budget.length(COMMANDS, exploration.examples, ROUND_TRIPS)
+    makes_up = partial(second_gear, commands=commands)
+    finding = Campaign(exploration, server, makes_up).run(exploration.examples)
     if finding is not None:
         raise exploration.deviation(finding, transcript) from finding.violation
     return exploration.told(exploration.examples, "programs")

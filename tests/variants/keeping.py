@@ -120,7 +120,7 @@ class _KeepsMemory(Model):
 
 
 class _Preloaded(Model):
-    """It begins with jobs of its own, in tubes of their own and in default."""
+    """It begins with jobs of its own, in tubes of their own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -128,7 +128,6 @@ class _Preloaded(Model):
             self._begin_with(f"leftover-{number}")
         self._make_buried(self._begin_with("leftover-0", put=False))
         self._make_delayed(self._begin_with("leftover-1", put=False), self.now + 10**6 * SECOND)
-        self._begin_with("default")
 
     def _begin_with(self, name: str, put: bool = True) -> Job:
         tube = self._tube(name)
@@ -150,6 +149,14 @@ class _TellsUuid(Model):
         super().__init__(*args, **options)
         host, id = self.host, uuid.uuid4()
         self.host = lambda: {**host(), "id": id}
+
+
+class _PreloadedDefault(_Preloaded):
+    """It begins with jobs of its own, one of them in default."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._begin_with("default")
 
 
 def _says(summary: str, pattern: bytes, new: bytes) -> Variant:
@@ -212,6 +219,7 @@ KEEPING = (
     Variant("", "draining comes before other errors", _DrainsBeforeAll),
     Variant("", "memory is never given back", _KeepsMemory),
     Variant("", "begins with jobs of its own", _Preloaded),
+    Variant("", "begins with a job in default", _PreloadedDefault),
     Variant("", "a name of no tube may be ignored", _IndifferentToTubes),
     Variant("", "jobs come back by their deadlines", _FarewellFirst),
     Variant("", "another version", profile=_other_version),

@@ -13,6 +13,7 @@ from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
     JOB_TOO_BIG,
+    U32,
     UNKNOWN_COMMAND,
     VERBS,
     Body,
@@ -78,13 +79,15 @@ def _no_zeros(line: bytes, request: Request) -> Request | None:
     return _BAD if not named and _ZEROS.search(line) else None
 
 
-_COUNT = re.compile(rb"[a-z-]+ +[0-9]{1,9}")
+_COUNT = re.compile(rb"[a-z-]+ +([0-9]+)")
 
 
 def _strict_counts(line: bytes, _: Request) -> Request | None:
-    """What kick and reserve-with-timeout take is a number below 10**9, and nothing else."""
-    counts = line.startswith((b"kick ", b"reserve-with-timeout "))
-    return _BAD if counts and not _COUNT.fullmatch(line) else None
+    """What kick and reserve-with-timeout take is a number of 32 bits, and nothing else."""
+    if not line.startswith((b"kick ", b"reserve-with-timeout ")):
+        return None
+    match = _COUNT.fullmatch(line)
+    return None if match and int(match[1]) <= U32 else _BAD
 
 
 def _strict(line: bytes, request: Request) -> Request | None:
@@ -207,7 +210,12 @@ LINES = (
         _MarksLongLines,
         non_strict=non_strict("error.long-line-resynchronises"),
     ),
-    Variant("", "says at once that a job is too big", _JobTooBigAtOnce),
+    Variant(
+        "",
+        "says at once that a job is too big",
+        _JobTooBigAtOnce,
+        non_strict=non_strict("protocol.incomplete-put-is-dropped"),
+    ),
     Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
     Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
     Variant("", "small jobs", profile=lambda profile: replace(profile, max_job_size=1000)),

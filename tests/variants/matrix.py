@@ -1,0 +1,120 @@
+"""The whole suite, with its command line, on variants that run as servers of their own."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.launch import Launched
+from tests.variants.gallery import VARIANTS
+from tests.variants.variant import Variant
+
+WAYS = ("fake", "real", "remote")
+"""How the suite reaches a server: launched, under a fake or a real clock, or run by others."""
+LIMIT = 900.0
+"""Seconds that a run may take."""
+
+
+class Run(NamedTuple):
+    """What came of one run: what is wrong with it, and what was not decided."""
+
+    wrong: list[str]
+    undecided: list[str]
+    seconds: float
+
+
+def command(name: str) -> str:
+    """How a variant is launched."""
+    return (
+        f"{sys.executable} -m tests.variants serve {name} -l {{host}} -p {{port}}"
+        f" [-z {{max_job_size}}]"
+    )
+
+
+def run(variant: Variant, way: str, options: Sequence[str] = ()) -> Run:
+    """Runs the suite on a variant."""
+    start = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _reached(variant.name, way) as target,
+    ):
+        arguments = [*target, f"--report={folder}", "-q", "-p", "no:cacheprovider", *options]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *arguments],
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Run([f"not at its end after {LIMIT:g} s"], [], LIMIT)
+        results = Path(folder, "results.json")
+        if not results.exists():
+            return Run([done.stdout[-500:] + done.stderr[-500:]], [], 0.0)
+        wrong, undecided = _judged(json.loads(results.read_text(encoding="utf-8")), variant)
+    return Run(wrong, undecided, time.monotonic() - start)
+
+
+@contextlib.contextmanager
+def _reached(name: str, way: str) -> Iterator[list[str]]:
+    """The options that name a variant, which runs meanwhile."""
+    if way != "remote":
+        yield ["--launch", command(name), *(["--clock=real"] if way == "real" else [])]
+        return
+    with Launched(command(name)) as server:
+        host, port = server.address
+        yield [f"--target={host}:{port}"]
+
+
+def _judged(results: dict[str, object], variant: Variant) -> tuple[list[str], list[str]]:
+    """What is wrong, and what was not decided, in a run's results."""
+    wrong, undecided = [], []
+    requirements = results["requirements"]
+    assert isinstance(requirements, list)
+    for requirement in requirements:
+        slug, verdict = requirement["slug"], requirement["verdict"]
+        told = f"{verdict} {slug}: {requirement.get('reason', '')[:300]}"
+        loose = verdict == "non-strict" and slug not in variant.non_strict
+        if loose or verdict in ("fail", "error", "not run"):
+            wrong.append(told)
+        elif verdict == "inconclusive":
+            undecided.append(told)
+    return wrong, undecided
+
+
+def chosen(part: str) -> list[tuple[str, str]]:
+    """A part of all runs, ``K/N``; of ``today/N``, another one each day."""
+    number, _, parts = part.partition("/")
+    first = datetime.now(UTC).toordinal() if number == "today" else int(number)
+    runs = [(name, way) for way in WAYS for name in VARIANTS]
+    return runs[first % int(parts) :: int(parts)]
+
+
+def main(argv: Sequence[str]) -> int:
+    """``python -m tests.variants``: whether the suite has a false alarm for any variant."""
+    parser = argparse.ArgumentParser(prog="python -m tests.variants", description=main.__doc__)
+    parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
+    parser.add_argument("--only", help="the name of one variant")
+    parser.add_argument("options", nargs="*", help="more options of the suite, behind --")
+    args = parser.parse_args(argv)
+    failed = 0
+    runs = [pair for pair in chosen(args.part) if args.only in (None, pair[0])]
+    for name, way in runs:
+        came = run(VARIANTS[name], way, args.options)
+        failed += bool(came.wrong)
+        word = "FAILED" if came.wrong else "passed"
+        print(f"{word} {name}, {way}, {came.seconds:.0f} s", flush=True)
+        for told in (*came.wrong, *came.undecided):
+            print(f"    {told}", flush=True)
+    print(f"{len(runs)} runs, {failed} failed")
+    return bool(failed)
