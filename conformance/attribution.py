@@ -86,7 +86,7 @@ class _Search:
         for number, step in enumerate(self._best.program):
             changed = change(step) if number in chunk and isinstance(step, Ask) else step
             steps += [changed] if changed is not None else []
-        if self._is_over or not steps or len(self._open(steps)) >= self._count:
+        if self._is_over or len(self._open(steps)) >= self._count:
             return False
         found = self._replayed(steps)
         if found is None:

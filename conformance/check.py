@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,13 +36,13 @@ def check(transcript: Transcript, profile: Profile) -> Finding | None:
     What follows a finding is not judged, unless the text leaves open what was found.
     """
     entries = transcript.entries
-    violation = _violation(entries, profile, lenient=True)
+    violation = _violation(transcript, profile, lenient=True)
     if violation is not None:
         shown = entries[: violation.mark + 1]
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         return found(violation, diagnosis, refused and not diagnosis.of_failures)
-    violation = _violation(entries, profile, lenient=False)
+    violation = _violation(transcript, profile, lenient=False)
     if violation is None:
         return None
     return found(violation, diagnose(violation, entries[: violation.mark + 1], profile), False)
@@ -60,11 +59,14 @@ def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
     return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)
 
 
-def _violation(entries: Sequence[Entry], profile: Profile, lenient: bool) -> Violation | None:
-    judge = Judge(profile, lenient=lenient)
+def _violation(transcript: Transcript, profile: Profile, lenient: bool) -> Violation | None:
+    judge = Judge(profile, counters=transcript.begins, lenient=lenient)
+    if transcript.begins is not None:
+        # Whoever moves the clock, or looks whether the target attends to it.
+        judge.connect(-1)
     clients: dict[str, int] = {}
     numbers = itertools.count(1)
-    for position, entry in enumerate(entries):
+    for position, entry in enumerate(transcript.entries):
         if entry.direction == "+":
             continue
         if entry.data == RESTARTS and not entry.connection:

@@ -13,9 +13,9 @@ from conformance.address import TargetError, ask, visit
 from conformance.agreement import Before
 from conformance.clock import TargetClock
 from conformance.connection import REPLY_LIMIT
-from conformance.judge import Known
 from conformance.soon import SOON, STEP, looks
 from conformance.target import Target
+from conformance.transcript import Counters
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
 from reference_server.state import State
@@ -32,7 +32,8 @@ class Counted(NamedTuple):
 
     profile: Profile
     fresh: bool
-    known: Known | None
+    known: Counters | None
+    before: Before
     jobs: int
     taken: frozenset[str]
 
@@ -65,9 +66,8 @@ def counted(target: Target, profile: Profile) -> Counted:
     # Without tubes, all that is counted is of the one queue.
     of_default = stats if default is None else default
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
-    before = Before.of(stats, tubes)
-    known = (stats, of_default, last + 1, before) if complete else None
-    return Counted(profile, fresh, known, _jobs(of_default), taken)
+    known = Counters(stats, of_default, last + 1) if complete else None
+    return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
 
 
 def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:

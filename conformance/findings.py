@@ -37,7 +37,7 @@ def keep(
         return home / name, False
     said = f"Expected {diagnosis.expected}, observed {diagnosis.observed}"
     lines = "\n".join(f"# {line}" for line in f"{said}.".splitlines())
-    _write(home / name, f"{lines}\n{transcript.render(fold=False)}\n")
+    _write(home / name, f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n")
     text = "; ".join(part for part in (said, diagnosis.about, seen) if part)
     _write(home / "README.md", f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}")
     return home / name, True

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from conformance.agreement import Before
+from conformance.agreement import NOTHING, Before
 from conformance.oracle import Oracle, Violation
+from conformance.transcript import Counters
 from conformance.worlds import Undecided
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
-Known = tuple[Mapping[str, str], Mapping[str, str], int, Before]
 _CHECKPOINT = 1000
 """Calls after which a new point is remembered from which to judge again."""
 
@@ -28,8 +28,8 @@ class Judge:
     """An oracle for bytes. Its methods take what those of :class:`Oracle` take.
 
     ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
-    of default, the id of the next job, and what it had; None if others may use it. ``fresh``:
-    statistics are as they are now.
+    of default, and the id of the next job; None if others may use it. ``before``: what it had, and
+    keeps. ``fresh``: statistics are as they are now.
     ``mark`` is any number; a violation has that of the message that shows it. Raises
     :class:`Violation` and Inconclusive.
     """
@@ -38,14 +38,15 @@ class Judge:
         self,
         profile: Profile = NEWEST,
         lateness: int = SECOND // 4,
-        counters: Known | None = None,
+        counters: Counters | None = None,
         fresh: bool = True,
         lenient: bool = False,
+        before: Before = NOTHING,
     ) -> None:
         alone = counters is not None
         self._oracle = Oracle(profile, lateness, alone, fresh, guess_ids=alone)
         if counters is not None:
-            self._oracle.adopt(*counters)
+            self._oracle.adopt(*counters, before)
         self._oracle.lenient = lenient
         self._oracle.eager = self._oracle.hasty = True
         self._readers: dict[int, ReplyReader] = {}
@@ -59,6 +60,11 @@ class Judge:
     def model(self) -> Model:
         """One of the states that the target may be in, to be looked at only."""
         return self._oracle.model
+
+    @property
+    def counters(self) -> Counters | None:
+        """What the target has counted by now; None if others may use it."""
+        return self._oracle.counters
 
     @property
     def is_settled(self) -> bool:

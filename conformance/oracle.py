@@ -19,11 +19,13 @@ from operator import attrgetter
 from conformance.agreement import NOTHING, Before, difference
 from conformance.leeway import Open
 from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, SIGNALS, Item, Moves
+from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from conformance.worlds import (
     EARLY,
     Frontier,
     World,
+    counted_by,
     decided,
     guess,
     is_open,
@@ -137,6 +139,11 @@ class Oracle(Moves):
         default.deletes = int(of_default.get("cmd-delete", 0))
         default.pauses = int(of_default.get("cmd-pause-tube", 0))
         model.total_connections = int(counters["total-connections"])
+
+    @property
+    def counters(self) -> Counters | None:
+        """What the target has counted by now, as :meth:`adopt` takes it; None if not alone."""
+        return counted_by(self.model) if self._alone else None
 
     @property
     def states(self) -> int:

@@ -133,9 +133,15 @@ class Session:
         """Jobs that were there before, in the tube in which all clients begin."""
         self._taken = {tube.encode() for tube in found.taken}
         known = None if found.jobs else found.known
-        self.judge = Judge(found.profile, late, known, found.fresh, lenient)
+        self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before)
         self._first_id = self.judge.model.next_id
         self.judge.connect(_CONTROL)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins the transcript here."""
+        self.transcript.entries.clear()
+        self.transcript.begins = self.judge.counters
 
     # ------------------------------------------------------------ what the clients know
 

@@ -14,13 +14,15 @@ What happens to the target as a whole, a signal or ``! restarts``, names no conn
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import re
 import string
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reference_server.wire import escape
 
@@ -35,6 +37,7 @@ AKIN, OWN = 30, 5
 """Of those in between, messages about the same job or tube, and the client's last commands."""
 
 
+_BEGINS = "# Counted before: "
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(
     r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
@@ -55,6 +58,14 @@ def letters() -> Iterator[str]:
     for length in itertools.count(1):
         for name in itertools.product(string.ascii_uppercase, repeat=length):
             yield "".join(name)
+
+
+class Counters(NamedTuple):
+    """What a target had counted: in its stats, in those of default; and the id of the next job."""
+
+    stats: Mapping[str, str]
+    of_default: Mapping[str, str]
+    next_id: int
 
 
 class NotATranscript(ValueError):
@@ -90,6 +101,8 @@ class Transcript:
     """The entries of one scenario; safe to write from several threads."""
 
     entries: list[Entry] = field(default_factory=list)
+    begins: Counters | None = None
+    """What the target had counted before, if nobody else used it."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -119,11 +132,16 @@ class Transcript:
     def copy(self) -> Transcript:
         """The transcript as it is now."""
         with self._lock:
-            return Transcript(list(self.entries))
+            return Transcript(list(self.entries), self.begins)
 
     def until(self, mark: int) -> Transcript:
         """The transcript up to a message."""
-        return Transcript(self.entries[: mark + 1])
+        return Transcript(self.entries[: mark + 1], self.begins)
+
+    @property
+    def head(self) -> str:
+        """What the target had counted before, as a line of the format; empty if that is open."""
+        return f"{_BEGINS}{json.dumps(self.begins)}\n" if self.begins else ""
 
     def render(self, marked: int | None = None, fold: bool = True) -> str:
         """All entries, two columns indented; ``marked`` gets an arrow.
@@ -171,6 +189,8 @@ def parse(text: str) -> Transcript:
     """
     transcript, now = Transcript(), 0.0
     for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(_BEGINS):
+            transcript.begins = _counters(line.removeprefix(_BEGINS), number)
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line.rstrip())
@@ -185,6 +205,13 @@ def parse(text: str) -> Transcript:
         else:
             transcript.add(connection, _DIRECTIONS[direction], _unescape(data, number), now)
     return transcript
+
+
+def _counters(text: str, line: int) -> Counters:
+    with contextlib.suppress(ValueError, TypeError):
+        counters = Counters(*json.loads(text))
+        return Counters(dict(counters.stats), dict(counters.of_default), int(counters.next_id))
+    raise NotATranscript(f"line {line} does not tell what was counted before: {text[:60]!r}")
 
 
 def _names(data: bytes) -> set[bytes]:

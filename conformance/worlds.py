@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import Connect, Hangup, Output
 from reference_server.model import Model
@@ -179,6 +180,25 @@ def new_model(profile: Profile) -> Model:
     model.choose = decided
     model.open_times = True
     return model
+
+
+def counted_by(model: Model) -> Counters:
+    """What a model has counted."""
+    stats = {f"cmd-{verb}": count for verb, count in model.commands.items()}
+    stats |= {
+        "total-jobs": model.total_jobs,
+        "job-timeouts": model.timeouts,
+        # One is there already, of whoever moves the clock.
+        "total-connections": model.total_connections - 1,
+    }
+    (default,) = (tube for tube in model.tubes if tube.name == "default")
+    of_default = {
+        "total-jobs": default.total_jobs,
+        "cmd-delete": default.deletes,
+        "cmd-pause-tube": default.pauses,
+    }
+    told = [{key: str(value) for key, value in counts.items()} for counts in (stats, of_default)]
+    return Counters(told[0], told[1], model.next_id)
 
 
 def restarted(world: World) -> list[World]:

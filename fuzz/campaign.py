@@ -80,7 +80,7 @@ class Campaign:
         if self._session is None:
             self._session = self._exploration.session(self._target)
         session = self._session
-        session.transcript.entries.clear()
+        session.begin()
         for step in self._makes_up(session, chance):
             steps.append(step)
             take(session, step)

@@ -23,7 +23,7 @@ from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
-from reference_server.wire import NOT_FOUND, Reply, parse_line
+from reference_server.wire import NOT_FOUND, Put, Reply, parse_line
 from tests.servers import REFERENCE_COMMAND, changed_server
 
 SEED_001 = r"""
@@ -372,3 +372,42 @@ def test_one_crash_has_one_name() -> None:
     one = diagnose(Violation(["INSERTED 1"], lost, 1), judged, NEWEST)
     other = Diagnosis("a server that goes on", lost, behind="put")
     assert one.name == other.name == "the-target-crashed-ended-by-sigsegv-behind-put"
+
+
+def test_a_finding_about_counters_tells_what_was_counted_before(tmp_path: Path) -> None:
+    class Extra(Model):
+        """The connections of clients that put are counted twice."""
+
+        def _put(self, conn: Connection, put: Put) -> None:
+            self.total_connections += 1
+            super()._put(conn, put)
+
+    server = BuiltIn(fault=Fault("", "counts twice", model=Extra))
+    exploration = Exploration(3, patience=1.0, folder=tmp_path)
+    finding = Campaign(exploration, server).run(3)
+    server.close()
+    assert finding is not None
+    exploration.deviation(finding, Transcript())
+    (path,) = tmp_path.glob("*/transcript")
+    text = path.read_text(encoding="utf-8")
+    found = check(parse(text), NEWEST)
+    assert found is not None
+    assert "total-connections" in found.expected
+    assert found.level == "must"
+    before = next(line for line in text.splitlines() if line.startswith("# Counted before"))
+    assert check(parse(text.replace(before, "")), NEWEST) is None
+    with pytest.raises(NotATranscript, match="what was counted before"):
+        parse("# Counted before: [1, {}]\n")
+
+
+def test_what_a_campaign_counts_is_carried_from_program_to_program() -> None:
+    server = BuiltIn()
+    session = Exploration(1).session(server)
+    for _ in range(2):
+        session.begin()
+        session.ask(1, b"put 0 0 60 1\r\na\r\n", tag=1)
+        session.ask(2, b"stats\r\n")
+        session.finish()
+        assert check(session.transcript, NEWEST) is None
+    session.abandon()
+    server.close()
