@@ -128,13 +128,17 @@ def every_ask(program: Program) -> list[int]:
 def open_steps(program: Program, profile: Profile) -> list[int]:
     """The positions of the steps with a line that the text leaves open."""
     readers: dict[int, Lines] = {}
+    asked: dict[int, int] = {}
     found = []
     for number, step in enumerate(program):
         if isinstance(step, Leave):
-            readers.pop(step.client, None)
+            left = readers.pop(step.client, None)
+            if left is not None and step.half and left.is_cut_off:
+                found.append(asked[step.client])
         elif isinstance(step, Ask):
             reader = readers.setdefault(step.client, Lines(profile))
             known = len(reader.lines)
+            asked[step.client] = number
             # Ids have up to 20 digits: what is too long with one may not be so with another.
             reader.read(step.text if step.job is None else step.text % U64)
             if (
@@ -146,7 +150,8 @@ def open_steps(program: Program, profile: Profile) -> list[int]:
             ):
                 found.append(number)
                 reader.is_quirk = False
-    return found
+    found += [asked[client] for client, reader in readers.items() if reader.is_cut_off]
+    return sorted(set(found))
 
 
 def _apart(program: Program) -> Iterator[Step]:
@@ -188,9 +193,11 @@ def _plain(profile: Profile, step: Ask) -> Ask | None:
 def _plain_argument(kind: str, argument: bytes) -> bytes:
     if b"%d" in argument:
         return b"%d"
-    pattern, default = (_ENTIRE_NAME, b"default") if kind == "t" else (_DIGITS, b"0")
-    match = pattern.search(argument)
-    return match[0] if match else default
+    if kind == "t":
+        name = _ENTIRE_NAME.search(argument)
+        return name[0] if name else b"default"
+    digits = _DIGITS.search(argument)
+    return b"%d" % int(digits[0]) if digits else b"0"
 
 
 def _malformed(profile: Profile, step: Ask) -> Ask:

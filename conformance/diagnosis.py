@@ -30,7 +30,7 @@ class Diagnosis:
     does not decide and on which it may depend, None if there is none; where requirements are known,
     one that was sent earlier than what they speak of. ``is_quirk``: no text and no decision covers
     what was sent. ``of_failures``: it is about how commands that fail are counted. ``behind``:
-    the command that was sent last to a target that is lost.
+    the command that was sent last.
     ``profile``: the one that the levels of the requirements are of.
     """
 
@@ -93,6 +93,8 @@ class Diagnosis:
         if self.open_line:
             word = self.open_line.partition(b" ")[0].decode("latin-1")
             words += ["behind", word if word in VERBS else "odd-line"]
+        elif self.behind:
+            words += ["behind", self.behind]
         return _slug(words)
 
 
@@ -104,14 +106,17 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         # Nothing that anybody sends may end a server.
         return replace(lost, behind=last_command(entries))
     names = broken(entries, profile)
+    # Many faults explain that nothing came.
+    trusted = names and violation.observed != "nothing"
     return Diagnosis(
         expected,
         violation.observed,
         tuple(names) if len(names) <= MOST_NAMES else (),
-        open_line(understood(_earlier(entries) if names else entries, profile), profile),
+        open_line(understood(_earlier(entries) if trusted else entries, profile), profile),
         any(reader.is_quirk for reader in understood(entries, profile)),
         not names and expected.startswith("OK with cmd-") and _has_failure(entries),
         profile.name,
+        last_command(entries),
     )
 
 

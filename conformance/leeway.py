@@ -177,7 +177,8 @@ def _plain(line: bytes) -> bytes:
 class Lines(RequestReader):
     """Understands what a client sends, and notes its lines, None for one that is too long.
 
-    ``is_quirk``: no text and no decision covers what beanstalkd does with them.
+    ``is_open``: the last of them is but half a line. ``is_quirk``: no text and no decision covers
+    what beanstalkd does with them.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -185,6 +186,7 @@ class Lines(RequestReader):
         self.requests: list[Request] = []
         self.lines: list[bytes | None] = []
         self.is_quirk = False
+        self.is_open = False
 
     @property
     def is_complete(self) -> bool:
@@ -195,6 +197,11 @@ class Lines(RequestReader):
     def is_too_long(self) -> bool:
         """Whether a line that has not ended yet is too long already."""
         return self._overlong
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether what was sent ends in the middle of a line."""
+        return self._body is None and self.buffered > 0
 
     @property
     def missing(self) -> int:
@@ -229,13 +236,16 @@ class Lines(RequestReader):
 def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
     """How what each client has sent is understood."""
     sent: dict[str, bytearray] = {}
+    ended = {entry.connection for entry in entries if entry.data == b"half-closes"}
     for entry in entries:
         if entry.direction == ">":
             sent.setdefault(entry.connection, bytearray()).extend(entry.data)
     readers = []
-    for data in sent.values():
+    for name, data in sent.items():
         reader = Lines(profile)
         reader.read(bytes(data))
+        # Half a line is not well-formed: it may be answered, or not.
+        reader.is_open |= name in ended and reader.is_cut_off
         readers.append(reader)
     return readers
 
@@ -246,7 +256,7 @@ def open_line(readers: Iterable[Lines], profile: Profile) -> bytes | None:
         for line in reader.lines:
             if line is None or not is_decided(line, profile):
                 return line or b""
-        if reader.is_too_long:
+        if reader.is_too_long or reader.is_open:
             return b""
     return None
 

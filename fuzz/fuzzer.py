@@ -144,7 +144,8 @@ class Fuzzer:
         shown = False
         for single in self._campaign.alone(HOSTILE, self._pool.known.news(reversed(lines))):
             shown = True
-            self._keep(single)
+            self._pool.known.learn(lines_of(single.program, self._exploration.profile))
+            self._keep(self._exploration.firmest(single, self._target, self._campaign.looks))
             if len(self.report.found) >= most:
                 break
         return shown
