@@ -23,7 +23,7 @@ _FREE = {
     "binlog-max-size": "[0-9]+",
 }
 """What no two servers have in common, and what it looks like."""
-_UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
+UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
 """Keys that every beanstalkd has, and no text names."""
 _ASKED_BY_US = "cmd-list-tube-used"
 """Asked by those who want to know whether the target has settled, too."""
@@ -121,7 +121,7 @@ def _other(
     idle = mine.get("state") in ("ready", "buried")
     for key, value in mine.items():
         if (key in free and theirs.get(key, "").isdecimal()) or (
-            key not in theirs and key in _UNNAMED
+            key not in theirs and key in UNNAMED
         ):
             continue
         if key not in theirs:

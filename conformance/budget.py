@@ -51,6 +51,7 @@ class Budget:
     begun: int = 0
     """Conversations that have fitted in."""
     _end: float = math.inf
+    _found: bool = False
 
     def start(self) -> None:
         """Lets the time run from now on."""
@@ -61,6 +62,12 @@ class Budget:
         allowed = time.monotonic() < self._end
         self.begun += allowed
         return allowed
+
+    def found(self) -> None:
+        """Gives as much time again, once, to make small what was found."""
+        if not self._found:
+            self.start()
+        self._found = True
 
     def turns(self, count: int) -> Iterator[int]:
         """So many turns, or those that fit in."""

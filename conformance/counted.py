@@ -35,7 +35,7 @@ class Counted(NamedTuple):
     known: Counters | None
     before: Before
     jobs: int
-    taken: frozenset[str]
+    taken: frozenset[bytes]
 
 
 def counted(target: Target, profile: Profile) -> Counted:
@@ -49,7 +49,7 @@ def counted(target: Target, profile: Profile) -> Counted:
             if target.exclusive and profile.has_tubes:
                 _await_tubes(sock, target.clock)
                 tubes = _other_tubes(sock)
-            taken = frozenset(tube for tube in tubes if _has_jobs(sock, tube))
+            taken = frozenset(tube.encode() for tube in tubes if _has_jobs(sock, tube))
             if target.exclusive:
                 last = _last_id(sock, profile)
             default = _dictionary(sock, b"stats-tube default") if profile.has_tubes else None

@@ -73,14 +73,15 @@ class Exploration:
 
     def session(self, target: Target) -> Session:
         """A new conversation with a target; raises NotTestable if others may use it, too."""
-        if not target.exclusive and not (self.shared and self.profile.has_tubes):
+        keeps_apart = self.shared and self.profile.has_tubes
+        if not target.exclusive and not keeps_apart:
             raise NotTestable("needs --launch: a server of its own, for random conversations")
         session = self._begun(target)
-        if session.in_the_way and not (self.shared and self.profile.has_tubes):
+        if session.begins_among_others and not keeps_apart:
             # They may be what an earlier test could not delete.
             self.start_anew(session)
             session = self._begun(target)
-        if session.in_the_way and not (self.shared and self.profile.has_tubes):
+        if session.begins_among_others and not keeps_apart:
             session.abandon()
             raise NotTestable("needs a server that begins without jobs in default")
         return session

@@ -24,10 +24,12 @@ from conformance.clock import Attendant
 from conformance.connection import REPLY_LIMIT
 from conformance.counted import counted
 from conformance.judge import Judge
+from conformance.leftovers import Leftovers
 from conformance.oracle import Violation
 from conformance.soon import STEP, looks
 from conformance.target import Target
 from conformance.transcript import RESTARTS, Transcript, letters
+from conformance.waiting import Wait
 from conformance.worlds import EARLY
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply
@@ -36,8 +38,6 @@ MISSING = 2**62
 """Added to a tag, it is the id of a job that no server has."""
 GRACE = 0.01
 """Seconds that a server gets to answer others after it has answered one, under a real clock."""
-MOST = 12
-"""Times the patience for one reply that a session waits for many, as long as some come."""
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
 BEHIND = 2**15
@@ -69,23 +69,6 @@ class _Client:
     """All that comes of what it has sent last was known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
-
-
-class _Wait:
-    """Waiting for replies that may take ``patience`` seconds each, but not for ever."""
-
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
-        self._end = time.monotonic() + MOST * patience
-        self.goes_on()
-
-    def goes_on(self) -> None:
-        """Something has come."""
-        self._limit = min(time.monotonic() + self._patience, self._end)
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() > self._limit
 
 
 class Session:
@@ -129,12 +112,9 @@ class Session:
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
-        self.in_the_way = found.jobs
-        """Jobs that were there before, in the tube in which all clients begin."""
-        self._taken = {tube.encode() for tube in found.taken}
         known = None if found.jobs else found.known
         self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before)
-        self._first_id = self.judge.model.next_id
+        self._leftovers = Leftovers(found.taken, found.jobs, self.judge.model.next_id)
         self.judge.connect(_CONTROL)
         self.begin()
 
@@ -172,9 +152,9 @@ class Session:
         return self.judge.is_answered(client.conn)
 
     @property
-    def is_shared(self) -> bool:
-        """Whether there may be others, or jobs of theirs, in the tube in which all begin."""
-        return not self.target.exclusive or self.in_the_way > 0
+    def begins_among_others(self) -> bool:
+        """Whether there may be jobs of others in the tube in which all clients begin."""
+        return not self.target.exclusive or self._leftovers.in_default > 0
 
     def _client(self, number: int) -> _Client:
         client = self._clients.get(number)
@@ -203,7 +183,7 @@ class Session:
         cuts: tuple[int, ...] = (),
     ) -> None:
         """A client sends a command; see ``conformance.steps.Ask``."""
-        if self._taken and self._is_of_others(text):
+        if self._leftovers.are_meant(text, self._tags):
             return
         client = self._client(number)
         if apart or self._sending is not client:
@@ -246,13 +226,6 @@ class Session:
             if not self._is_ended(number):
                 mark = self.transcript.last
                 raise Violation(["the end of the connection"], "nothing", mark)
-
-    def _is_of_others(self, text: bytes) -> bool:
-        """Whether it is about tubes with jobs, or about jobs, that were there before."""
-        ids = {int(id) for id in _ID.findall(text)}
-        return not self._taken.isdisjoint(text.split()) or any(
-            id < self._first_id and id not in self._tags for id in ids
-        )
 
     def flush(self, hasty: bool = False) -> None:
         """Sends what is left of a burst, and, unless in haste, takes in what it causes."""
@@ -487,7 +460,7 @@ class Session:
 
     def hear(self) -> None:
         """Takes in replies until none is missing."""
-        wait, pause = _Wait(self.patience), 0.001
+        wait, pause = Wait(self.patience), 0.001
         for client in list(self._clients.values()):
             flags: int = socket.MSG_WAITALL
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:

@@ -54,6 +54,7 @@ class Conversation(RuleBasedStateMachine):
             self._exploration.undecided += 1
         except Violation as violation:
             self._over = True
+            self._exploration.budget.found()
             # Before it is started anew.
             seen = told(violation, self.session.target)
             self._exploration.note(seen, self.session.transcript)

@@ -90,7 +90,7 @@ class Author:
         self._chance = chance
         self._pool = pool
         self._progress = progress
-        self._shared = session.is_shared
+        self._shared = session.begins_among_others
         self._own = f"fuzz-{chance.randrange(16**8):08x}-".encode() if self._shared else b""
         self._writer = Writer(chance, BRISK, session.tag)
         self._mutate = Mutator(chance)

@@ -81,7 +81,11 @@ DOCUMENTS = (
     edits("one more key in each dictionary", _more(b"mood")),
     edits("hundred more keys", _more(*(b"counter-%d" % n for n in range(100)))),
     edits("no first line in YAML", lambda yaml: yaml.removeprefix(b"---\n")),
-    edits("unquoted strings", lambda yaml: _QUOTED_NAME.sub(rb": \1", yaml)),
+    edits(
+        "unquoted strings",
+        lambda yaml: _QUOTED_NAME.sub(rb": \1", yaml),
+        "stats.yaml-values-parse",
+    ),
     edits("strings in single quotes", lambda yaml: yaml.replace(b'"', b"'")),
     edits("keys in quotes", lambda yaml: _KEY.sub(rb'"\1": ', yaml)),
     edits("items of lists in quotes", lambda yaml: _ITEM.sub(rb'- "\1"', yaml)),

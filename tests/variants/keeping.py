@@ -16,35 +16,29 @@ from reference_server.wire import Body, Command, Malformed, Put, Reply, Request,
 from tests.variants.variant import Variant, non_strict
 
 
-class _DeletesTubesLate(Model):
-    """A tube that nothing keeps is deleted within a tenth of a second."""
-
-    LATE = SECOND // 10
+class _LateTubes(Model):
+    """A tube that nothing keeps goes a tenth of a second later; until then it is as it was."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._ends: dict[str, int] = {}
         super().__init__(*args, **options)
+        self._left: dict[str, int] = {}
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        for name, since in list(self._left.items()):
+            if now - since >= SECOND // 10:
+                del self._left[name]
+                tube = self._by_name[name]
+                if not tube.refs:
+                    tube.refs = 1
+                    super()._deref(tube)
+        return super().step(event, now, conn)
 
     def _deref(self, tube: Tube) -> None:
         if tube.refs > 1:
-            tube.refs -= 1
-        else:
-            # The last reference is given up when the time is over.
-            self._end_pause(tube)
-            self._ends[tube.name] = self.now + self.LATE
-
-    def _tube(self, name: str) -> Tube:
-        tube = super()._tube(name)
-        if self._ends.pop(name, None) is not None:
-            tube.refs -= 1
-        return tube
-
-    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        for name, end in list(self._ends.items()):
-            if end <= now:
-                del self._ends[name]
-                super()._deref(self._by_name[name])
-        return super().step(event, now, conn)
+            super()._deref(tube)
+            return
+        tube.refs = 0
+        self._left[tube.name] = self.now
 
 
 class _DefaultGoes(Model):
@@ -196,7 +190,7 @@ class _FarewellFirst(Model):
 
 
 KEEPING = (
-    Variant("", "tubes are deleted a tenth of a second late", _DeletesTubesLate),
+    Variant("", "tubes are deleted a tenth of a second late", _LateTubes),
     Variant(
         "",
         "default goes when nobody needs it",

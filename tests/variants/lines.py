@@ -9,6 +9,7 @@ from typing import Any
 
 from reference_server.events import Event, Hangup, Output
 from reference_server.model import Model
+from reference_server.state import Connection
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -16,7 +17,6 @@ from reference_server.wire import (
     U32,
     UNKNOWN_COMMAND,
     VERBS,
-    Body,
     Command,
     Malformed,
     Put,
@@ -106,6 +106,11 @@ def _extra(line: bytes, _: Request) -> Request | None:
     return Command("list-tube-used") if line == b"ping" else None
 
 
+def _long_timeout(line: bytes, _: Request) -> Request | None:
+    match = re.fullmatch(rb"reserve-with-timeout +([0-9]+)", line)
+    return Command("reserve-with-timeout", (int(match[1]),)) if match else None
+
+
 class _AnyCase(RequestReader):
     def parse(self, line: bytes) -> Request:
         word = line.partition(b" ")[0]
@@ -159,15 +164,14 @@ class _ClosesAfterLongLine(Model):
         return outputs
 
 
-class _JobTooBigAtOnce(Model):
-    """What is too big is refused when its line comes; its body is skipped."""
+class _RefusesAtOnce(Model):
+    """JOB_TOO_BIG comes with the line of the put; the body is skipped when it comes."""
 
-    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        told = event == Body(None) and self.connections[conn].incoming is None
-        outputs = super().step(event, now, conn)
-        if isinstance(event, Put) and event.size > self.max_job_size:
-            return [*outputs, (conn, JOB_TOO_BIG)]
-        return [output for output in outputs if not (told and output[0] == conn)]
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if put.size > self.max_job_size:
+            conn.refused = True
+            self._outputs.append((conn.id, JOB_TOO_BIG))
 
 
 LINES = (
@@ -196,7 +200,13 @@ LINES = (
         reader=_AnyCase,
         non_strict=non_strict("error.commands-are-lower-case"),
     ),
-    Variant("", "LF ends a line", reader=_LineFeeds),
+    Variant(
+        "",
+        "LF ends a line",
+        reader=_LineFeeds,
+        non_strict=non_strict("protocol.line-ends-with-crlf"),
+    ),
+    _reads("timeouts of any length", _long_timeout),
     Variant(
         "",
         "skips the body of a malformed put",
@@ -210,13 +220,7 @@ LINES = (
         _MarksLongLines,
         non_strict=non_strict("error.long-line-resynchronises"),
     ),
-    Variant(
-        "",
-        "says at once that a job is too big",
-        _JobTooBigAtOnce,
-        non_strict=non_strict("protocol.incomplete-put-is-dropped"),
-    ),
+    Variant("", "says at once that a job is too big", _RefusesAtOnce),
     Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
     Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
-    Variant("", "small jobs", profile=lambda profile: replace(profile, max_job_size=1000)),
 )

@@ -112,7 +112,11 @@ ORDERS = (
         lambda options: options[-1],
         *("reserve.ready-job-in-margin-is-given", "reserve.expiry-keeps-place"),
     ),
-    chooses("any choice, another one each time", _CHANCE.choice),
+    chooses(
+        "any choice, another one each time",
+        _CHANCE.choice,
+        *("reserve.ready-job-in-margin-is-given", "reserve.expiry-keeps-place"),
+    ),
     chooses("the client that came last is served", _of_clients(lambda o: max(o, key=_number))),
     chooses("the client that came first is served", _of_clients(lambda o: min(o, key=_number))),
     chooses("any client that waits is served", _of_clients(_CHANCE.choice)),

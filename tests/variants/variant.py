@@ -17,6 +17,8 @@ class Variant(Fault):
 
     server: type[Server] = Server
     non_strict: frozenset[str] = frozenset()
+    slow: bool = False
+    """The suite takes minutes, and more where its tests do not overlap."""
 
 
 RANDOM = ("protocol.any-bytes", "protocol.any-conversation", "protocol.any-program")

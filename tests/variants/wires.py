@@ -17,6 +17,7 @@ from reference_server.serve import Connection, Server
 from tests.variants.variant import Variant
 
 MILLISECOND = 0.001
+SLOW = 5 * MILLISECOND
 
 
 class RealTimer:
@@ -222,7 +223,8 @@ class _SmallBuffers(Connection):
 
 
 def _travels(summary: str, connection: type[Connection], **values: Any) -> Variant:
-    return Variant("", summary, server=_server(connection, **values))
+    slow = values.get("seconds", 0) >= SLOW
+    return Variant("", summary, server=_server(connection, **values), slow=slow)
 
 
 WIRES = (

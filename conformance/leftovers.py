@@ -1,0 +1,29 @@
+"""Jobs and tubes that were on a target before a conversation begins: they are let alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+
+_ID = re.compile(
+    rb"(?m)^(?:delete|release|bury|touch|kick-job|peek|reserve-job|stats|stats-job) +([0-9]{1,20})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """``tubes`` have jobs, whose ids are below ``first_id``; ``in_default``: how many are there."""
+
+    tubes: frozenset[bytes]
+    in_default: int
+    first_id: int
+
+    def are_meant(self, text: bytes, own: Container[int]) -> bool:
+        """Whether what a client says is about any of them; ``own`` are ids of one's own jobs."""
+        if not self.tubes:
+            return False
+        ids = map(int, _ID.findall(text))
+        return not self.tubes.isdisjoint(text.split()) or any(
+            id < self.first_id and id not in own for id in ids
+        )
