@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
 
 
 def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
-    """Lets tubes go that were left before."""
+    """Lets tubes go that were left before, as far as they do."""
     for is_last in looks(SOON):
         if is_last or all(_has_jobs(sock, tube) for tube in _other_tubes(sock)):
             return
@@ -85,9 +86,12 @@ def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
 
 
 def _other_tubes(sock: socket.socket) -> frozenset[str]:
-    """The tubes besides that in which all clients begin."""
+    """The tubes besides that in which all clients begin, as far as they can be read."""
     listed = ask(sock, b"list-tubes", REPLY_LIMIT).body or b""
-    return frozenset(yamlish.names(listed)) - {"default"}
+    with contextlib.suppress(ValueError):
+        # What is wrong with the list is told where it is tested.
+        return frozenset(yamlish.names(listed)) - {"default"}
+    return frozenset()
 
 
 def _has_jobs(sock: socket.socket, tube: str) -> bool:
