@@ -1,0 +1,184 @@
+"""How long threads of ours and processes of the target have waited for a CPU.
+
+Linux tells it for each thread: the time that it ran, and the time that it could have run but had to
+wait. Where it does not tell, or where the whole machine was held up, a thread that only takes short
+naps sees that it is woken up late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+_NAP, _PROMPT = 0.01, 0.002
+"""Seconds for which the watch sleeps, and by which it is always woken up too late."""
+_STEP = 0.1
+"""Seconds after which it is looked again whether somebody who is waited for needs the time."""
+LONGEST_WAIT = 60.0
+"""Seconds that even a busy machine gets to start a server."""
+
+
+class CpuTime(NamedTuple):
+    """Seconds that threads ran on a CPU, and that they waited for one."""
+
+    ran: float
+    waited: float
+
+    @property
+    def wanted(self) -> float:
+        """Seconds for which they were not idle."""
+        return self.ran + self.waited
+
+
+class Meter:
+    """The CPU time of threads, of which some may begin and some may end meanwhile.
+
+    ``threads`` gives the folders in which the system tells of each.
+    """
+
+    def __init__(self, threads: Callable[[], Iterable[Path]]) -> None:
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._last: dict[Path, CpuTime] = {}
+        self._ended = CpuTime(0.0, 0.0)
+
+    def read(self) -> CpuTime:
+        """The CPU time up to now; nothing if the system does not tell it."""
+        with self._lock:
+            told = {thread: time for thread in self._threads() if (time := _told(thread))}
+            gone = [time for thread, time in self._last.items() if thread not in told]
+            self._ended = _sum([self._ended, *gone])
+            self._last = told
+            return _sum([self._ended, *told.values()])
+
+
+def _sum(times: Iterable[CpuTime]) -> CpuTime:
+    ran, waited = zip(*times, strict=True)
+    return CpuTime(sum(ran), sum(waited))
+
+
+def _told(thread: Path) -> CpuTime | None:
+    try:
+        ran, waited, *_ = (thread / "schedstat").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return CpuTime(int(ran) / 1e9, int(waited) / 1e9)
+
+
+def thread_meter(number: int) -> Meter:
+    """The meter of a thread of ours."""
+    folder = _PROC / "self" / "task" / str(number)
+    return Meter(lambda: [folder])
+
+
+def session(leader: int) -> Meter:
+    """The meter of a process that leads a session, and of all that it has started."""
+    return Meter(lambda: _threads_of(leader))
+
+
+def _threads_of(leader: int) -> Iterable[Path]:
+    for folder in _PROC.iterdir() if _PROC.exists() else ():
+        with contextlib.suppress(OSError):
+            if folder.name.isdecimal() and os.getsid(int(folder.name)) == leader:
+                yield from (folder / "task").iterdir()
+
+
+def pressure() -> float:
+    """Seconds for which anybody on this machine had to wait for a CPU, since it was started."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        some = (_PROC / "pressure" / "cpu").read_text().partition("\n")[0]
+        return int(some.rpartition("total=")[2]) / 1e6
+    return 0.0
+
+
+class Watch:
+    """A thread that takes naps, and sees by how much too late it is woken up.
+
+    It needs what our other threads need, so that it sees, too, when one keeps the others waiting.
+    """
+
+    def __init__(self) -> None:
+        self._overslept = 0.0
+        self._woken = time.monotonic()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_NAP)
+            self._overslept, self._woken = self.overslept(), time.monotonic()
+
+    def overslept(self) -> float:
+        """Seconds by which it was woken up too late so far, the nap that goes on included."""
+        late = time.monotonic() - self._woken - _NAP
+        return self._overslept + (late if late > _PROMPT else 0.0)
+
+
+_starting = threading.Lock()
+_watches: list[Watch] = []
+
+
+def watch() -> Watch:
+    """The watch of this process, which begins when it is first asked for."""
+    with _starting:
+        if not _watches:
+            _watches.append(Watch())
+        return _watches[0]
+
+
+class Starvation:
+    """How long this thread, or the target, has been kept from a CPU since this was made.
+
+    ``target`` gives the seconds for which the target has waited for one so far.
+    """
+
+    def __init__(self, target: Callable[[], float]) -> None:
+        self._target = target
+        self._own = thread_meter(threading.get_native_id())
+        self._begun = self._own.read().waited, watch().overslept(), target()
+
+    def seconds(self) -> float:
+        """Seconds of it so far; to be called by the thread that made this."""
+        own, overslept, target = self._begun
+        ours = max(self._own.read().waited - own, watch().overslept() - overslept)
+        # Another process may have taken its place meanwhile.
+        return ours + max(0.0, self._target() - target)
+
+
+class Patience:
+    """Waiting for a server that we have started: only the time counts in which it is idle.
+
+    ``idle`` is how many seconds of that it gets. What it needs a CPU for takes as long as a busy
+    machine needs, but not for ever.
+    """
+
+    def __init__(self, meter: Meter, idle: float) -> None:
+        self._meter = meter
+        self._left = idle
+        self._wanted = meter.read().wanted
+        self._begun = self._looked = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        now = time.monotonic()
+        passed = now - self._looked
+        if passed < _STEP:
+            return False
+        wanted = self._meter.read().wanted
+        # Not more than two steps, as we may have been kept waiting ourselves.
+        self._left -= max(0.0, min(passed, 2 * _STEP) * _share() - (wanted - self._wanted))
+        self._looked, self._wanted = now, wanted
+        return self._left <= 0 or now - self._begun > LONGEST_WAIT
+
+
+def _share() -> float:
+    """The part of a CPU that falls to each who wants one, where only the load is told."""
+    if (_PROC / "self" / "schedstat").exists():
+        return 1.0
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return 1 / max(1.0, load)

@@ -1,0 +1,137 @@
+"""What tells a busy machine from a slow server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conformance import starvation
+from conformance.starvation import CpuTime, Meter, Patience, Starvation
+
+needs_linux = pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="the system does not tell CPU times"
+)
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+@needs_linux
+def test_two_who_share_a_cpu_wait_for_it() -> None:
+    one = {next(iter(os.sched_getaffinity(0)))}
+    busy = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"import os; os.sched_setaffinity(0, {one})\nwhile True: pass"],
+            start_new_session=True,
+        )
+        for _ in range(2)
+    ]
+    meters = [starvation.session(process.pid) for process in busy]
+    try:
+        for meter in meters:
+            _until(lambda meter=meter: meter.read().waited > 0.3)  # type: ignore[misc]
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+@needs_linux
+def test_who_sleeps_waits_for_no_cpu() -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        meter = starvation.session(process.pid)
+        time.sleep(0.2)
+        before = meter.read()
+        time.sleep(0.5)
+        assert meter.read() == before
+        process.kill()
+
+
+@needs_linux
+def test_children_count_and_those_who_have_ended_do_not_take_it_back() -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    script = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {burn!r}])"
+    script += "\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script], start_new_session=True) as process:
+        meter = starvation.session(process.pid)
+        seen = []
+
+        def burnt() -> bool:
+            seen.append(meter.read().ran)
+            return seen[-1] > 0.25
+
+        _until(burnt)
+        time.sleep(0.5)
+        assert meter.read().ran > 0.25
+        process.kill()
+    assert seen == sorted(seen)
+
+
+def test_the_watch_sees_that_it_is_kept_waiting() -> None:
+    watch = starvation.watch()
+    before = watch.overslept()
+    # One call that holds the interpreter's lock all the time.
+    total = 0
+    while total < 5:
+        begun = time.monotonic()
+        sum(range(10_000_000))
+        total += 1
+        lasted = time.monotonic() - begun
+    assert watch.overslept() - before > lasted / 2
+
+
+def test_starvation_is_ours_and_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = [1.0]
+    measured = Starvation(lambda: waited[0])
+    idle = measured.seconds()
+    waited[0] = 3.5
+    assert measured.seconds() >= 2.5
+    # Another process in its place begins anew.
+    waited[0] = 0.0
+    assert idle <= measured.seconds() < 2.5
+
+
+class _Told(Meter):
+    """A meter that says what it is told to."""
+
+    def __init__(self, wanted: Callable[[], float]) -> None:
+        super().__init__(list)
+        self._wanted = wanted
+
+    def read(self) -> CpuTime:
+        return CpuTime(self._wanted(), 0.0)
+
+
+def _lasts(patience: Patience) -> float:
+    begun = time.monotonic()
+    while not patience.is_over:
+        time.sleep(0.01)
+    return time.monotonic() - begun
+
+
+def test_patience_with_who_is_idle_ends() -> None:
+    assert 0.3 <= _lasts(Patience(_Told(lambda: 0.0), 0.3)) < 30
+
+
+def test_patience_with_who_needs_the_cpu_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starvation, "LONGEST_WAIT", 1.0)
+    assert _lasts(Patience(_Told(time.monotonic), 0.3)) >= 1.0
+
+
+def test_patience_where_only_the_load_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(starvation, "_PROC", tmp_path)
+    monkeypatch.setattr(os, "getloadavg", lambda: (4.0 * (os.cpu_count() or 1), 0.0, 0.0))
+    assert starvation.session(os.getpid()).read() == CpuTime(0.0, 0.0)
+    assert _lasts(Patience(starvation.session(os.getpid()), 0.2)) >= 0.75
