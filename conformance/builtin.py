@@ -12,6 +12,7 @@ from typing import Any
 
 from conformance.address import Address
 from conformance.clock import ControlledClock, RealClock
+from conformance.starvation import thread_meter
 from conformance.target import Target
 from conformance.verdict import NotTestable
 from reference_server.faults import NO_FAULT, Fault
@@ -67,6 +68,8 @@ class BuiltIn(Target):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        assert self._thread.native_id is not None
+        self._meter = thread_meter(self._thread.native_id)
         if real_time:
             self.clock = RealClock()
         else:
@@ -109,6 +112,9 @@ class BuiltIn(Target):
     @property
     def address(self) -> Address:
         return self._address
+
+    def starved(self) -> float:
+        return self._meter.read().waited
 
     def fresh(self, **configuration: Any) -> Target:
         real_time = not self.clock.movable

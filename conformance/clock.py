@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import socket
+import struct
 import tempfile
 import time
 from collections.abc import Mapping
@@ -16,6 +18,10 @@ from reference_server.wire import ProtocolError
 
 _CONTROL_LIMIT = 2.0
 """Seconds that a server may take for a neutral command after its clock was moved."""
+
+_LOOK = 1000
+"""Nanoseconds by which a faked clock moves each time it is looked at."""
+_COUNTER = struct.Struct("Q")
 
 
 class TargetClock(Protocol):
@@ -61,7 +67,7 @@ class Attendant:
         self._control: socket.socket | None = None
 
     def watch(self, address: Address) -> None:
-        """Names the server."""
+        """Names the server; raises OSError."""
         self.close()
         self._control = connect(address, _CONTROL_LIMIT)
 
@@ -88,6 +94,7 @@ class FakeClock(ControlledClock):
 
     It moves a microsecond each time the server looks: beanstalkd corrupts its heap of connections
     when two of them have a timer due in the very same instant, as they do where time stands still.
+    How often it has looked is read back, so that we know what its clock shows.
     """
 
     def __init__(self, library: Path) -> None:
@@ -98,10 +105,17 @@ class FakeClock(ControlledClock):
         self._file = Path(self._folder.name) / "now"
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
+        self._looks: Looks | None = None
         self._write()
 
     def environment(self) -> Mapping[str, str]:
-        """What the server's environment needs."""
+        """What the environment of a server needs that is about to be started.
+
+        Its clock goes on from where that of the last one is now.
+        """
+        self._now += self._looked()
+        self._looks = None
+        self._write()
         return {
             "LD_PRELOAD": str(self._library),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
@@ -109,8 +123,18 @@ class FakeClock(ControlledClock):
             "TZ": "UTC",
         }
 
+    def read_back(self, pid: int) -> bool:
+        """Begins to read what the clock of this process shows; whether that can be done."""
+        with contextlib.suppress(OSError, ValueError):
+            self._looks = Looks(pid)
+        return self._looks is not None
+
+    def _looked(self) -> int:
+        """Nanoseconds by which it has moved since it was looked at for the first time."""
+        return self._looks.count() * _LOOK if self._looks is not None else 0
+
     def time(self) -> float:
-        return (self._now - self._start) / 1e9
+        return (self._now + self._looked() - self._start) / 1e9
 
     def move(self, seconds: float) -> None:
         self._now += round(seconds * 1e9)
@@ -119,11 +143,28 @@ class FakeClock(ControlledClock):
 
     def _write(self) -> None:
         whole, rest = divmod(self._now, 10**9)
-        text = time.strftime("@%Y-%m-%d %H:%M:%S", time.gmtime(whole)) + f".{rest:09d} i0.000001\n"
+        text = time.strftime("@%Y-%m-%d %H:%M:%S", time.gmtime(whole))
+        text += f".{rest:09d} i{_LOOK / 1e9:.6f}\n"
         # The server reads the file each time it looks at its clock: it must never be half there.
         new = self._file.with_name("new")
         new.write_text(text)
         os.replace(new, self._file)
+
+
+class Looks:
+    """How often a process, and all that it has started, have looked at their faked clock.
+
+    libfaketime counts that in memory that they share; raises OSError or ValueError if it does not.
+    """
+
+    def __init__(self, pid: int) -> None:
+        with Path(f"/dev/shm/faketime_shm_{pid}").open("rb") as file:
+            self._memory = mmap.mmap(file.fileno(), _COUNTER.size, prot=mmap.PROT_READ)
+
+    def count(self) -> int:
+        """The looks so far."""
+        (count,) = _COUNTER.unpack_from(self._memory)
+        return int(count)
 
 
 def clear_leftovers() -> None:

@@ -8,20 +8,26 @@ import fcntl
 import os
 import random
 import re
+import select
 import shlex
 import signal
 import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from conformance import starvation
+from conformance.address import connect, hang_up
+from conformance.starvation import Patience
 
 # Below the range from which systems give out ports for outgoing connections.
 _PORTS = range(15000, 32000)
 START_LIMIT = 8.0
-"""Seconds that a server may take until it listens."""
+"""Seconds that a server may take until it listens, while it needs no CPU."""
+PROBE_LIMIT = 5.0
+"""Seconds within which a server must have answered for the first time, while it needs no CPU."""
 _TRIES = 5
 _SAID = 2000
 
@@ -30,22 +36,40 @@ class LaunchError(Exception):
     """The server could not be started; the text says why, in one sentence."""
 
 
+class DidNotStart(LaunchError):
+    """The server was run, but it exited or did not listen; ``fate`` says which."""
+
+    def __init__(self, fate: str, command: str, said: str) -> None:
+        what = f"the launched server {fate}: {command}"
+        super().__init__(f"{what}; it said: {said}" if said else what)
+        self.fate = fate
+
+
 class _ClaimedPort:
     """A free TCP port, kept from other workers until it is released."""
 
     def __init__(self, host: str) -> None:
         folder = Path(tempfile.gettempdir()) / f"beanstalk-conformance-ports-{os.getuid()}"
         folder.mkdir(exist_ok=True)
+        self._host = host
         for self.number in random.sample(_PORTS, 200):
             self._lock = (folder / str(self.number)).open("wb")
             with contextlib.suppress(OSError):
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                with socket.socket() as probe:
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind((host, self.number))
-                return
+                if self.is_free:
+                    return
             self._lock.close()
         raise LaunchError(f"no free TCP port found on {host}")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a server can listen there, even one that cannot share it with what has ended."""
+        with socket.socket() as probe:
+            try:
+                probe.bind((self._host, self.number))
+            except OSError:
+                return False
+        return True
 
     def release(self) -> None:
         self._lock.close()
@@ -116,19 +140,19 @@ class Launched:
             with _uninterrupted():
                 self.process = self._start(arguments, {**os.environ, **(env or {})})
                 atexit.register(self.end)
+            self.meter = starvation.session(self.process.pid)
             if self._listens():
                 return
-            # Somebody else may have taken the port; but a server that does not exit has not tried.
-            hung = self.process.poll() is None
+            status = self.exit_status()
+            # Somebody else may have taken the port; but who does not exit has not tried.
+            taken = status is not None and not self._port.is_free
             self.end()
-            if hung:
+            if not taken:
                 break
-        fate = "did not listen" if hung else f"exited with status {self.process.returncode}"
-        said = self.said()
-        raise LaunchError(
-            f"the launched server {fate} within {START_LIMIT:g} seconds: {shlex.join(arguments)}"
-            + (f"; it said: {said}" if said else "")
-        )
+        fate = f"did not listen within {START_LIMIT:g} seconds"
+        if status is not None:
+            fate = f"{status} before it listened"
+        raise DidNotStart(fate, shlex.join(arguments), self.said())
 
     def _start(self, arguments: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
@@ -146,12 +170,27 @@ class Launched:
 
     def _listens(self) -> bool:
         """Whether the server accepts connections before it exits or the time is up."""
-        limit = time.monotonic() + START_LIMIT
-        while time.monotonic() < limit and self.process.poll() is None:
+        patience = Patience(self.meter, START_LIMIT)
+        while not patience.is_over and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(self.address, timeout=1):
                 return self.process.poll() is None
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.005)
+        return False
+
+    def answers(self) -> bool:
+        """Whether the server has something to say to its first client, or ends the connection.
+
+        A server that is alive may listen long before a busy machine lets it come to that.
+        """
+        patience = Patience(self.meter, PROBE_LIMIT)
+        with contextlib.suppress(OSError), connect(self.address, PROBE_LIMIT) as sock:
+            sock.sendall(b"list-tube-used\r\n")
+            answered = False
+            while not answered and not patience.is_over and self.process.poll() is None:
+                answered = bool(select.select([sock], [], [], 0.1)[0])
+            hang_up(sock, 0.1 if not answered else PROBE_LIMIT)
+            return answered
         return False
 
     def said(self) -> str:

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import subprocess
 import tempfile
 import threading
+import time
 from abc import ABC, abstractmethod
 
 from conformance import yamlish
 from conformance.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.clock import FakeClock, RealClock, TargetClock, faketime_library
-from conformance.launch import Launched
+from conformance.clock_probe import why_not
+from conformance.launch import PROBE_LIMIT, DidNotStart, Launched
 from conformance.recognise import recognise
+from conformance.starvation import LONGEST_WAIT, Starvation, pressure
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import NotAReply, ProtocolError
 
-PROBE_LIMIT = 5.0
-"""Seconds within which a server must have answered for the first time."""
-CHUNK = 65536
-EARLY_LIMIT = 0.02
-"""Seconds within which a reply would be seen that comes before its time."""
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
 ALIVE_LIMIT = 2.0
 """Seconds within which a server that is alive answers a new connection."""
 LAST_MOMENTS = 1.0
 """Seconds within which a process has ended whose connections have."""
+HANGS = f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
 
 
 class Target(ABC):
@@ -63,11 +61,21 @@ class Target(ABC):
 
     def fate(self) -> str | None:
         """What became of a target that does not talk; None if it does, to others."""
+        limit = time.monotonic() + LONGEST_WAIT
+        starvation = Starvation(self.starved)
+        fate = self._fate()
+        while fate == HANGS and starvation.seconds() > ALIVE_LIMIT / 4 and time.monotonic() < limit:
+            # It has not come to that, where others need the CPU.
+            starvation = Starvation(self.starved)
+            fate = self._fate()
+        return fate
+
+    def _fate(self) -> str | None:
         try:
             with connect(self.address, ALIVE_LIMIT) as sock:
                 ask(sock, self.profile.neutral, ALIVE_LIMIT)
         except TimeoutError:
-            return f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
+            return HANGS
         except ConnectionRefusedError:
             return self._gone("it refuses connections")
         except (OSError, EOFError) as error:
@@ -83,6 +91,10 @@ class Target(ABC):
     def said(self) -> str:
         """The last that it printed, if we can see that."""
         return ""
+
+    def starved(self) -> float:
+        """Seconds for which it has waited for a CPU, as far as we can see that."""
+        return 0.0
 
     def restore(self) -> None:
         """Brings back a target that was lost, if that is in our power."""
@@ -159,6 +171,11 @@ class Remote(Target):
     def address(self) -> Address:
         return self._address
 
+    def starved(self) -> float:
+        # On this machine it may be any process; if any waited, it may have been this one.
+        host = self._address[0] if isinstance(self._address, tuple) else "localhost"
+        return pressure() if host == "localhost" or host.startswith(("127.", "::1")) else 0.0
+
 
 class LaunchedTarget(Target):
     """A server that we run, from a command template.
@@ -185,13 +202,9 @@ class LaunchedTarget(Target):
     def _launch(self) -> Launched:
         library = None if self._choice == "real" else faketime_library()
         if library is not None:
-            self.clock = fake = FakeClock(library)
-            server = self._start()
-            if self._known_to_follow or _follows(server.address, fake):
-                self._known_to_follow = True
+            server = self._with_moved_clock(FakeClock(library))
+            if server is not None:
                 return server
-            server.end()
-            self.clock_reason = "the launched server does not follow libfaketime"
         elif self._choice != "real":
             self.clock_reason = "libfaketime is not installed"
         if self._choice == "fake":
@@ -200,12 +213,44 @@ class LaunchedTarget(Target):
         self.clock = RealClock()
         return self._start()
 
+    def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
+        """The server under a clock that we move; None if that cannot be done without doubt."""
+        self.clock = clock
+        try:
+            server = self._start()
+        except DidNotStart as error:
+            if self._known_to_follow:
+                raise
+            self.clock_reason = f"under libfaketime, the launched server {error.fate}"
+            return None
+        except OSError as error:
+            self.clock_reason = f"under libfaketime, the launched server cannot be reached: {error}"
+            return None
+        if self._known_to_follow:
+            return server
+        self.clock_reason = (
+            why_not(server.address, clock, server.process.pid)
+            if self._answers
+            else "under libfaketime, the launched server does not answer"
+        )
+        if not self.clock_reason:
+            self._known_to_follow = True
+            return server
+        server.end()
+        return None
+
     def _start(self) -> Launched:
         """Starts the server under the clock that was chosen."""
-        if not isinstance(self.clock, FakeClock):
-            return Launched(self._command, values=self._values)
-        server = Launched(self._command, self.clock.environment(), self._values)
-        self.clock.watch(server.address)
+        fake = self.clock if isinstance(self.clock, FakeClock) else None
+        server = Launched(self._command, fake.environment() if fake else None, self._values)
+        self._answers = server.answers()
+        if fake is not None:
+            try:
+                fake.watch(server.address)
+            except OSError:
+                server.end()
+                raise
+            fake.read_back(server.process.pid)
         return server
 
     @property
@@ -225,6 +270,14 @@ class LaunchedTarget(Target):
             self._server.process.wait(LAST_MOMENTS)
         status = self._server.exit_status()
         return fate if status is None else f"the target crashed: {status}"
+
+    def starved(self) -> float:
+        return self._server.meter.read().waited
+
+    def probe(self) -> Profile:
+        if not self._answers and self._server.exit_status() is None:
+            raise TargetError(f"{self.label} did not answer within {PROBE_LIMIT:g} seconds")
+        return super().probe()
 
     def said(self) -> str:
         said = self._server.said()
@@ -276,46 +329,3 @@ class LaunchedTarget(Target):
         self._server.end()
         if self._folder is not None:
             self._folder.cleanup()
-
-
-def _follows(address: Address, clock: FakeClock) -> bool:
-    """Whether delays and timeouts of an hour end when the clock is moved by an hour.
-
-    Some programs look at one clock for the former, and at another for the latter.
-    """
-    with (
-        contextlib.suppress(OSError, EOFError, ProtocolError, ValueError, KeyError),
-        visit(address, PROBE_LIMIT) as holder,
-        visit(address, PROBE_LIMIT) as waiting,
-    ):
-        # Some never come to the end of no time while the clock stands still.
-        waiting.sendall(b"reserve-with-timeout 0\r\n")
-        if not _says(waiting, ALIVE_LIMIT):
-            return False
-        ask(holder, b"put 0 3600 7200 0\r\n", PROBE_LIMIT)
-        clock.move(3600.1)
-        stats = yamlish.dictionary(ask(holder, b"stats", PROBE_LIMIT).body or b"")
-        if stats["current-jobs-ready"] != "1":
-            return False
-        job = ask(holder, b"reserve", PROBE_LIMIT, tells_priority=None).args[0]
-        seconds = 3600
-        waiting.sendall(b"reserve-with-timeout 3600\r\n")
-        clock.settle()
-        if _says(waiting, EARLY_LIMIT):
-            # It does not know that; but the job times out.
-            seconds = 7200
-            waiting.sendall(b"reserve\r\n")
-            clock.settle()
-        clock.move(seconds - 600)
-        early = _says(waiting, EARLY_LIMIT)
-        clock.move(600.1)
-        in_time = _says(waiting, ALIVE_LIMIT)
-        for sock in (holder, waiting):
-            sock.sendall(f"delete {job}\r\n".encode())
-        return in_time and not early
-    return False
-
-
-def _says(sock: socket.socket, seconds: float) -> bool:
-    """Whether something comes, within so many seconds of real time; it is taken in."""
-    return bool(select.select([sock], [], [], seconds)[0] and sock.recv(CHUNK))

@@ -1,0 +1,168 @@
+"""Servers with a tick of their own, under a clock that we move."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.address import ask, visit
+from conformance.clock import FakeClock
+from conformance.clock_probe import why_not
+from conformance.launch import Launched
+from conformance.target import LaunchedTarget
+from tests.servers import (
+    BEANSTALKD_COMMAND,
+    FAKETIME,
+    REFERENCE_COMMAND,
+    changed_server,
+    needs_beanstalkd,
+    needs_faketime,
+)
+from tests.test_plugin import suite
+
+TICK = """
+import time
+
+async def ticks(self):
+    {wait}
+        self.engine.model.on_tick = True
+        self.engine.tick()
+        self.engine.model.on_tick = False
+
+async def start(self, *where):
+    self.ticking = asyncio.create_task(ticks(self))
+    return await plain_start(self, *where)
+
+def fire(self, now):
+    if self.on_tick:
+        plain_fire(self, now)
+
+plain_start, plain_fire = serve.Server.start, Model._fire_timers
+serve.Server.start, serve.Server.schedule = start, lambda self: None
+Model._fire_timers, Model.on_tick = fire, False
+"""
+"""Nothing falls due but on a tick."""
+PLAIN = """
+    while True:
+        await asyncio.sleep(0.1)
+"""
+BURST = """
+    due, done = time.monotonic(), 0
+    while True:
+        due, done = due + 0.01, done + 1
+        if due < time.monotonic() and done % 3000:
+            continue
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+"""
+"""Each tick that was missed is worked off, and looks at the clock."""
+OWN_UPTIME = """
+import re
+from reference_server import stats
+plain = stats.server
+stats.server = lambda model: re.sub(rb"(?m)^uptime: .*", b"uptime: {uptime}", plain(model))
+"""
+
+
+def _ticking(folder: Path, wait: str) -> str:
+    return changed_server(folder, TICK.format(wait=wait.strip()))
+
+
+@contextlib.contextmanager
+def _under_a_fake_clock(command: str) -> Iterator[tuple[Launched, FakeClock]]:
+    assert FAKETIME is not None
+    clock = FakeClock(FAKETIME)
+    with Launched(command, clock.environment()) as server:
+        clock.watch(server.address)
+        yield server, clock
+        clock.close()
+
+
+def _why_not(command: str) -> str:
+    with _under_a_fake_clock(command) as (server, clock):
+        return why_not(server.address, clock, server.process.pid)
+
+
+@needs_faketime
+@pytest.mark.parametrize(
+    ("wait", "reason"),
+    [(PLAIN, "a pause of 0 seconds never ends"), (BURST, " s ahead by itself")],
+    ids=["plain", "burst"],
+)
+def test_a_server_with_a_tick_passes_in_real_time(tmp_path: Path, wait: str, reason: str) -> None:
+    command = _ticking(tmp_path, wait)
+    tests = ("-k", "test_time_reserve or pause", "-m", "must or de_facto")
+    done = suite(f"--launch={command}", "--strict", *tests)
+    assert done.returncode == 0, done.stdout
+    assert reason in done.stdout
+    assert "real clock, as under libfaketime, " in done.stdout
+    refused = suite(f"--launch={command}", "--clock=fake", *tests)
+    assert refused.returncode == 4
+    assert "--clock=fake is not possible: under libfaketime" in refused.stderr
+
+
+@needs_faketime
+@pytest.mark.parametrize(
+    "command", [REFERENCE_COMMAND, pytest.param(BEANSTALKD_COMMAND, marks=needs_beanstalkd)]
+)
+def test_a_server_that_can_be_moved_is_left_as_it_was(command: str) -> None:
+    with _under_a_fake_clock(command) as (server, clock):
+        assert why_not(server.address, clock, server.process.pid) == ""
+        with visit(server.address, 5) as sock:
+            stats = ask(sock, b"stats", 5).body or b""
+            assert (ask(sock, b"list-tubes", 5).body or b"").count(b"\n- ") == 1
+    for state in (b"ready", b"reserved", b"delayed", b"buried"):
+        assert b"current-jobs-%b: 0\n" % state in stats
+    assert b"\ncurrent-connections: 2\n" in stats
+
+
+@needs_faketime
+def test_the_clock_is_known_by_how_often_it_was_looked_at() -> None:
+    with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
+        assert clock.time() == 0
+        assert clock.read_back(server.process.pid)
+        first = clock.time()
+        assert 0 < first < 0.1
+        for _ in range(10):
+            clock.settle()
+        # Each of 30 round trips looks at least once.
+        assert first + 30e-6 <= clock.time() < first + 0.01
+        before = clock.time()
+        clock.move(3600)
+        assert before + 3600 <= clock.time() < before + 3600.01
+        shown = clock.time()
+    clock.environment()
+    assert clock.time() >= shown
+
+
+@needs_faketime
+def test_a_clock_that_cannot_be_read_back_is_not_moved() -> None:
+    with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
+        reason = why_not(server.address, clock, 2**22 + 1)
+    assert reason == "nothing tells what the launched server's clock shows under libfaketime"
+
+
+@needs_faketime
+@pytest.mark.parametrize(
+    ("uptime", "reason"),
+    [("1", "the launched server does not follow libfaketime"), ("unknown", "")],
+)
+def test_a_server_that_counts_its_uptime_by_another_clock(
+    tmp_path: Path, uptime: str, reason: str
+) -> None:
+    assert _why_not(changed_server(tmp_path, OWN_UPTIME.format(uptime=uptime))) == reason
+
+
+@needs_faketime
+def test_a_clock_goes_on_over_a_restart() -> None:
+    target = LaunchedTarget(REFERENCE_COMMAND)
+    try:
+        assert target.clock.movable
+        target.clock.move(10)
+        before = target.clock.time()
+        target.restart()
+        assert before <= target.clock.time() < before + 0.1
+    finally:
+        target.close()

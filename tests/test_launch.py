@@ -1,0 +1,167 @@
+"""Servers that do not start, or only slowly, or only under a real clock."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance import launch
+from conformance.address import TargetError
+from conformance.launch import DidNotStart, Launched, LaunchError
+from conformance.target import LaunchedTarget
+from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
+from tests.test_plugin import suite
+
+
+def test_a_server_that_exits_at_once_is_run_once(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with pytest.raises(DidNotStart) as caught:
+        Launched(f"sh -c 'echo run >> {runs}; echo no license; exit 3'")
+    assert caught.value.fate == "exited with status 3 before it listened"
+    assert str(caught.value).endswith("; it said: no license")
+    assert runs.read_text() == "run\n"
+
+
+def test_a_server_whose_port_was_taken_is_run_again(tmp_path: Path) -> None:
+    # The first time, it takes the port with it.
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import os, socket, subprocess, sys, time\n"
+        "port, mark = int(sys.argv[1]), sys.argv[2]\n"
+        "sock = socket.create_server(('127.0.0.1', port), backlog=1)\n"
+        "if not os.path.exists(mark):\n"
+        "    open(mark, 'w').close()\n"
+        "    sock.set_inheritable(True)\n"
+        "    subprocess.Popen(['sleep', '3'], close_fds=False, start_new_session=True)\n"
+        "    os._exit(1)\n"
+        "time.sleep(60)\n"
+    )
+    with Launched(f"{sys.executable} {script} {{port}} {tmp_path / 'mark'}") as server:
+        assert server.exit_status() is None
+
+
+SLOW = """
+import time
+time.sleep(0.5)
+end = time.process_time() + {seconds}
+while time.process_time() < end:
+    pass
+"""
+
+
+def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "START_LIMIT", 1.5)
+    with Launched(changed_server(tmp_path, SLOW.format(seconds=2))) as server:
+        assert server.answers()
+
+
+BUSY = """
+import threading, time
+plain = serve._Connection.buffer_updated
+def busy(self, count):
+    serve._Connection.buffer_updated = plain
+    end = time.process_time() + 2
+    while time.process_time() < end:
+        pass
+    plain(self, count)
+serve._Connection.buffer_updated = busy
+"""
+
+
+def test_a_first_answer_that_needs_the_cpu_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "PROBE_LIMIT", 1.5)
+    with Launched(changed_server(tmp_path, BUSY)) as server:
+        assert server.answers()
+
+
+SILENT = "serve._Connection.buffer_updated = lambda self, count: None"
+
+
+def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "PROBE_LIMIT", 0.5)
+    target = LaunchedTarget(changed_server(tmp_path, SILENT), "real")
+    try:
+        with pytest.raises(TargetError, match="did not answer within 5 seconds"):
+            target.probe()
+    finally:
+        target.close()
+
+
+def test_a_server_that_is_stopped_hangs() -> None:
+    target = LaunchedTarget(REFERENCE_COMMAND, "real")
+    try:
+        target.signal(signal.SIGSTOP)
+        assert target.fate() == "the target hangs: a new client got no answer within 2 seconds"
+    finally:
+        target.close()
+
+
+def test_a_server_that_must_wait_for_a_cpu_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = LaunchedTarget(REFERENCE_COMMAND, "real")
+    try:
+        target.signal(signal.SIGSTOP)
+        monkeypatch.setattr(target, "starved", time.monotonic)
+        awakes = threading.Timer(3, target.signal, [signal.SIGCONT])
+        awakes.start()
+        assert target.fate() is None
+        awakes.join()
+    finally:
+        target.close()
+
+
+UNFAKED = """
+if "LD_PRELOAD" in os.environ:
+    {instead}
+"""
+
+
+@needs_faketime
+@pytest.mark.parametrize(
+    ("instead", "reason"),
+    [
+        ("sys.exit('no')", "exited with status 1 before it listened"),
+        ("import time; time.sleep(60)", "did not listen within 1 seconds"),
+        (SILENT, "does not answer"),
+    ],
+)
+def test_a_server_that_does_not_start_under_libfaketime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: str, reason: str
+) -> None:
+    monkeypatch.setattr(launch, "START_LIMIT", 1.0)
+    monkeypatch.setattr(launch, "PROBE_LIMIT", 1.0)
+    command = changed_server(tmp_path, UNFAKED.format(instead=instead))
+    told = f"under libfaketime, the launched server {reason}"
+    target = LaunchedTarget(command)
+    try:
+        assert not target.clock.movable
+        assert target.clock_reason == told
+        assert target.probe().name == "1.13"
+    finally:
+        target.close()
+    with pytest.raises(TargetError, match=f"--clock=fake is not possible: {told}"):
+        LaunchedTarget(command, "fake")
+
+
+@needs_faketime
+def test_the_run_goes_on_in_real_time(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, UNFAKED.format(instead="sys.exit('no')"))
+    done = suite(f"--launch={command}", "-v", "-k", "test_a_timeout_of_zero_answers_at_once")
+    assert done.returncode == 0, done.stdout
+    reason = "under libfaketime, the launched server exited with status 1 before it listened"
+    assert f"real clock ({reason})" in done.stdout
+
+
+def test_a_server_that_does_not_start_at_all_is_told_in_one_sentence() -> None:
+    with pytest.raises(
+        LaunchError, match=r"exited with status 7 before it listened: .*; it said: no"
+    ):
+        LaunchedTarget("sh -c 'echo no; exit 7'")
