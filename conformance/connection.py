@@ -287,10 +287,10 @@ class Connection:
     def _gone(
         self, expected: str, observed: str, position: int | None, waited: float = REPLY_LIMIT
     ) -> Deviation:
-        fate = None if self._garbage else self._target.fate()
-        if fate is not None:
+        if not self._garbage and (fate := self._target.fate()) is not None:
             return TargetLost(expected, fate, position)
-        return Deviation(expected, observed, position, waited=waited)
+        # The time at which it came does not make it a reply, nor end a connection.
+        return Deviation(expected, observed, position, conclusive=self.stopped, waited=waited)
 
     # ------------------------------------------------------------ expectations
 
@@ -455,7 +455,7 @@ class Connection:
             stats = self.send("stats").dictionary()
             if stats.get("cmd-stats") != first.get("cmd-stats"):
                 break
-            self._timeline.advance(STALE_STEP)
+            self._timeline.renew(STALE_STEP)
         return stats
 
 
@@ -482,7 +482,7 @@ def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
             f"{expected}, in time",
             f"{arrival.reply}, {late:.3f} s later than allowed",
             arrival.position,
-            late=True,
+            late=late,
         )
 
 

@@ -10,22 +10,27 @@ from conformance.verdict import Deviation
 from reference_server.wire import OK, Reply
 
 if TYPE_CHECKING:
-    from conformance.connection import Connection
+    from conformance.connection import Arrival, Connection
 
 T = TypeVar("T")
+TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"))
+"""Replies that say something about what was sent, whenever that was."""
 
 
 class Values(dict[str, str]):
     """The dictionary of a stats command; what is missing in it is the target's fault."""
 
     def __missing__(self, key: str) -> str:
-        raise Deviation(f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300])
+        raise Deviation(
+            f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300], conclusive=True
+        )
 
     def number(self, key: str) -> int:
         """The value of a key that must be an integer."""
         value = self[key]
         if not value.removeprefix("-").isdecimal():
-            raise Deviation(f"an integer as {key!r} in the statistics", repr(value[:100]))
+            observed = repr(value[:100])
+            raise Deviation(f"an integer as {key!r} in the statistics", observed, conclusive=True)
         return int(value)
 
 
@@ -34,6 +39,13 @@ def _without_priority(reply: Reply) -> Reply:
     if reply.word in ("RESERVED", "FOUND"):
         return reply._replace(args=reply.args[:1])
     return reply
+
+
+def _wrong(expected: str, arrival: Arrival) -> Deviation:
+    """The deviation of a reply that was not expected."""
+    reply = arrival.reply
+    timeless = reply.word in TIMELESS
+    return Deviation(expected, str(reply), arrival.position, conclusive=timeless)
 
 
 class Exchange:
@@ -53,7 +65,7 @@ class Exchange:
         expected = " or ".join(map(str, allowed))
         arrival = self._connection.take(self._index, self._sent_at, expected)
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
-            raise Deviation(expected, str(arrival.reply), arrival.position)
+            raise _wrong(expected, arrival)
         return arrival.reply
 
     def expect_now(self, *allowed: Reply) -> Reply:
@@ -65,7 +77,7 @@ class Exchange:
         """Waits for a reply that begins with ``word``, whatever else it carries."""
         arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
         if arrival.reply.word != word:
-            raise Deviation(f"{word} …", str(arrival.reply), arrival.position)
+            raise _wrong(f"{word} …", arrival)
         return arrival.reply
 
     def any_reply(self) -> Reply:
@@ -93,4 +105,5 @@ class Exchange:
         try:
             return parse(body)
         except ValueError as error:
-            raise Deviation(f"OK with {what}", f"{OK(body)}: {error}") from error
+            observed = f"{OK(body)}: {error}"
+            raise Deviation(f"OK with {what}", observed, conclusive=True) from error

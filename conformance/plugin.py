@@ -299,6 +299,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         ("waited", outcome.waited),
         ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),
     ]
+    if isinstance(outcome.error, Inconclusive) and outcome.error.deviation is not None:
+        evidence = gather(outcome.error.deviation, outcome, _reproduce(pyfuncitem))
+        pyfuncitem.user_properties.append(("evidence", evidence))
     _give_up_if_lost(pyfuncitem.session, outcome.error)
     if isinstance(outcome.error, NotTestable | NotApplicable | Inconclusive):
         pytest.skip(f"{verdict}: {reason}")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conformance.address import TargetError, ask, visit
+from conformance.address import TargetError
+from conformance.doubt import RACED, doubt
 from conformance.explain import as_deviation
 from conformance.scenario import PARTS, Scenario
-from conformance.target import ALIVE_LIMIT, Target
-from conformance.timeline import BELIEVABLE
+from conformance.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
-from reference_server.wire import ProtocolError
 
 PATIENCE = (0.0, 0.05, 0.5)
 """For each attempt at a test, the seconds that pending commands get to reach the target."""
-BUSY_SAMPLES = 20
 MANY = 1000
 """Tests that may wait at the same time."""
 
@@ -29,7 +26,7 @@ Test = Callable[..., object]
 class Outcome:
     """What came of a test: an exception or none, its evidence, and how long it waited.
 
-    ``doubt`` says why a failure may not be the target's fault: it should be looked for again.
+    ``doubt`` says why a failure should be looked for again, see :func:`doubt`.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     ``health``: what else was remarked on the target, no matter for a verdict.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
@@ -37,7 +34,7 @@ class Outcome:
 
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
-    doubt: str = ""
+    doubt: str | None = None
     said: str = ""
     seen: str = ""
     health: list[str] = field(default_factory=list)
@@ -59,14 +56,20 @@ def configured(**values: object) -> Callable[[Test], Test]:
 
 def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
+    outcomes: list[Outcome] = []
     for patience in PATIENCE:
         outcome = _attempt(test, arguments, target, lateness, patience)
+        if outcome.doubt is None:
+            return outcome
+        outcomes.append(outcome)
+    for outcome in outcomes:
         if not outcome.doubt:
-            break
-    if outcome.doubt == "behind" or (outcome.doubt == "late" and _busy(target, lateness)):
-        outcome.error = Inconclusive(
-            f"the machine was too busy to decide, {len(PATIENCE)} times: {outcome.error}"
-        )
+            # Nobody was late, and yet it failed.
+            return outcome
+    if outcome.doubt != RACED:
+        assert isinstance(outcome.error, Deviation)
+        reason = f"{outcome.doubt}, {len(PATIENCE)} times: {outcome.error}"
+        outcome.error = Inconclusive(reason, outcome.error)
     return outcome
 
 
@@ -115,7 +118,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         elif scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
-            outcome.doubt = _doubt(outcome.error, scenario)
+            outcome.doubt = doubt(outcome.error, scenario)
     if fate := _end_of(scenario, outcome):
         outcome.error = TargetLost("a target that goes on", fate)
     if outcome.error is not None:
@@ -142,31 +145,6 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
         return None
     fate = scenario.target.fate()
     return None if fate is None or "hangs" in fate else fate
-
-
-def _doubt(error: Deviation, scenario: Scenario) -> str:
-    if error.conclusive:
-        return ""
-    if error.late:
-        return "late"
-    if scenario.clock.behind - error.waited > BELIEVABLE:
-        return "behind"
-    return "raced" if scenario.clock.raced else ""
-
-
-def _busy(target: Target, lateness: float) -> bool:
-    """Whether this machine, or the target, is now too slow to judge its timers by lateness."""
-    worst = 0.0
-    try:
-        with visit(target.address, ALIVE_LIMIT) as sock:
-            for _ in range(BUSY_SAMPLES):
-                start = time.perf_counter()
-                ask(sock, target.profile.neutral, ALIVE_LIMIT)
-                threading.Event().wait(0.01)
-                worst = max(worst, time.perf_counter() - start - 0.01)
-    except (OSError, EOFError, ProtocolError):
-        return False
-    return worst > lateness / 4
 
 
 class Overlapped:

@@ -13,6 +13,7 @@ from conformance import yamlish
 from conformance.address import ask, visit
 from conformance.cleanup import delete_jobs
 from conformance.connection import Connection, collect
+from conformance.starvation import Starvation
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
 from conformance.transcript import RESTARTS, Transcript, letters
@@ -78,6 +79,7 @@ class Scenario:
         self.target = target
         self.generation = target.generation
         self.transcript = Transcript()
+        self.starvation = Starvation(target.starved)
         self.clock = Timeline(target.clock, lateness, collect, patience)
         self.tube = _new_name()
         self._letters = letters()

@@ -145,6 +145,12 @@ class Timeline:
                     self._clock.move(STEP)
         return False
 
+    def renew(self, seconds: float) -> None:
+        """As :meth:`advance`, for who only asks again later: no timer is near for that."""
+        timed = self.timed
+        self.advance(seconds)
+        self.timed = timed
+
     def leave_alone(self, seconds: float) -> None:
         """As :meth:`advance` under a real clock, but clients that are idle stay idle."""
         self._live_through(seconds)

@@ -7,7 +7,8 @@ class Deviation(AssertionError):
     """The target did what the requirement does not allow.
 
     ``expected`` and ``observed`` are one line each; ``marked`` is the position in the transcript
-    of the message that shows it. ``late``: the only fault is that the reply came too late.
+    of the message that shows it. ``late``: the only fault is that the reply came so many seconds
+    later than allowed.
     ``conclusive``: it is so however far the scenario has fallen behind its schedule. ``waited``:
     the seconds of real time that were spent on waiting for what did not come.
     """
@@ -17,7 +18,7 @@ class Deviation(AssertionError):
         expected: str,
         observed: str,
         marked: int | None = None,
-        late: bool = False,
+        late: float = 0.0,
         conclusive: bool = False,
         waited: float = 0.0,
     ) -> None:
@@ -45,4 +46,8 @@ class NotApplicable(Exception):
 
 
 class Inconclusive(Exception):
-    """The machine was too busy to decide a question of time."""
+    """What was seen does not decide; ``deviation`` is what it looked like, if it was one thing."""
+
+    def __init__(self, reason: str, deviation: Deviation | None = None) -> None:
+        super().__init__(reason)
+        self.deviation = deviation

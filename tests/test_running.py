@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from conformance import running
 from conformance.address import ask, send_end, send_reset, visit
 from conformance.builtin import BuiltIn
 from conformance.connection import Connection
 from conformance.running import run
+from conformance.starvation import Starvation
 from conformance.timeline import BELIEVABLE, Timeline
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
+from reference_server import stats, wire
+from reference_server.model import Model
+from reference_server.wire import USING
 
 
 @pytest.fixture
@@ -23,19 +26,40 @@ def server() -> Iterator[BuiltIn]:
     target.close()
 
 
-@pytest.mark.parametrize(("busy", "verdict"), [(True, Inconclusive), (False, Deviation)])
+@pytest.fixture
+def starve(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets a scenario have been kept from a CPU for so many seconds."""
+    return lambda seconds: monkeypatch.setattr(Starvation, "seconds", lambda _: seconds)
+
+
+@pytest.mark.parametrize(("starved", "verdict"), [(0.5, Inconclusive), (0.1, Deviation)])
 def test_a_reply_that_is_late_three_times(
-    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, busy: bool, verdict: type[Exception]
+    server: BuiltIn, starve: Callable[[float], None], starved: float, verdict: type[Exception]
 ) -> None:
-    monkeypatch.setattr(running, "_busy", lambda *_: busy)
+    starve(starved)
     attempts = []
 
     def late() -> None:
         attempts.append(1)
-        raise Deviation("a reply in time", "one that is late", late=True)
+        raise Deviation("a reply in time", "one that is late", late=1.0)
 
     assert type(run(late, {}, server, 0.25).error) is verdict
     assert len(attempts) == 3
+
+
+def test_one_attempt_in_which_nobody_was_late_decides(
+    server: BuiltIn, starve: Callable[[float], None]
+) -> None:
+    attempts = []
+
+    def late() -> None:
+        attempts.append(1)
+        starve(0.0 if len(attempts) == 2 else 9.0)
+        raise Deviation("a reply in time", f"attempt {len(attempts)}", late=1.0)
+
+    error = run(late, {}, server, 0.25).error
+    assert isinstance(error, Deviation)
+    assert error.observed == "attempt 2"
 
 
 def test_a_reply_that_is_late_once_is_forgiven(server: BuiltIn) -> None:
@@ -44,22 +68,111 @@ def test_a_reply_that_is_late_once_is_forgiven(server: BuiltIn) -> None:
     def late() -> None:
         attempts.append(1)
         if len(attempts) == 1:
-            raise Deviation("a reply in time", "one that is late", late=True)
+            raise Deviation("a reply in time", "one that is late", late=1.0)
 
     assert run(late, {}, server, 0.25).error is None
 
 
-def test_a_failure_is_not_believed_when_the_scenario_is_behind_its_schedule(
-    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Timeline, "behind", BELIEVABLE + 0.1)
+
+
+@pytest.mark.usefixtures("behind")
+def test_a_failure_is_not_believed_when_the_scenario_is_behind_its_schedule(
+    server: BuiltIn, starve: Callable[[float], None]
+) -> None:
+    starve(1.0)
+
+    def wrong(client: Connection) -> None:
+        client.send("list-tube-used").reply("INSERTED")
+
+    outcome = run(wrong, {"client": None}, server, 0.25)
+    assert isinstance(outcome.error, Inconclusive)
+    assert "too busy to decide, 3 times" in str(outcome.error)
+    assert outcome.error.deviation is not None
+    assert "list-tube-used" in outcome.transcript.render(None)
+
+
+@pytest.mark.usefixtures("behind")
+def test_a_target_that_is_behind_by_itself_is_told_to_be_slow(
+    server: BuiltIn, starve: Callable[[float], None]
+) -> None:
+    starve(0.0)
+
+    def wrong(client: Connection, clock: Timeline) -> None:
+        client.send("list-tube-used").reply("USING")
+        clock.latencies += [0.7, 0.7]
+        raise Deviation("one thing", "another")
+
+    error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
+    assert isinstance(error, Inconclusive)
+    assert "the target took 1.4 s for " in str(error)
+
+
+@pytest.mark.usefixtures("behind")
+@pytest.mark.parametrize(
+    "says",
+    [
+        lambda client: client.stats()["no-such-key"],
+        lambda client: client.stats().number("version"),
+        lambda client: client.send("list-tubes").dictionary(),
+        lambda client: client.raw(b"no-such-command\r\n").reply("OK"),
+        lambda client: client.raw(b"no-such-command\r\n").expect(USING("a")),
+    ],
+)
+def test_what_cannot_depend_on_time_is_believed_at_once(
+    server: BuiltIn, starve: Callable[[float], None], says: Callable[[Connection], object]
+) -> None:
+    starve(9.0)
+    attempts = []
+
+    def wrong(client: Connection) -> None:
+        attempts.append(1)
+        says(client)
+
+    assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
+    assert len(attempts) == 1
+
+
+@pytest.mark.usefixtures("behind")
+def test_a_scenario_that_is_behind_for_no_reason_that_is_seen(
+    server: BuiltIn, starve: Callable[[float], None]
+) -> None:
+    starve(0.0)
 
     def wrong() -> None:
         raise Deviation("one thing", "another")
 
-    outcome = run(wrong, {}, server, 0.25)
-    assert isinstance(outcome.error, Inconclusive)
-    assert "too busy to decide, 3 times" in str(outcome.error)
+    error = run(wrong, {}, server, 0.25).error
+    assert str(error).startswith("the scenario took 1.0 s longer than planned, which is too long")
+
+
+def test_statistics_that_never_change_are_no_matter_of_time(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = wire.OK(stats.server(server._server.engine.model))
+    monkeypatch.setattr(Model, "_stats", lambda *_: never)
+    attempts = []
+
+    def wrong(client: Connection) -> None:
+        attempts.append(1)
+        assert client.stats()["cmd-stats"] == "1000"
+
+    assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
+    assert len(attempts) == 1
+
+
+@pytest.mark.parametrize(("starved", "verdict"), [(2.0, Inconclusive), (0.5, Deviation)])
+def test_a_reply_that_never_comes(
+    server: BuiltIn, starve: Callable[[float], None], starved: float, verdict: type[Exception]
+) -> None:
+    starve(starved)
+
+    def missing() -> None:
+        raise Deviation("a reply", "nothing within 5 seconds", waited=5.0)
+
+    assert type(run(missing, {}, server, 0.25).error) is verdict
 
 
 def test_a_failure_that_does_not_depend_on_time_is_believed_at_once(server: BuiltIn) -> None:
@@ -71,11 +184,6 @@ def test_a_failure_that_does_not_depend_on_time_is_believed_at_once(server: Buil
 
     assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
     assert len(attempts) == 1
-
-
-def test_this_machine_is_not_busy_for_ever(server: BuiltIn) -> None:
-    assert not running._busy(server, lateness=10.0)
-    assert running._busy(server, lateness=0.0)
 
 
 def test_what_cannot_be_tested_is_no_failure(server: BuiltIn) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -114,6 +115,31 @@ def test_timers_that_are_too_late(tmp_path: Path) -> None:
     assert allowed.returncode == 0, allowed.stdout
 
 
+SLOW_AND_WRONG = """
+import re, time
+from reference_server import stats
+tube = stats.tube
+stats.tube = lambda *of: re.sub(rb"(?m)^pause-time-left: .*", b"pause-time-left: 7", tube(*of))
+plain = serve._Connection.buffer_updated
+def slow(self, count):
+    time.sleep(1.2)
+    plain(self, count)
+serve._Connection.buffer_updated = slow
+"""
+
+
+def test_what_a_slow_target_did_is_told_though_it_does_not_decide(tmp_path: Path) -> None:
+    command, folder = changed_server(tmp_path, SLOW_AND_WRONG), tmp_path / "report"
+    tests = ("--clock=real", f"--report={folder}", "-k", "nothing_is_left_of_a_pause")
+    done = suite(f"--launch={command}", *tests)
+    assert " inconclusive" in done.stdout, done.stdout
+    (test,) = json.loads((folder / "results.json").read_text())["tests"]
+    assert "3 times: expected " in test["reason"]
+    evidence = test["evidence"]
+    assert evidence["observed"] == "'7' == '0'"
+    assert any("> stats-tube" in line for line in evidence["transcript"])
+
+
 @pytest.mark.parametrize(
     ("number", "observed"),
     [
@@ -211,7 +237,7 @@ def test_a_program_under_whose_moved_clock_no_time_never_ends(tmp_path: Path) ->
     command = changed_server(tmp_path, change)
     done = suite(f"--launch={command}", "-v", "-k", "test_a_timeout_of_zero_answers_at_once")
     assert done.returncode == 0, done.stdout
-    assert "real clock (the launched server does not follow libfaketime)" in done.stdout
+    assert "real clock (under libfaketime, a timeout of 0 seconds never ends)" in done.stdout
 
 
 @needs_beanstalkd
