@@ -24,7 +24,7 @@ _FREE = {
 }
 """What no two servers have in common, and what it looks like."""
 UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
-"""Keys that every beanstalkd has, and no text names."""
+"""Keys that every beanstalkd has, and no text before 1.13 names."""
 _ASKED_BY_US = "cmd-list-tube-used"
 """Asked by those who want to know whether the target has settled, too."""
 

@@ -8,7 +8,7 @@ from reference_server.events import Event, Output
 from reference_server.model import Model
 from reference_server.state import Connection
 from reference_server.wire import DRAINING, UNKNOWN_COMMAND, Body, Malformed, Put
-from tests.variants.documents import edits
+from tests.variants.documents import FEW_KEYS, edits
 from tests.variants.orders import chooses, numbers
 from tests.variants.times import LATE
 from tests.variants.variant import Variant
@@ -38,6 +38,7 @@ _LONG_LINES = Variant(
 OF_OLD: tuple[tuple[str, Variant], ...] = (
     ("1.4", _NEWEST_FIRST),
     ("1.8", _NEWEST_FIRST),
+    ("1.12", FEW_KEYS),
     ("1.4", _LONG_LINES),
     ("1.10", _LONG_LINES),
     ("0.6", _NEWEST_FIRST),
