@@ -7,20 +7,12 @@ from collections.abc import Iterator
 
 from conformance import yamlish
 from conformance.address import Address, ask, visit
+from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
 from reference_server.wire import BAD_FORMAT, UNKNOWN_COMMAND, ProtocolError, Reply
 
 LIMIT = 2.0
 """Seconds that a reply may take."""
-_HARMLESS = {
-    "use": b"use default",
-    "watch": b"watch default",
-    "list-tubes": b"list-tubes",
-    "touch": b"touch 0",
-    "kick-job": b"kick-job 0",
-    "reserve-job": b"reserve-job 0",
-}
-"""Of commands that not all profiles have, a line of which nothing comes: nobody has such a job."""
 _STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
 _OF_THE_OLDEST = {b"peek": ("NOT_FOUND", "FOUND"), b"stats 0": ("NOT_FOUND",)}
 """What only servers without tubes answer like this: peek without an id, and stats with one."""
@@ -69,12 +61,15 @@ def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:
     missing: dict[Profile, str] = {}
     older, *newer = PROFILES.values()
     for profile in newer:
-        found = dict(_new_things(address, bodies, older, profile))
-        there = [name for name, is_there in found.items() if is_there]
-        if there:
-            known[profile] = there[0]
-        elif found:
-            missing[profile] = next(iter(found))
+        absent = []
+        for name, is_there in _new_things(address, bodies, older, profile):
+            if is_there:
+                known[profile] = name
+                break
+            absent.append(name)
+        else:
+            if absent:
+                missing[profile] = absent[0]
         older = profile
     return known, missing
 
@@ -83,9 +78,10 @@ def _new_things(
     address: Address, bodies: dict[str, bytes], older: Profile, profile: Profile
 ) -> Iterator[tuple[str, bool]]:
     """What came with a profile, and whether a server has it, as far as that can be told."""
-    for verb, line in _HARMLESS.items():
-        if verb in profile.commands - older.commands:
-            yield verb, _ask(address, line) not in (None, UNKNOWN_COMMAND, BAD_FORMAT)
+    for verb, grammar in COMMANDS.items():
+        if verb in profile.commands - older.commands and grammar.probe is not None:
+            reply = _ask(address, grammar.probe)
+            yield verb, reply not in (None, UNKNOWN_COMMAND, BAD_FORMAT)
     for command, body in bodies.items():
         keys = _keys(body)
         for name in sorted(older.lacks - profile.lacks) if keys else ():

@@ -78,7 +78,7 @@ def test_a_server_without_one_command_is_no_older_server(verb: str, version: str
 
 @pytest.mark.parametrize("version", ["dev", "0.1", "0.6"])
 def test_a_modern_server_without_any_tubes_is_not_one_of_old(version: str) -> None:
-    verbs = (*MODERN, "watch", "ignore", "list-tube-used", "list-tubes-watched", "stats")
+    verbs = (*(NEWEST.commands - PROFILES["0.6"].commands), "stats")
     expected = "the newest, as no profile fits: it has no tubes, and is not like 0.6"
     server = BuiltIn(NEWEST, fault=Fault("", "other", reader=_refuses(*verbs)))
     server.version = version
