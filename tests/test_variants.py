@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from conformance.catalogue import catalogue
 from reference_server.profiles import NEWEST, PROFILES
 from tests.variants.gallery import VARIANTS
 from tests.variants.judging import judge
+from tests.variants.matrix import run, runs
 from tests.variants.old import OF_OLD
 from tests.variants.variant import Variant
 
@@ -38,3 +41,11 @@ def test_variants_are_non_strict_only_where_the_text_is_silent() -> None:
 
 def test_there_are_enough_variants() -> None:
     assert len(VARIANTS) >= 60
+
+
+def test_a_variant_that_runs_as_a_server_passes() -> None:
+    """Another one each day, in another way; ``python -m tests.variants`` runs them all."""
+    quick = [(name, way) for name, way in runs() if not VARIANTS[name].slow]
+    name, way = quick[datetime.now(UTC).toordinal() % len(quick)]
+    came = run(VARIANTS[name], way, ["--examples=5", "--fuzz-time=2"])
+    assert came.wrong == [], f"{name}, {way}"

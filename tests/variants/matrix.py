@@ -92,12 +92,16 @@ def _judged(results: dict[str, object], variant: Variant) -> tuple[list[str], li
     return wrong, undecided
 
 
-def chosen(part: str) -> list[tuple[str, str]]:
+def runs() -> list[tuple[str, str]]:
+    """All variants, each in all ways."""
+    return [(name, way) for way in WAYS for name in VARIANTS]
+
+
+def _chosen(part: str) -> list[tuple[str, str]]:
     """A part of all runs, ``K/N``; of ``today/N``, another one each day."""
     number, _, parts = part.partition("/")
     first = datetime.now(UTC).toordinal() if number == "today" else int(number)
-    runs = [(name, way) for way in WAYS for name in VARIANTS]
-    return runs[first % int(parts) :: int(parts)]
+    return runs()[first % int(parts) :: int(parts)]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -108,13 +112,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("options", nargs="*", help="more options of the suite, behind --")
     args = parser.parse_args(argv)
     failed = 0
-    runs = [pair for pair in chosen(args.part) if args.only in (None, pair[0])]
-    for name, way in runs:
+    pairs = [pair for pair in _chosen(args.part) if args.only in (None, pair[0])]
+    for name, way in pairs:
         came = run(VARIANTS[name], way, args.options)
         failed += bool(came.wrong)
         word = "FAILED" if came.wrong else "passed"
         print(f"{word} {name}, {way}, {came.seconds:.0f} s", flush=True)
         for told in (*came.wrong, *came.undecided):
             print(f"    {told}", flush=True)
-    print(f"{len(runs)} runs, {failed} failed")
+    print(f"{len(pairs)} runs, {failed} failed")
     return bool(failed)

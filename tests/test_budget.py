@@ -1,0 +1,96 @@
+"""Slow targets, and targets that begin with jobs of their own: random conversations fit in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conformance.budget import Budget
+from conformance.exploration import Exploration
+from conformance.leftovers import Leftovers
+from conformance.verdict import Inconclusive, NotTestable
+from tests.faults import Case, outcomes
+from tests.variants.gallery import VARIANTS
+from tests.variants.matrix import command
+
+
+def test_turns_end_with_the_budget() -> None:
+    budget = Budget(0.05)
+    for _ in budget.turns(1000):
+        time.sleep(0.02)
+    assert 1 <= budget.begun < 10
+    assert budget.told(1000, "programs").startswith(f"{budget.begun} of 1000 programs")
+
+
+def test_all_turns_of_a_fast_target_fit_in() -> None:
+    budget = Budget(60.0)
+    assert list(budget.turns(3)) == [0, 1, 2]
+    assert budget.told(3, "programs") == ""
+
+
+def test_what_is_found_gets_as_much_time_again_once() -> None:
+    budget = Budget(0.0)
+    budget.start()
+    assert not budget.allows()
+    budget.seconds = 60.0
+    budget.found()
+    assert budget.allows()
+    budget.seconds = 0.0
+    budget.found()
+    assert budget.allows()
+
+
+@pytest.mark.parametrize(("round_trip", "length"), [(0.0001, 50), (0.03, 13), (10.0, 10)])
+def test_conversations_are_as_long_as_a_round_trip_allows(round_trip: float, length: int) -> None:
+    assert Budget(20.0, round_trip).length(50, 25, 4) == length
+
+
+def test_too_few_conversations_are_no_pass() -> None:
+    exploration = Exploration(25, budget=Budget(20.0, begun=4))
+    with pytest.raises(Inconclusive, match="reached only 4 of 25 programs within the budget"):
+        exploration.told(25, "programs")
+    exploration.budget.begun = 5
+    assert exploration.told(25, "programs") == "5 of 25 programs within the budget of 20 s"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (b"delete 3\r\n", True),
+        (b"delete 4\r\n", False),
+        (b"delete 7\r\n", False),
+        (b"use theirs\r\n", True),
+        (b"use mine\r\nkick 1\r\nput 0 0 1 1\r\na\r\n", False),
+    ],
+)
+def test_what_was_there_before_is_let_alone(text: bytes, meant: bool) -> None:
+    leftovers = Leftovers(frozenset((b"theirs",)), 0, first_id=7)
+    assert leftovers.are_meant(text, own={4}) is meant
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("begins-with-jobs-of-its-own", None), ("begins-with-a-job-in-default", NotTestable)],
+)
+def test_a_server_may_begin_with_jobs(name: str, error: type[Exception] | None) -> None:
+    def is_random(case: Case) -> bool:
+        return bool({"protocol.any-conversation", "protocol.any-program"} & case.slugs)
+
+    came = [outcome.error for _, outcome in outcomes(VARIANTS[name], is_random, examples=10)]
+    assert len(came) == 2
+    assert [None if found is None else type(found) for found in came] == [error, error]
+
+
+def test_a_slow_server_conforms_in_real_time() -> None:
+    launch = command("replies-collected-for-30-milliseconds")
+    asked = [f"--launch={launch}", "-q", "-p", "no:cacheprovider", "--examples=5"]
+    asked += ["--pyargs", "conformance.test_states", "conformance.test_overlap"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "as a round trip takes" in done.stdout
+    assert "conforms; tested" in done.stdout
