@@ -27,6 +27,8 @@ HASTE = 0.03
 """Seconds after which a reply is missing, while a program is made small, at first."""
 TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
+WHOLE = 10.0
+"""Seconds after which the whole program is given up: on a busy machine, it takes long."""
 SHRINKING = 20.0
 """Seconds in which a program must be made small."""
 REPLAYS = 3
@@ -121,7 +123,7 @@ class Campaign:
             (PATIENCE, LONG_TRY, without_steps),
         ):
             start = time.monotonic()
-            self._replayed(smallest.program, patience, LONG_TRY)
+            self._replayed(smallest.program, patience, WHOLE)
             limit = max(limit, time.monotonic() - start)
             shows = partial(self._shows, patience, limit, start + SHRINKING, firmly)
             program = smaller(smallest.program, shows)
