@@ -18,8 +18,9 @@ from conformance.diagnosis import Diagnosis, diagnose
 from conformance.leeway import KINDS, Lines, is_decided, is_free
 from conformance.replay import Finding, commands
 from conformance.steps import Ask, Leave, Program, Step
+from reference_server.commands import U64
 from reference_server.profiles import Profile
-from reference_server.wire import CRLF, NAME_CHARS, U64
+from reference_server.wire import CRLF, NAME_CHARS
 
 SEARCHING = 20.0
 """Seconds in which a finding is looked for without what is open in it."""

@@ -18,6 +18,7 @@ from conformance.exchange import Exchange, Values
 from conformance.timeline import Timeline, Timing
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotApplicable, TargetLost
+from reference_server.commands import VERBS
 from reference_server.wire import (
     BURIED,
     CRLF,
@@ -25,7 +26,6 @@ from reference_server.wire import (
     RESERVED,
     TIMED_OUT,
     USING,
-    VERBS,
     ProtocolError,
     Reply,
     ReplyReader,

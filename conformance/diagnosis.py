@@ -12,8 +12,9 @@ from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Deviation, TargetLost
+from reference_server.commands import VERBS
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import CRLF, VERBS, escape
+from reference_server.wire import CRLF, escape
 
 _FAILURE = re.compile(
     rb"(?m)^(NOT_FOUND|NOT_IGNORED|BAD_FORMAT|EXPECTED_CRLF|JOB_TOO_BIG|DRAINING|UNKNOWN_COMMAND)\r$"

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from conformance.moves import RESERVES, Item, Moves
+from conformance.moves import Item, Moves
 from conformance.oracle import FOR_EVER, Violation
 from conformance.verdict import Inconclusive
 from conformance.worlds import Undecided, World, restored
 from reference_server import wire
+from reference_server.commands import WAITING
 from reference_server.events import Close, HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
@@ -226,7 +227,7 @@ class History(Moves):
                 pass
             elif heard is not None and _changes_nothing(heard.reply):
                 rank = 0
-            elif event.verb in RESERVES:
+            elif event.verb in WAITING:
                 job = world.model.next_ready(conn)
                 if job is None:
                     # Who waits in vain gets what others should: it may as well come later.

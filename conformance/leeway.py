@@ -12,16 +12,14 @@ from typing import NamedTuple, cast
 
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
+from reference_server.commands import COMMANDS, U32, U64, VERBS, Kind
 from reference_server.events import Close
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
     NAME_CHARS,
     OPTIONAL_ID,
-    U32,
-    U64,
     UNKNOWN_COMMAND,
-    VERBS,
     Body,
     Command,
     Malformed,
@@ -41,16 +39,10 @@ _NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
 _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
 _NO_NAME = re.compile(rb"[\x01-\x08\x0e-\x1f!-\xff]+")
 _WORD = re.compile(rb"[a-z][a-z-]*")
+_LETTERS = {Kind.TUBE: "t", Kind.COUNT: "c", Kind.TIMEOUT: "c"}
 KINDS = {
-    **dict.fromkeys(VERBS, ""),
-    **dict.fromkeys(("delete", "kick-job", "peek", "reserve-job", "stats-job", "touch"), "n"),
-    **dict.fromkeys(("ignore", "stats-tube", "use", "watch"), "t"),
-    "bury": "nn",
-    "kick": "c",
-    "pause-tube": "tn",
-    "put": "nnnn",
-    "release": "nnn",
-    "reserve-with-timeout": "c",
+    verb: "".join(_LETTERS.get(kind, "n") for kind in grammar.kinds)
+    for verb, grammar in COMMANDS.items()
 }
 """Arguments: n a number, t a tube, c a number that some servers read as C does."""
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
-_ID = re.compile(
-    rb"(?m)^(?:delete|release|bury|touch|kick-job|peek|reserve-job|stats|stats-job) +([0-9]{1,20})"
-)
+from reference_server.commands import ABOUT_A_JOB, any_of
+
+_ID = re.compile(rb"(?m)^%b +([0-9]{1,20})" % any_of("stats", *ABOUT_A_JOB))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from conformance.worlds import (
     take_id,
     waiting,
 )
+from reference_server.commands import WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -30,8 +31,7 @@ SIGNALS = -2
 """The number of what sends signals; it is no client."""
 NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
-RESERVES = ("reserve", "reserve-with-timeout")
-_TAKE_NEXT = frozenset((*RESERVES, "peek-ready"))
+_TAKE_NEXT = frozenset((*WAITING, "peek-ready"))
 _TAKE_SOONEST = frozenset(("kick", "peek-delayed"))
 MAKE_READY = frozenset(("kick", "kick-job", "release"))
 _MAY_REVIVE = frozenset(("pause-tube", "use", "watch"))
@@ -204,7 +204,7 @@ class Moves:
             yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
             return
         verb = item.event.verb if isinstance(item.event, Command) else ""
-        if reserver.deadlines and verb in RESERVES:
+        if reserver.deadlines and verb in WAITING:
             edge = reserver.deadlines[0][0] - SAFETY_MARGIN
             if edge <= now + EARLY:
                 only = False

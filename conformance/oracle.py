@@ -18,7 +18,7 @@ from operator import attrgetter
 
 from conformance.agreement import NOTHING, Before, difference
 from conformance.leeway import Open
-from conformance.moves import MAKE_READY, MAY_ASK, RESERVES, SIGNALS, Item, Moves
+from conformance.moves import MAKE_READY, MAY_ASK, SIGNALS, Item, Moves
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from conformance.worlds import (
@@ -32,6 +32,7 @@ from conformance.worlds import (
     restarted,
     waiting,
 )
+from reference_server.commands import WAITING
 from reference_server.events import Event, HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
@@ -298,7 +299,7 @@ class Oracle(Moves):
             if self._may_choose(model, conn, event, not self.guess_order):
                 return False
             deadlines = client.deadlines
-            if deadlines and event.verb in RESERVES:
+            if deadlines and event.verb in WAITING:
                 edge = deadlines[0][0] - SAFETY_MARGIN
                 if edge + self._lateness + EARLY < now:
                     return model.next_ready(conn) is None

@@ -12,12 +12,11 @@ from conformance.session import Session
 from conformance.steps import Ask, Happen, Leave, Program, Step, Wait, play
 from conformance.target import Target
 from conformance.transcript import Transcript
+from reference_server.commands import ABOUT_A_JOB, any_of
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
-_ABOUT_A_JOB = re.compile(
-    rb"(delete|release|bury|touch|peek|reserve-job|kick-job|stats-job) +([0-9]{1,20})(?=[ \r])"
-)
+_ABOUT_A_JOB = re.compile(rb"(%b) +([0-9]{1,20})(?=[ \r])" % any_of(*ABOUT_A_JOB))
 _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
 """What a put can be answered."""
 GOES_ON = "a server that goes on"

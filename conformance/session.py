@@ -7,7 +7,6 @@ target is awaited until it owes nothing that is certain, so that little is open 
 from __future__ import annotations
 
 import contextlib
-import re
 import select
 import signal
 import socket
@@ -43,9 +42,6 @@ CHUNK = 2048
 BEHIND = 2**15
 """Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 _CONTROL = -1
-_ID = re.compile(
-    rb"(?m)^(?:delete|release|bury|touch|kick-job|peek|reserve-job|stats|stats-job) +([0-9]{1,20})"
-)
 ROUNDS = 3
 """How often it is tried to delete all jobs."""
 FAREWELL = 0.5

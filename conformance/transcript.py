@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, any_of
 from reference_server.wire import escape
 
 Direction = Literal[">", "<", "+", "!"]
@@ -43,8 +44,11 @@ _LINE = re.compile(
     r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
 )
 _NAMES = re.compile(
-    rb"(?:^|\n)(?:(?:RESERVED|FOUND|INSERTED|delete|release|bury|touch|peek|reserve-job|kick-job|"
-    rb"stats-job|stats|id:) ([0-9]+)|(?:use|watch|ignore|stats-tube|pause-tube|USING) ([^ \r\n]+))"
+    rb"(?:^|\n)(?:%b ([0-9]+)|%b ([^ \r\n]+))"
+    % (
+        any_of("RESERVED", "FOUND", "INSERTED", "stats", "id:", *ABOUT_A_JOB),
+        any_of("USING", *ABOUT_A_TUBE),
+    )
 )
 """Where a message names a job or a tube."""
 RESTARTS = b"restarts"

@@ -16,30 +16,32 @@ from dataclasses import dataclass
 from random import Random
 
 from conformance.leeway import Lines
-from conformance.moves import RESERVES
 from conformance.session import Session
 from conformance.steps import Ask, Leave, Step
 from fuzz.mutate import Mutator
 from fuzz.pool import Pool
-from fuzz.program import BRISK, Writer
-from reference_server.wire import CRLF, U64, Body, Command, Malformed, Put, Request
+from fuzz.program import BRISK, BY_NAME, Writer
+from reference_server.commands import ABOUT_A_JOB, COMMANDS, U64, WAITING, any_of
+from reference_server.wire import CRLF, Body, Command, Malformed, Put, Request
 
 _QUIT = Command("quit")
 _HARMLESS = (
-    *(b"put 0 0 120 5\r\nhello\r\n", b"put 0 3600 120 0\r\n\r\n", b"use %(own)sa\r\n"),
-    *(b"watch %(own)sb\r\n", b"ignore default\r\n", b"peek-ready\r\n", b"peek-delayed\r\n"),
-    *(b"stats-tube %(own)sa\r\n", b"list-tube-used\r\n", b"list-tubes-watched\r\n", b"stats\r\n"),
-    *(b"peek-buried\r\n", b"list-tubes\r\n", b"delete 0\r\n", b"peek 0\r\n", b"stats-job 0\r\n"),
-    *(b"touch 0\r\n", b"release 0 0 0\r\n", b"bury 0 0\r\n", b"kick-job 0\r\n"),
+    *(b"put 0 0 120 5\r\nhello\r\n", b"put 0 3600 120 0\r\n\r\n", b"ignore default\r\n"),
+    *(b"%b %%(own)sa\r\n" % verb.encode() for verb in BY_NAME),
+    *(
+        b"%b\r\n" % grammar.probe
+        for grammar in COMMANDS.values()
+        if grammar.probe is not None and grammar.verb not in BY_NAME
+    ),
 )
 """Where others use the target, too."""
 _HARMFUL = re.compile(
-    rb"(?i)(delete|release|bury|touch|kick|reserve|pause|peek |stats-job)[^\r\n]*[1-9]"
+    rb"(?i)%b[^\r\n]*[1-9]" % any_of("kick", "pause-tube", *WAITING, *ABOUT_A_JOB)
 )
-_OF_ONE_S_OWN = (
-    *("ignore", "peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes"),
-    *("list-tube-used", "list-tubes-watched"),
-    *("delete", "peek", "stats-job", "touch", "release", "bury", "kick-job"),
+_OF_ONE_S_OWN = tuple(
+    verb
+    for verb, grammar in COMMANDS.items()
+    if grammar.probe is not None and verb not in ("use", "watch", "stats-tube", "reserve-job")
 )
 """Commands without a tube, about jobs that no server has, or of the tube that is used."""
 HOSTILE, BYSTANDER = 1, 2
@@ -278,7 +280,7 @@ class Author:
             return True
         if request.verb in self._pool.avoids:
             return False
-        if request.verb not in RESERVES:
+        if request.verb not in WAITING:
             return True
         return request.args == (0,) or self._chance.random() < 0.05
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from conformance.leeway import KINDS, Lines
 from conformance.steps import Ask, Program
+from reference_server.commands import U32
 from reference_server.profiles import Profile
-from reference_server.wire import U32
 
 Form = tuple[str, ...]
 """The word of a line, and what its arguments look like."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
 
-from reference_server.wire import CRLF, VERBS
+from reference_server.commands import VERBS
+from reference_server.wire import CRLF
 
 T = TypeVar("T")
 

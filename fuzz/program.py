@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeVar
 
 from conformance.leeway import KINDS, Lines, is_free
 from conformance.steps import Ask, Leave, Program
+from reference_server.commands import ABOUT_A_JOB, U32, U64
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.wire import U32, U64
 
 T = TypeVar("T")
 
@@ -105,12 +105,9 @@ ODD_NUMBERS = (
 BEFORE = ("", "", "+", "-", "0", " ")
 BEHIND = (" ", "x", ".0", "~", "\t", "\0")
 PRIORITIES = (*range(11), 1023, 1024, 2**31, 2**32 - 1)
-BARE = (
-    *("reserve", "peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes"),
-    *("list-tube-used", "list-tubes-watched"),
-)
-BY_ID = ("delete", "delete", "touch", "kick-job", "peek", "reserve-job", "stats-job")
-BY_NAME = ("use", "watch", "ignore", "stats-tube")
+BARE = tuple(verb for verb, kinds in KINDS.items() if not kinds and verb != "quit")
+BY_ID = ("delete", *(verb for verb in ABOUT_A_JOB if KINDS[verb] == "n"))
+BY_NAME = tuple(verb for verb, kinds in KINDS.items() if kinds == "t")
 SHAPES = {
     verb: kinds.replace("c", "n") for verb, kinds in KINDS.items() if verb not in ("put", "quit")
 }

@@ -113,6 +113,19 @@ VERBS = tuple(sorted(COMMANDS))
 """Every command of the protocol, sorted."""
 
 
+ABOUT_A_JOB = tuple(verb for verb, grammar in COMMANDS.items() if grammar.is_about_a_job)
+"""The commands whose first argument is the id of a job."""
+ABOUT_A_TUBE = tuple(verb for verb, grammar in COMMANDS.items() if grammar.kinds[:1] == (_TUBE,))
+"""The commands whose first argument is the name of a tube."""
+WAITING = tuple(verb for verb, grammar in COMMANDS.items() if grammar.waits)
+"""The commands after which a client may wait."""
+
+
+def any_of(*verbs: str) -> bytes:
+    """Return a regular expression that matches one of these words."""
+    return b"(?:%b)" % "|".join(verbs).encode()
+
+
 def commands_of(profile: str) -> frozenset[str]:
     """Return the commands that came with a profile."""
     return frozenset(verb for verb, grammar in COMMANDS.items() if grammar.since == profile)

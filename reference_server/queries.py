@@ -9,6 +9,7 @@ from typing import Any
 from sortedcontainers import SortedList
 
 from reference_server import stats, wire
+from reference_server.commands import U64
 from reference_server.profiles import Profile
 from reference_server.state import Alarm, Bag, Connection, Job, Timer, Tube
 from reference_server.wire import Reply
@@ -16,7 +17,7 @@ from reference_server.wire import Reply
 
 def _most_urgent(tube: Tube, pri: int) -> Iterator[int]:
     """The ids of a tube's ready jobs with this priority."""
-    return (id for _, id in tube.ready.irange((pri, 0), (pri, wire.U64)))
+    return (id for _, id in tube.ready.irange((pri, 0), (pri, U64)))
 
 
 class Queries:

@@ -14,10 +14,7 @@ from functools import cache
 from operator import le
 from typing import NamedTuple
 
-from reference_server.commands import COMMANDS, Grammar, Kind
-from reference_server.commands import U32 as U32
-from reference_server.commands import U64 as U64
-from reference_server.commands import VERBS as VERBS
+from reference_server.commands import COMMANDS, U32, U64, Grammar, Kind
 from reference_server.profiles import Profile
 
 CRLF = b"\r\n"

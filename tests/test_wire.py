@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reference_server.commands import VERBS
 from reference_server.profiles import NEWEST, V1_12
 from reference_server.wire import (
     BAD_FORMAT,
@@ -18,7 +19,6 @@ from reference_server.wire import (
     RESERVED,
     UNKNOWN_COMMAND,
     USING,
-    VERBS,
     Body,
     Command,
     Malformed,

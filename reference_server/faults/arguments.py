@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from reference_server import wire
+from reference_server.commands import U32
 from reference_server.events import Hangup
 from reference_server.faults.registry import asked, fault, parsed, takes, takes_like
 from reference_server.model import Model
 from reference_server.state import Connection
-from reference_server.wire import U32, Body, Command, Malformed, Put, Request, RequestReader
+from reference_server.wire import Body, Command, Malformed, Put, Request, RequestReader
 
 BAD = Malformed(wire.BAD_FORMAT)
 UNKNOWN = Malformed(wire.UNKNOWN_COMMAND)

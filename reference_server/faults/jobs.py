@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
+from reference_server.commands import U32, U64
 from reference_server.faults.registry import asked, fault, profiled, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
-from reference_server.wire import U32, U64, Command, Reply
+from reference_server.wire import Command, Reply
 
 
 @fault("delete.reserved-by-client", "delete leaves a reserved job where peek finds it")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
+from reference_server.commands import U32
 from reference_server.events import Event, Hangup, Output
 from reference_server.faults.registry import (
     answered,
@@ -18,7 +19,7 @@ from reference_server.faults.registry import (
 )
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, State
-from reference_server.wire import U32, Body, Command, Malformed, Put, Reply, Request, RequestReader
+from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 
 _PUT = rb"put ([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)"
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
+from reference_server.commands import VERBS
 from reference_server.events import Event, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -70,7 +71,7 @@ class _CountsMalformed(RequestReader):
     def parse(self, line: bytes) -> Request:
         request = super().parse(line)
         verb = line.partition(b" ")[0].decode("latin-1")
-        if isinstance(request, Malformed) and verb in wire.VERBS:
+        if isinstance(request, Malformed) and verb in VERBS:
             return request._replace(counts=verb)
         return request
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from reference_server.commands import U32, VERBS
 from reference_server.events import Event, Hangup, Output
 from reference_server.model import Model
 from reference_server.state import Connection
@@ -14,9 +15,7 @@ from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
     JOB_TOO_BIG,
-    U32,
     UNKNOWN_COMMAND,
-    VERBS,
     Command,
     Malformed,
     Put,
