@@ -1,0 +1,126 @@
+"""The table of commands: all that generates, probes, classifies, mutates or renames follows it."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from unittest import mock
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
+from conformance.leeway import is_decided, is_free
+from conformance.replay import program_of
+from conformance.steps import Ask
+from conformance.transcript import parse
+from fuzz.campaign import Campaign
+from fuzz.mutate import Mutator
+from reference_server.commands import ABOUT_A_JOB, COMMANDS, Grammar, Kind
+from reference_server.events import Connect
+from reference_server.model import Model
+from reference_server.profiles import PROFILES, Profile
+from reference_server.state import Connection
+from reference_server.wire import Body, Command, Put, Reply, parse_line
+
+EXAMPLES = {Kind.TUBE: "default", Kind.COUNT: "1", Kind.TIMEOUT: "0"}
+WITHOUT_PROBE = {
+    "put": "it makes a job",
+    "reserve": "it takes a job, or waits",
+    "reserve-with-timeout": "it takes a job",
+    "kick": "it changes jobs",
+    "quit": "it ends the connection",
+    "pause-tube": "it holds back others",
+}
+PROGRAMS = 30
+
+
+def _line(grammar: Grammar, job: int = 1) -> str:
+    """A well-formed line of a command."""
+    arguments = [
+        str(job) if kind is Kind.JOB else EXAMPLES.get(kind, "1") for kind in grammar.kinds
+    ]
+    return " ".join((grammar.verb, *arguments))
+
+
+@cache
+def _said(profile: Profile) -> dict[str, set[str]]:
+    """Return the commands that random programs have asked, and the words of the replies."""
+    said: dict[str, set[str]] = {}
+    step = Model._command
+
+    def noted(model: Model, conn: Connection, command: Command) -> None:
+        before = len(model._outputs)
+        step(model, conn, command)
+        words = said.setdefault(command.verb, set())
+        for receiver, reply in model._outputs[before:]:
+            if receiver == conn.id and isinstance(reply, Reply):
+                words.add(reply.word)
+
+    with mock.patch.object(Model, "_command", noted):
+        target = BuiltIn(profile)
+        assert Campaign(Exploration(1, profile=profile), target).run(PROGRAMS) is None
+        target.close()
+    return said
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_every_command_is_generated_and_answered_as_the_table_says(profile: Profile) -> None:
+    said = _said(profile)
+    # A put is no command to the model, but two events.
+    assert said.keys() | {"put"} == profile.commands
+    for verb, words in said.items():
+        # In 0.6, stats and peek may be about a job, or not.
+        allowed = {*COMMANDS[verb].replies, *({"NOT_FOUND"} if profile.id_is_optional else ())}
+        assert words <= allowed, verb
+
+
+@pytest.mark.parametrize("grammar", COMMANDS.values(), ids=lambda grammar: grammar.verb)
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_every_command_is_classified(profile: Profile, grammar: Grammar) -> None:
+    line = _line(grammar).encode()
+    assert is_free(line + b"\r\n", profile) is (grammar.verb not in profile.commands)
+    if grammar.verb in profile.commands:
+        assert is_decided(line, profile)
+
+
+@pytest.mark.parametrize("grammar", COMMANDS.values(), ids=lambda grammar: grammar.verb)
+def test_every_command_has_a_probe_that_changes_nothing_or_a_reason(grammar: Grammar) -> None:
+    if grammar.probe is None:
+        assert grammar.verb in WITHOUT_PROBE
+        return
+    profile = PROFILES["1.13"]
+    command = parse_line(grammar.probe, profile)
+    assert isinstance(command, Command)
+    assert command.verb == grammar.verb
+    model = Model(profile)
+    for conn in (1, 2):
+        model.step(Connect(), 0, conn)
+    for delay in (0, 0, 60):
+        model.step(Put(0, delay, 60, 1), 0, 1)
+        model.step(Body(b"a"), 0, 1)
+    model.step(Command("reserve"), 0, 1)
+    before = str(model.step(Command("stats-tube", ("default",)), 0, 1))
+    ((conn, reply),) = model.step(command, 0, 2)
+    assert conn == 2
+    assert isinstance(reply, Reply)
+    assert reply.word in grammar.replies
+    assert str(model.step(Command("stats-tube", ("default",)), 0, 1)) == before
+
+
+def test_every_command_comes_out_of_mutation() -> None:
+    mutated = {Mutator(Random(seed))(b"use a\r\n").partition(b" ")[0] for seed in range(20_000)}
+    assert {verb.encode() for verb in COMMANDS} <= {word.strip() for word in mutated}
+
+
+@pytest.mark.parametrize("verb", ABOUT_A_JOB)
+def test_every_command_about_a_job_is_renamed_in_replays(verb: str) -> None:
+    text = rf"""
+        A > put 0 0 60 1\r\na\r\n
+        A < INSERTED 7\r\n
+        A > {_line(COMMANDS[verb], 7)}\r\n
+    """
+    *_, last = program_of(parse("\n".join(map(str.strip, text.splitlines()))))
+    assert isinstance(last, Ask)
+    assert last.job is not None
+    assert last.text.startswith(f"{verb} %d".encode())
