@@ -10,9 +10,8 @@ import pytest
 
 from conformance.builtin import BuiltIn
 from conformance.check import check
-from conformance.diagnosis import Diagnosis, diagnose
+from conformance.diagnosis import diagnose
 from conformance.exploration import Exploration
-from conformance.launch import Launched
 from conformance.naming import broken
 from conformance.oracle import Violation
 from conformance.transcript import NotATranscript, Transcript, parse
@@ -23,8 +22,7 @@ from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
-from reference_server.wire import NOT_FOUND, Put, Reply, parse_line
-from tests.servers import REFERENCE_COMMAND, changed_server
+from reference_server.wire import NOT_FOUND, Reply, parse_line
 
 SEED_001 = r"""
 # How beanstalk handles multiple workers: the complete exchange.
@@ -47,7 +45,7 @@ B ! closed by the target
 """
 
 
-def _check(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+def check_text(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     file = folder / "some.transcript"
     file.write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "conformance", "check", str(file), *options]
@@ -75,20 +73,20 @@ def test_every_byte_is_written_and_read_again() -> None:
 def test_what_is_no_transcript(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(NotATranscript, match=said):
         parse("# nothing\n" + line)
-    done = _check(tmp_path, "# nothing\n" + line)
+    done = check_text(tmp_path, "# nothing\n" + line)
     assert done.returncode == 4
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_the_exchange_of_seed_001_is_allowed(tmp_path: Path) -> None:
-    done = _check(tmp_path, SEED_001)
+    done = check_text(tmp_path, SEED_001)
     assert done.returncode == 0, done.stdout
     assert done.stdout == "allowed by profile 1.13: 16 messages\n"
 
 
 def test_a_transcript_that_is_not_allowed(tmp_path: Path) -> None:
-    done = _check(tmp_path, SEED_001.replace("29s", "20s"), "--profile", "1.12")
+    done = check_text(tmp_path, SEED_001.replace("29s", "20s"), "--profile", "1.12")
     assert done.returncode == 1
     assert r"> A < DEADLINE_SOON\r\n" in done.stdout
     assert "EXPECTED  no reply yet\nOBSERVED  DEADLINE_SOON\\r\\n\n" in done.stdout
@@ -96,9 +94,11 @@ def test_a_transcript_that_is_not_allowed(tmp_path: Path) -> None:
 
 def test_a_name_may_be_used_again_after_the_end_of_its_connection(tmp_path: Path) -> None:
     text = "A > quit\\r\\n\nA ! closed by the target\nA > list-tube-used\\r\\n\n"
-    done = _check(tmp_path, text + "A < USING default\\r\\n\n")
+    done = check_text(tmp_path, text + "A < USING default\\r\\n\n")
     assert (done.returncode, done.stderr) == (0, "")
-    done = _check(tmp_path, text.replace("closed by the target", "closes") + "A < USING a\\r\\n\n")
+    done = check_text(
+        tmp_path, text.replace("closed by the target", "closes") + "A < USING a\\r\\n\n"
+    )
     assert (done.returncode, done.stderr) == (1, "")
 
 
@@ -119,7 +119,7 @@ def test_others_may_have_been_in_default(tube: str, allowed: bool) -> None:
 
 
 def test_bytes_that_are_no_reply(tmp_path: Path) -> None:
-    done = _check(tmp_path, r"A < HTTP/1.1 400\r\n")
+    done = check_text(tmp_path, r"A < HTTP/1.1 400\r\n")
     assert done.returncode == 1
     assert "OBSERVED  no reply of the protocol" in done.stdout
 
@@ -131,7 +131,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert done.stderr.endswith("none: No such file or directory\n")
 
 
-def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "conformance", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
@@ -141,7 +141,7 @@ def test_a_transcript_is_driven_again_with_the_ids_of_now(tmp_path: Path) -> Non
     put = r"A > put 0 0 60 1\r\na\r\n" + "\n"
     said = r"A < INSERTED 77\r\n" + "\n" + r"B > peek 77\r\ndelete 77\r\n"
     file.write_text(put + said + "\n+ 2s\nA ! half-closes\n", encoding="utf-8")
-    done = _command("replay", str(file))
+    done = command("replay", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("allowed by profile 1.13: ")
 
@@ -208,28 +208,28 @@ def _deaf_use(self: Model, conn: Connection, name: str) -> Reply:
 def test_nothing_to_replay_on(tmp_path: Path, arguments: list[str], said: str) -> None:
     file = tmp_path / "some.transcript"
     file.write_text("A > list-tubes\\r\\n\n", encoding="utf-8")
-    done = _command("replay", str(file), *arguments)
+    done = command("replay", str(file), *arguments)
     assert done.returncode == 4
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_run_and_list_take_the_options_of_the_suite() -> None:
-    done = _command("run", "-q", "-k", "use.using", "-p", "no:cacheprovider")
+    done = command("run", "-q", "-k", "use.using", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout
     assert "reference server 1.13 (profile 1.13): conforms" in done.stdout
-    listed = _command("list", "-k", "use.using")
+    listed = command("list", "-k", "use.using")
     assert "use.using  must  since 1.4  1 test" in listed.stdout
-    assert _command("run", "-q", "--target=nonsense").returncode == 4
+    assert command("run", "-q", "--target=nonsense").returncode == 4
 
 
 def test_serve_takes_the_options_of_the_reference_server() -> None:
-    assert "--fault NAME" in _command("serve", "--help").stdout
+    assert "--fault NAME" in command("serve", "--help").stdout
 
 
 @pytest.mark.parametrize("arguments", [[], ["bogus"], ["check"], ["check", "a", "b"]])
 def test_bad_usage_is_one_sentence(arguments: list[str]) -> None:
-    done = _command(*arguments)
+    done = command(*arguments)
     assert done.returncode == 4
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("beanstalk-conformance")
@@ -250,9 +250,9 @@ def test_quit_with_more_behind_may_be_answered_in_many_ways(
 ) -> None:
     said = f"A < {reply}\\r\\n" if reply else "A ! closed by the target"
     rest = "A > list-tube-used\\r\\n\nA < USING default\\r\\n\n"
-    done = _check(tmp_path, f"A > {line}\\r\\n\n{said}\n{rest}")
+    done = check_text(tmp_path, f"A > {line}\\r\\n\n{said}\n{rest}")
     assert done.returncode == 0, done.stdout
-    wrong = _check(tmp_path, f"A > {line}\\r\\n\n{said}\n{rest.replace('default', 'a')}")
+    wrong = check_text(tmp_path, f"A > {line}\\r\\n\n{said}\n{rest.replace('default', 'a')}")
     assert wrong.returncode == 1, wrong.stdout
     assert "LEVEL     must" in wrong.stdout
 
@@ -270,7 +270,7 @@ def test_quit_with_more_behind_may_be_answered_in_many_ways(
     ],
 )
 def test_the_level_of_an_answer(tmp_path: Path, line: str, reply: str, level: str) -> None:
-    done = _check(tmp_path, f"A > {line}\\r\\n\nA < {reply}\\r\\n\n")
+    done = check_text(tmp_path, f"A > {line}\\r\\n\nA < {reply}\\r\\n\n")
     assert f"LEVEL     {level}" in done.stdout
     assert done.returncode == int(level == "must")
 
@@ -281,133 +281,5 @@ def test_the_level_of_an_answer(tmp_path: Path, line: str, reply: str, level: st
 def test_a_line_that_was_refused_has_done_nothing(tmp_path: Path, odd: str, level: str) -> None:
     put = "A > put 0 0 60 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\n"
     asked = f"A > stats \\r\\ndelete 7\\t\\r\\n\nA < BAD_FORMAT\\r\\n{odd}\\r\\n\n"
-    done = _check(tmp_path, put + asked + "A > delete 1\\r\\n\nA < NOT_FOUND\\r\\n\n")
+    done = check_text(tmp_path, put + asked + "A > delete 1\\r\\n\nA < NOT_FOUND\\r\\n\n")
     assert f"LEVEL     {level}" in done.stdout
-
-
-RESTARTED = r"""
-A > put 0 0 60 1\r\na\r\n
-A < INSERTED 1\r\n
-! restarts
-B > peek 1\r\n
-"""
-DRAINING = r"""
-A > put 0 0 60 1\r\na\r\n
-A < INSERTED 1\r\n
-! SIGUSR1
-A > put 0 0 60 1\r\na\r\n
-A < DRAINING\r\n
-A > put 0 0 60 1\r\na\r\n
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "exit_code"),
-    [
-        (RESTARTED + "B < NOT_FOUND\\r\\n", 0),
-        (RESTARTED + "B < FOUND 1 1\\r\\na\\r\\n", 0),
-        (RESTARTED + "B < FOUND 1 1\\r\\nb\\r\\n", 1),
-        (RESTARTED.replace("! restarts\n", "") + "B < NOT_FOUND\\r\\n", 1),
-        (DRAINING + "A < DRAINING\\r\\n", 0),
-        (DRAINING + "A < INSERTED 2\\r\\n", 1),
-        (DRAINING.replace("! SIGUSR1\n", "") + "A < DRAINING\\r\\n", 1),
-    ],
-)
-def test_what_happens_to_the_target_is_judged(tmp_path: Path, text: str, exit_code: int) -> None:
-    done = _check(tmp_path, text)
-    assert (done.returncode, done.stderr) == (exit_code, ""), done.stdout
-
-
-@pytest.mark.parametrize("text", [RESTARTED, DRAINING])
-def test_what_happens_to_the_target_is_driven_again(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "some.transcript"
-    file.write_text(text, encoding="utf-8")
-    done = _command("replay", str(file), "--launch", REFERENCE_COMMAND)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    with Launched(REFERENCE_COMMAND) as server:
-        host, port = server.address
-        done = _command("replay", str(file), "--target", f"{host}:{port}")
-    assert done.returncode == 4
-    assert "needs --launch" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_long_transcript_shows_what_the_marked_message_is_about() -> None:
-    transcript = Transcript()
-    for number in range(400):
-        transcript.add("AB"[number % 2], ">", b"delete %d\r\n" % (1000 + number), 0.0)
-        if number == 100:
-            transcript.add("B", ">", b"touch 77\r\n", 0.0)
-            transcript.add("", "!", b"SIGUSR1", 0.0)
-    transcript.add("C", ">", b"peek 77\r\n", 0.0)
-    for _ in range(50):
-        transcript.add("A", ">", b"stats\r\n", 0.0)
-    transcript.add("C", "<", b"NOT_FOUND\r\n", 0.0)
-    text = transcript.render(transcript.last)
-    for line in ("B > touch 77", "! SIGUSR1", "C > peek 77", "… 89 messages …"):
-        assert line in text
-    assert len(text.splitlines()) < 50
-
-
-def test_what_nobody_can_judge_is_driven_again(tmp_path: Path) -> None:
-    crash = """
-        from reference_server import wire
-        parse = wire.parse_line
-        def crash(line, profile):
-            return os._exit(3) if line == b"kick 7x" else parse(line, profile)
-        wire.parse_line = crash
-    """
-    file = tmp_path / "wild"
-    file.write_text("A > sta\\rts \\xff%d\nB > kick 7x\\r\\n\nA ! resets\n", encoding="utf-8")
-    done = _command("replay", str(file), "--launch", changed_server(tmp_path, crash))
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "the target crashed: exited with status 3\nLEVEL     must" in done.stdout
-    done = _command("replay", str(file))
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_one_crash_has_one_name() -> None:
-    judged = parse("A > use a\\r\\nput 0 0 1 7\\r\\n\nA ! closed by the target\n").entries
-    lost = "the target crashed: ended by SIGSEGV"
-    one = diagnose(Violation(["INSERTED 1"], lost, 1), judged, NEWEST)
-    other = Diagnosis("a server that goes on", lost, behind="put")
-    assert one.name == other.name == "the-target-crashed-ended-by-sigsegv-behind-put"
-
-
-def test_a_finding_about_counters_tells_what_was_counted_before(tmp_path: Path) -> None:
-    class Extra(Model):
-        """The connections of clients that put are counted twice."""
-
-        def _put(self, conn: Connection, put: Put) -> None:
-            self.total_connections += 1
-            super()._put(conn, put)
-
-    server = BuiltIn(fault=Fault("", "counts twice", model=Extra))
-    exploration = Exploration(3, patience=1.0, folder=tmp_path)
-    finding = Campaign(exploration, server).run(3)
-    server.close()
-    assert finding is not None
-    exploration.deviation(finding, Transcript())
-    (path,) = tmp_path.glob("*/transcript")
-    text = path.read_text(encoding="utf-8")
-    found = check(parse(text), NEWEST)
-    assert found is not None
-    assert "total-connections" in found.expected
-    assert found.level == "must"
-    before = next(line for line in text.splitlines() if line.startswith("# Counted before"))
-    assert check(parse(text.replace(before, "")), NEWEST) is None
-    with pytest.raises(NotATranscript, match="what was counted before"):
-        parse("# Counted before: [1, {}]\n")
-
-
-def test_what_a_campaign_counts_is_carried_from_program_to_program() -> None:
-    server = BuiltIn()
-    session = Exploration(1).session(server)
-    for _ in range(2):
-        session.begin()
-        session.ask(1, b"put 0 0 60 1\r\na\r\n", tag=1)
-        session.ask(2, b"stats\r\n")
-        session.finish()
-        assert check(session.transcript, NEWEST) is None
-    session.abandon()
-    server.close()
