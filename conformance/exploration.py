@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from conformance.replay import Finding, lost, program_of, told
 from conformance.session import Session
 from conformance.steps import Program, Wait, play
 from conformance.target import Target
-from conformance.transcript import Transcript
+from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
 
@@ -26,6 +27,9 @@ PATIENCE = 0.5
 """Seconds after which a reply is missing where something is looked for again."""
 LIMIT = 5.0
 """Seconds after which it is given up."""
+
+Loose = tuple[Deviation, list[Entry]]
+"""A deviation that is at most de-facto, and what shows it."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,8 @@ class Exploration:
     """Conversations that were given up, as too much was possible."""
     health: list[str] = field(default_factory=list)
     """What the target was seen to take more and more of: told, and no verdict."""
+    plain: bool = False
+    """Lines that the text leaves open are not sent, and counters are not compared."""
     fate: str = ""
     """What became of a target that has ended a connection."""
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
@@ -87,7 +93,7 @@ class Exploration:
         return session
 
     def _begun(self, target: Target) -> Session:
-        return Session(target, self.profile, self.lateness, self.patience)
+        return Session(target, self.profile, self.lateness, self.patience, plain=self.plain)
 
     @staticmethod
     def start_anew(session: Session) -> None:
@@ -98,14 +104,48 @@ class Exploration:
         except NotTestable:
             session.clean_up()
 
-    def again(self, target: Target, transcript: Transcript) -> None:
-        """Looks whether what earlier runs have found is still there.
+    def judge(self, target: Target, transcript: Transcript, make_up: Callable[[], str]) -> str:
+        """Return what ``make_up`` tells that makes up conversations and judges them.
 
-        Raises Deviation; ``transcript`` then shows it.
+        What earlier runs have found is looked at first. What is at most de-facto must not hide
+        worse: if that is all that was found, conversations are made up again, plainer ones.
+        Raises Deviation, the worst that was found; ``transcript`` then shows it.
         """
+        loose = self._again(target, transcript)
+        told = ""
+        for self.plain in (False, True):
+            try:
+                told = make_up()
+                break
+            except Deviation as deviation:
+                loose = self._worst(loose, deviation, transcript)
+            except Inconclusive:
+                if not self.plain:
+                    raise
+        self.plain = False
+        if loose is None:
+            return told
+        worst, transcript.entries[:] = loose
+        raise worst
+
+    def _again(self, target: Target, transcript: Transcript) -> Loose | None:
+        """Look whether what earlier runs have found is still there; raise Deviation if it is."""
+        loose = None
         for path, found in kept(self.folder) if self.folder else ():
-            with contextlib.suppress(Inconclusive):
+            try:
                 self.look_again(target, transcript, found, f", as kept in {path}")
+            except Deviation as deviation:
+                loose = self._worst(loose, deviation, transcript)
+            except Inconclusive:
+                continue
+        return loose
+
+    def _worst(self, loose: Loose | None, deviation: Deviation, transcript: Transcript) -> Loose:
+        """Return the first deviation that is at most de-facto; raise another."""
+        if not deviation.de_facto:
+            self.plain = False
+            raise deviation
+        return loose or (deviation, list(transcript.entries))
 
     def note(self, violation: Violation, transcript: Transcript) -> None:
         """Keeps in mind what has shown a violation, if nothing shorter has shown one like it."""

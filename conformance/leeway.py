@@ -225,6 +225,13 @@ class Lines(RequestReader):
         self.is_quirk |= self._overlong or (self._body is None and b"\r" in self._buffer)
 
 
+def is_plain(text: bytes, profile: Profile) -> bool:
+    """Return whether the text decides every line of what a client says, and it is complete."""
+    reader = Lines(profile)
+    reader.read(text)
+    return reader.is_complete and not reader.is_quirk and open_line([reader], profile) is None
+
+
 def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
     """How what each client has sent is understood."""
     sent: dict[str, bytearray] = {}

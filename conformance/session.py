@@ -23,6 +23,7 @@ from conformance.clock import Attendant
 from conformance.connection import REPLY_LIMIT
 from conformance.counted import counted
 from conformance.judge import Judge
+from conformance.leeway import is_plain
 from conformance.leftovers import Leftovers
 from conformance.oracle import Violation
 from conformance.soon import STEP, looks
@@ -71,7 +72,8 @@ class Session:
     """A judged conversation; ``clients`` are opened when they are first needed.
 
     ``lateness`` is how late timers may be, in seconds; ``patience`` is how long a reply may
-    take, in seconds; ``lenient`` is as for the judge. Each step raises :class:`Violation`, with the
+    take, in seconds; ``lenient`` is as for the judge. ``plain``: lines that the text leaves open
+    are not sent, and counters are not compared. Each step raises :class:`Violation`, with the
     position in the transcript, or Inconclusive.
     """
 
@@ -82,8 +84,10 @@ class Session:
         lateness: float = 0.25,
         patience: float = REPLY_LIMIT,
         lenient: bool = False,
+        plain: bool = False,
     ) -> None:
         self.target = target
+        self._plain = plain
         self._generation = target.generation
         self.transcript = Transcript()
         self.patience = patience
@@ -108,7 +112,7 @@ class Session:
             self._attendant.watch(target.address)
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
-        known = None if found.jobs else found.known
+        known = None if found.jobs or plain else found.known
         self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before)
         self._leftovers = Leftovers(found.taken, found.jobs, self.judge.model.next_id)
         self.judge.connect(_CONTROL)
@@ -188,6 +192,8 @@ class Session:
             return
         if job is not None:
             text = text % self._ids.get(job, MISSING + job)
+        if self._plain and not is_plain(text, self._profile):
+            return
         judge, conn = self.judge, client.conn
         model = judge.model
         if model.is_waiting(conn):

@@ -186,7 +186,11 @@ class Conversation(RuleBasedStateMachine):
 
 @requirement("protocol.any-conversation")
 def test_any_conversation(server: Target, transcript: Transcript, exploration: Exploration) -> str:
-    exploration.again(server, transcript)
+    return exploration.judge(server, transcript, lambda: _make_up(server, transcript, exploration))
+
+
+def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -> str:
+    """Judge conversations that Hypothesis makes up; return how many there were."""
     sessions: list[Session] = []
     exploration.budget.start()
 

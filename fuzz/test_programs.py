@@ -17,10 +17,13 @@ ROUND_TRIPS = 1
 
 @requirement("protocol.any-program")
 def test_any_program(server: Target, transcript: Transcript, exploration: Exploration) -> str:
-    exploration.again(server, transcript)
     commands = exploration.budget.length(COMMANDS, exploration.examples, ROUND_TRIPS)
     makes_up = partial(second_gear, commands=commands)
-    finding = Campaign(exploration, server, makes_up).run(exploration.examples)
-    if finding is not None:
-        raise exploration.deviation(finding, transcript) from finding.violation
-    return exploration.told(exploration.examples, "programs")
+
+    def make_up() -> str:
+        finding = Campaign(exploration, server, makes_up).run(exploration.examples)
+        if finding is not None:
+            raise exploration.deviation(finding, transcript) from finding.violation
+        return exploration.told(exploration.examples, "programs")
+
+    return exploration.judge(server, transcript, make_up)

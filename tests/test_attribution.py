@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,27 @@ import pytest
 from conformance.builtin import BuiltIn
 from conformance.exploration import Exploration
 from conformance.findings import kept
+from conformance.target import Target
+from conformance.test_stateful import test_any_conversation
 from conformance.transcript import Transcript, parse
 from conformance.verdict import Deviation
+from fuzz.test_programs import test_any_program
 from reference_server import wire
+from reference_server.commands import COMMANDS
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection
-from reference_server.wire import Body, Command, Reply, Request, RequestReader
+from reference_server.wire import (
+    UNKNOWN_COMMAND,
+    Body,
+    Command,
+    Malformed,
+    Reply,
+    Request,
+    RequestReader,
+)
+
+TAKES = frozenset(verb for verb, grammar in COMMANDS.items() if grammar.kinds)
 
 
 class StaleTimeout(Model):
@@ -38,6 +53,11 @@ class TouchReserves(Model):
         if reply == wire.TOUCHED:
             self.jobs[id].reserves += 1
         return reply
+
+
+class Blind(Model):
+    def _peek_ready(self, conn: Connection) -> Reply:
+        return wire.NOT_FOUND
 
 
 class YoungAgain(Model):
@@ -70,6 +90,15 @@ class Forgetful(RequestReader):
         elif self.__dict__.pop("_again", False) and line == b"list-tube-used":
             return Command("use", ("default",))
         return super().parse(line)
+
+
+class Unknown(RequestReader):
+    """A word without its argument is unknown: some answer is needed, but the text names none."""
+
+    def parse(self, line: bytes) -> Request:
+        return (
+            Malformed(UNKNOWN_COMMAND) if line.decode("latin-1") in TAKES else super().parse(line)
+        )
 
 
 class Tabs(RequestReader):
@@ -169,3 +198,17 @@ def test_what_is_not_seen_again_breaks_nothing_for_certain() -> None:
 
     deviation, _ = _told(Fault("", "flaky", model=Once), TOUCHED)
     assert deviation.de_facto
+
+
+@pytest.mark.parametrize("test", [test_any_program, test_any_conversation])
+@pytest.mark.parametrize(("model", "de_facto"), [(Model, True), (Blind, False)])
+def test_what_is_loose_does_not_hide_what_is_firm(
+    test: Callable[[Target, Transcript, Exploration], str], model: type[Model], de_facto: bool
+) -> None:
+    server = BuiltIn(fault=Fault("", "words are unknown", model, Unknown))
+    exploration = Exploration(25, patience=1.0)
+    with pytest.raises(Deviation) as caught:
+        test(server, Transcript(), exploration)
+    server.close()
+    assert caught.value.de_facto is de_facto
+    assert not exploration.plain

@@ -157,11 +157,11 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     assert r"use " in path.read_text(encoding="utf-8")
     shown = Transcript()
     with pytest.raises(Deviation, match="as kept in"):
-        exploration.again(server, shown)
+        exploration.judge(server, shown, lambda: "")
     assert b"use " in shown.entries[-2].data
     server.close()
     server = BuiltIn()
-    exploration.again(server, Transcript())
+    assert exploration.judge(server, Transcript(), lambda: "all") == "all"
     server.close()
 
 
