@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -15,6 +15,8 @@ import yaml
 
 from reference_server.profiles import PROFILES, Profile
 from reports.verdicts import LEVELS, Level
+
+Test = Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +184,13 @@ def _is_told(slug: str, profile: Profile) -> bool:
 def requirement(*slugs: str) -> pytest.MarkDecorator:
     """Says which requirements a test tests; the first one is named in its failures."""
     return pytest.mark.requirement(*slugs)
+
+
+def configured(**values: object) -> Callable[[Test], Test]:
+    """Say which configuration a test's own server has."""
+
+    def decorate(test: Test) -> Test:
+        test.__dict__["configuration"] = values
+        return test
+
+    return decorate

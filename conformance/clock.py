@@ -16,6 +16,8 @@ from typing import Protocol
 from conformance.address import Address, ask, connect, hang_up
 from reference_server.wire import ProtocolError
 
+GRANULARITY = 0.01
+"""Seconds by which the clocks of target and tester may differ over one scenario."""
 _CONTROL_LIMIT = 2.0
 """Seconds that a server may take for a neutral command after its clock was moved."""
 

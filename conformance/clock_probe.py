@@ -15,8 +15,7 @@ import time
 
 from conformance import yamlish
 from conformance.address import Address, ask, visit
-from conformance.clock import FakeClock
-from conformance.timeline import GRANULARITY
+from conformance.clock import GRANULARITY, FakeClock
 from reference_server.wire import ProtocolError, ReplyReader
 
 _LIMIT = 5.0

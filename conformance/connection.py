@@ -6,16 +6,15 @@ by :func:`collect`, which stamps each with the time of the target's clock.
 
 from __future__ import annotations
 
-import select
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.address import send_end
 from conformance.exchange import Exchange, Values
-from conformance.timeline import Timeline, Timing
+from conformance.target import Target
+from conformance.timeline import Arrival, Timeline, wait_for
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.commands import VERBS
@@ -32,9 +31,6 @@ from reference_server.wire import (
     escape,
 )
 
-if TYPE_CHECKING:
-    from conformance.target import Target
-
 REPLY_LIMIT = 5.0
 """Seconds of real time after which a reply that is due is taken to be missing."""
 UNHURRIED = 0.05
@@ -46,14 +42,6 @@ DISTANT = 30
 """Seconds after which a timer is too far away to matter to a test that does not wait for it."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
-
-
-class Arrival(NamedTuple):
-    """A reply, when it came (seconds of the target's clock), and where the transcript has it."""
-
-    reply: Reply
-    time: float
-    position: int
 
 
 class Connection:
@@ -270,7 +258,7 @@ class Connection:
         self._answered += 1
         arrival = self._arrivals.popleft()
         if timing is not None:
-            _judge(arrival, timing, expected)
+            timing.judge(arrival, expected)
         self._timeline.measure(timing, arrival.time, awaited)
         return arrival
 
@@ -466,41 +454,3 @@ def eventually(is_so: Callable[[], bool]) -> bool:
         if time.monotonic() > limit:
             return False
     return True
-
-
-def _judge(arrival: Arrival, timing: Timing, expected: str) -> None:
-    early = timing.earliest - arrival.time
-    if early > 0:
-        raise Deviation(
-            f"{expected}, not before its time",
-            f"{arrival.reply}, {early:.3f} s early",
-            arrival.position,
-        )
-    if timing.latest is not None and arrival.time > timing.latest:
-        late = arrival.time - timing.latest
-        raise Deviation(
-            f"{expected}, in time",
-            f"{arrival.reply}, {late:.3f} s later than allowed",
-            arrival.position,
-            late=late,
-        )
-
-
-def wait_for(connections: Sequence[Connection], seconds: float, write: bool = False) -> None:
-    """Waits until one of these connections can be read (or written), or the time is up."""
-    poll = select.poll()
-    for connection in connections:
-        poll.register(connection.socket, select.POLLIN | (select.POLLOUT if write else 0))
-    poll.poll(max(seconds, 0) * 1000)
-
-
-def collect(connections: Sequence[Connection], until: float) -> None:
-    """Takes in what arrives on these connections until the real time ``until``."""
-    while True:
-        open_ones = [connection for connection in connections if not connection.stopped]
-        for connection in open_ones:
-            connection.poll()
-        left = until - time.monotonic()
-        if left <= 0:
-            return
-        wait_for([connection for connection in open_ones if not connection.stopped], left)

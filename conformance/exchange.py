@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from conformance import yamlish
+from conformance.timeline import Arrival
 from conformance.verdict import Deviation
 from reference_server.wire import OK, Reply
-
-if TYPE_CHECKING:
-    from conformance.connection import Arrival, Connection
 
 T = TypeVar("T")
 TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"))
@@ -48,10 +46,27 @@ def _wrong(expected: str, arrival: Arrival) -> Deviation:
     return Deviation(expected, str(reply), arrival.position, conclusive=timeless)
 
 
+class Replies(Protocol):
+    """The replies on a connection, taken one after the other."""
+
+    @property
+    def nominal(self) -> float:
+        """The scenario's nominal time, in seconds."""
+        ...
+
+    def take(self, index: int, sent_at: float, expected: str) -> Arrival:
+        """Return the reply with this number; raise Deviation if it does not come in time."""
+        ...
+
+    def has_no_reply(self, sent_at: float) -> None:
+        """Expect that nothing has come that a command sent at ``sent_at`` waits for."""
+        ...
+
+
 class Exchange:
     """A command that was sent, and the reply that belongs to it."""
 
-    def __init__(self, connection: Connection, index: int, sent_at: float) -> None:
+    def __init__(self, connection: Replies, index: int, sent_at: float) -> None:
         self._connection = connection
         self._index = index
         self._sent_at = sent_at

@@ -44,16 +44,6 @@ class Outcome:
     latenesses: list[float] = field(default_factory=list)
 
 
-def configured(**values: object) -> Callable[[Test], Test]:
-    """Says which configuration a test's own server has."""
-
-    def decorate(test: Test) -> Test:
-        test.__dict__["configuration"] = values
-        return test
-
-    return decorate
-
-
 def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
     outcomes: list[Outcome] = []

@@ -12,7 +12,7 @@ from typing import Protocol
 from conformance import yamlish
 from conformance.address import ask, visit
 from conformance.cleanup import delete_jobs
-from conformance.connection import Connection, collect
+from conformance.connection import Connection
 from conformance.starvation import Starvation
 from conformance.target import ALIVE_LIMIT, Target
 from conformance.timeline import Timeline
@@ -80,7 +80,7 @@ class Scenario:
         self.generation = target.generation
         self.transcript = Transcript()
         self.starvation = Starvation(target.starved)
-        self.clock = Timeline(target.clock, lateness, collect, patience)
+        self.clock = Timeline(target.clock, lateness, patience)
         self.tube = _new_name()
         self._letters = letters()
         self._connections: list[Connection] = []

@@ -2,9 +2,8 @@
 
 import pytest
 
-from conformance.catalogue import requirement
+from conformance.catalogue import configured, requirement
 from conformance.connection import Connection
-from conformance.running import configured
 from conformance.scenario import Connect, NewTube
 from conformance.target import Target
 from conformance.timeline import Timeline

@@ -4,9 +4,8 @@ import signal
 
 import pytest
 
-from conformance.catalogue import requirement
+from conformance.catalogue import configured, requirement
 from conformance.connection import Connection, eventually
-from conformance.running import configured
 from conformance.scenario import Connect, NewTube
 from conformance.target import Target
 from conformance.verdict import NotTestable

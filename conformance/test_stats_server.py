@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from conformance.agreement import UNNAMED
-from conformance.catalogue import requirement, told_keys
+from conformance.catalogue import configured, requirement, told_keys
 from conformance.connection import Connection, eventually
 from conformance.leeway import must_be_malformed
-from conformance.running import configured
 from conformance.scenario import Connect, NewTube
 from conformance.target import Target
 from conformance.timeline import Timeline

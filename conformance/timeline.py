@@ -12,19 +12,17 @@ So a slow machine widens the interval and never causes a false alarm.
 
 from __future__ import annotations
 
+import select
+import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from conformance.clock import TargetClock
+from conformance.clock import GRANULARITY, TargetClock
 from conformance.soon import STEP, looks
-from conformance.verdict import NotTestable
+from conformance.verdict import Deviation, NotTestable
+from reference_server.wire import Reply
 
-if TYPE_CHECKING:
-    from conformance.connection import Connection
-
-GRANULARITY = 0.01
-"""Seconds by which the clocks of target and tester may differ over one scenario."""
 APPROACH = 0.03
 """Where time can be moved, it stops this many seconds before the end, to see what comes early."""
 OVERSHOOT = 0.001
@@ -33,6 +31,14 @@ BELIEVABLE = 0.9
 """Seconds that a scenario may fall behind its own schedule before its failures prove nothing."""
 MAX_REAL_WAIT = 10.0
 """Seconds of the longest single wait under a real clock."""
+
+
+class Arrival(NamedTuple):
+    """A reply, when it came (seconds of the target's clock), and where the transcript has it."""
+
+    reply: Reply
+    time: float
+    position: int
 
 
 class Timing(NamedTuple):
@@ -44,9 +50,67 @@ class Timing(NamedTuple):
     earliest: float
     latest: float | None
 
+    def judge(self, arrival: Arrival, expected: str) -> None:
+        """Raise :class:`Deviation` if a reply came too early or too late."""
+        early = self.earliest - arrival.time
+        if early > 0:
+            raise Deviation(
+                f"{expected}, not before its time",
+                f"{arrival.reply}, {early:.3f} s early",
+                arrival.position,
+            )
+        if self.latest is not None and arrival.time > self.latest:
+            late = arrival.time - self.latest
+            raise Deviation(
+                f"{expected}, in time",
+                f"{arrival.reply}, {late:.3f} s later than allowed",
+                arrival.position,
+                late=late,
+            )
 
-Wait = Callable[[Sequence["Connection"], float], None]
-"""Takes in replies until a point of real time."""
+
+class Participant(Protocol):
+    """A connection of a scenario, as far as its time is concerned."""
+
+    socket: socket.socket
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether a command of its has not been answered."""
+        ...
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more can come."""
+        ...
+
+    def poll(self) -> None:
+        """Take in what has arrived, without waiting."""
+        ...
+
+    def nudge(self) -> None:
+        """Say something neutral, if nothing else is going on."""
+        ...
+
+
+def wait_for(connections: Sequence[Participant], seconds: float, write: bool = False) -> None:
+    """Wait until one of these connections can be read (or written), or the time is up."""
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection.socket, select.POLLIN | (select.POLLOUT if write else 0))
+    poll.poll(max(seconds, 0) * 1000)
+
+
+def collect(connections: Sequence[Participant], until: float) -> None:
+    """Take in what arrives on these connections until the real time ``until``."""
+    while True:
+        open_ones = [connection for connection in connections if not connection.stopped]
+        for connection in open_ones:
+            connection.poll()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        wait_for([connection for connection in open_ones if not connection.stopped], left)
 
 
 class Timeline:
@@ -59,9 +123,7 @@ class Timeline:
     a clock is moved; ``raced`` tells whether that matters.
     """
 
-    def __init__(
-        self, clock: TargetClock, lateness: float, wait: Wait, patience: float = 0.0
-    ) -> None:
+    def __init__(self, clock: TargetClock, lateness: float, patience: float = 0.0) -> None:
         self.nominal = 0.0
         self.longest_wait = 0.0
         self.raced = False
@@ -72,13 +134,12 @@ class Timeline:
         self._patience = patience
         self._clock = clock
         self._lateness = lateness
-        self._wait = wait
-        self._connections: list[Connection] = []
+        self._connections: list[Participant] = []
         self._origin: float | None = None
         self._advanced_until = 0.0
         self._settled = True
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: Participant) -> None:
         """Takes part of a connection whose replies must be timed."""
         self._connections.append(connection)
 
@@ -119,11 +180,11 @@ class Timeline:
             return
         self._settled = True
         if self._clock.movable:
-            self._wait(self._connections, 0.0)
+            collect(self._connections, 0.0)
             self._clock.move(self._lateness)
         else:
             left = self._advanced_until + self._lateness - self.now()
-            self._wait(self._connections, time.monotonic() + left)
+            collect(self._connections, time.monotonic() + left)
 
     def advance(self, seconds: float) -> None:
         """Lets time pass on the target, and notes when which reply comes."""
@@ -140,7 +201,7 @@ class Timeline:
             if is_so():
                 return True
             if not is_last:
-                self._wait(self._connections, time.monotonic() + STEP)
+                collect(self._connections, time.monotonic() + STEP)
                 if self._clock.movable:
                     self._clock.move(STEP)
         return False
@@ -161,11 +222,11 @@ class Timeline:
         if any(connection.is_owed for connection in self._connections):
             # Nothing proves that the target has read these commands before its clock moves.
             self.raced = True
-            self._wait(self._connections, time.monotonic() + self._patience)
+            collect(self._connections, time.monotonic() + self._patience)
         steps = [seconds - APPROACH, APPROACH] if seconds > APPROACH else [seconds]
         steps[-1] += OVERSHOOT
         for step in steps:
-            self._wait(self._connections, 0.0)
+            collect(self._connections, 0.0)
             self._clock.move(step)
         self.nominal += seconds
         self._settled = False
@@ -175,7 +236,7 @@ class Timeline:
         if seconds > MAX_REAL_WAIT:
             raise NotTestable(f"a wait of {seconds:g} s needs a clock that can be moved")
         self.before_sending()
-        self._wait(self._connections, time.monotonic() + seconds)
+        collect(self._connections, time.monotonic() + seconds)
         self.nominal += seconds
         self.longest_wait = max(self.longest_wait, seconds)
         self._advanced_until = self.now()

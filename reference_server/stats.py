@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-from reference_server.state import SECOND, Job, State, Tube
-
-if TYPE_CHECKING:
-    from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import SECOND, Bag, Connection, Job, State, Tube
 
 COUNTED_COMMANDS = (
     *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve"),
@@ -29,7 +28,27 @@ _UNKNOWN_HOST: Mapping[str, object] = {
 }
 
 
-def _document(model: Model, command: str, values: Mapping[str, object]) -> bytes:
+class Server(Protocol):
+    """The state of a server, as far as its statistics tell it; see :class:`Model`."""
+
+    profile: Profile
+    host: Callable[[], Mapping[str, object]]
+    tubes: Bag[Tube]
+    connections: dict[int, Connection]
+    commands: Counter[str]
+    max_job_size: int
+    max_jobs_ready: int | None
+    binlog: bool
+    draining: bool
+    started: int
+    now: int
+    timeouts: int
+    total_jobs: int
+    total_connections: int
+    records: int
+
+
+def _document(model: Server, command: str, values: Mapping[str, object]) -> bytes:
     """A dictionary in YAML, without what the profile lacks, and what is None."""
     lacks = model.profile.lacks
     lines = [
@@ -45,7 +64,7 @@ def names(tubes: Iterable[Tube]) -> bytes:
     return "".join(["---\n", *(f"- {tube.name}\n" for tube in tubes)]).encode()
 
 
-def _quote(model: Model, value: object) -> object:
+def _quote(model: Server, value: object) -> object:
     # Without quotes, the os of a Linux kernel is a comment.
     is_comment = str(value).startswith("#")
     return f'"{value}"' if model.profile.yaml_quotes or is_comment else value
@@ -56,7 +75,7 @@ def _seconds(time: int) -> int:
     return time // SECOND if time >= 0 else -(-time // SECOND)
 
 
-def job(model: Model, job: Job) -> bytes:
+def job(model: Server, job: Job) -> bytes:
     """The document of stats-job, or of stats where that may name a job."""
     timed = job.state in (State.RESERVED, State.DELAYED)
     return _document(
@@ -81,7 +100,7 @@ def job(model: Model, job: Job) -> bytes:
     )
 
 
-def tube(model: Model, tube: Tube) -> bytes:
+def tube(model: Server, tube: Tube) -> bytes:
     """The document of stats-tube."""
     return _document(
         model,
@@ -105,7 +124,7 @@ def tube(model: Model, tube: Tube) -> bytes:
     )
 
 
-def server(model: Model) -> bytes:
+def server(model: Server) -> bytes:
     """The document of stats."""
     tubes, connections = model.tubes, model.connections.values()
     host = {**_UNKNOWN_HOST, **model.host()}
