@@ -12,8 +12,8 @@ from conformance.address import ask, visit
 from conformance.target import Target
 from reference_server.wire import ProtocolError
 
-SECONDS = 0.8
-"""Seconds that a conversation may take, one with another."""
+SECONDS, WITH_WAITING = 0.8, 3.0
+"""Seconds that a conversation may take, one with another; the same where time flows in it."""
 SAMPLES = 5
 """Round trips that are measured; a busy machine may make some of them longer."""
 LIMIT = 5.0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from reference_server.commands import ABOUT_A_JOB, any_of
 
-_ID = re.compile(rb"(?m)^%b +([0-9]{1,20})" % any_of("stats", *ABOUT_A_JOB))
+# Anywhere: what is not taken for a body is taken for a command.
+_ID = re.compile(rb"%b +([0-9]{1,20})" % any_of("stats", *ABOUT_A_JOB))
 
 
 @dataclass(frozen=True, slots=True)

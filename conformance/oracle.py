@@ -425,9 +425,10 @@ class Oracle(Moves):
 
     def _ends_put(self, world: World, conn: int) -> bool:
         """Whether a put is to be handled, and its client hears of it."""
-        client, refused = self._clients[conn], world.model.connections[conn].refused
-        is_body = isinstance(client.items[world.done[conn]].event, Body)
-        return is_body and not client.deaf and not refused
+        client = self._clients[conn]
+        if client.deaf or not isinstance(client.items[world.done[conn]].event, Body):
+            return False
+        return not world.model.connections[conn].refused
 
     def _count(self, moves: int) -> None:
         self._moves += moves

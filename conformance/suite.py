@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 import pytest
 
-from conformance.budget import SECONDS, SLOW, Budget, round_trip
+from conformance.budget import SECONDS, SLOW, WITH_WAITING, Budget, round_trip
 from conformance.builtin import BuiltIn
 from conformance.catalogue import Requirement, catalogue
 from conformance.exploration import Exploration
@@ -132,6 +132,12 @@ class Suite:
         return target
 
     @property
+    def _seconds_each(self) -> float:
+        """What a random conversation may take; one of a slow target hardly gets to waiting."""
+        waits = not (self.target.clock.movable or self._is_slow)
+        return WITH_WAITING if waits else SECONDS
+
+    @property
     def _is_slow(self) -> bool:
         return self._round_trip >= SLOW
 
@@ -200,7 +206,7 @@ class Suite:
                 profile=self.target.profile,
                 folder=FOLDER,
                 fuzz_time=self.options.fuzz_time,
-                budget=Budget(SECONDS * self.options.examples, self._round_trip),
+                budget=Budget(self._seconds_each * self.options.examples, self._round_trip),
             )
             health = exploration.health
         outcome = run(item.function, arguments, self.target, self.options.lateness)

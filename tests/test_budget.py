@@ -60,6 +60,7 @@ def test_too_few_conversations_are_no_pass() -> None:
     ("text", "meant"),
     [
         (b"delete 3\r\n", True),
+        (b"put 0 0 0 2\r\nbb\0\0delete 1\r\n", True),
         (b"delete 4\r\n", False),
         (b"delete 7\r\n", False),
         (b"use theirs\r\n", True),
