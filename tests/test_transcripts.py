@@ -11,14 +11,14 @@ from conformance.check import check
 from conformance.diagnosis import Diagnosis, diagnose
 from conformance.exploration import Exploration
 from conformance.launch import Launched
-from conformance.oracle import Violation
+from conformance.oracle import Oracle, Violation
 from conformance.transcript import NotATranscript, Transcript, parse
 from fuzz.campaign import Campaign
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
-from reference_server.wire import Put
+from reference_server.wire import INSERTED, Put, Reply
 from tests.servers import REFERENCE_COMMAND, changed_server
 from tests.test_check import check_text, command
 
@@ -148,3 +148,14 @@ def test_what_a_campaign_counts_is_carried_from_program_to_program() -> None:
         assert check(session.transcript, NEWEST) is None
     session.abandon()
     server.close()
+
+
+def test_a_target_may_be_quiet_before_it_comes_to_a_signal() -> None:
+    oracle = Oracle()
+    oracle.connect(1)
+    oracle.sent(1, b"put 0 0 60 1\r\na\r\n", 1)
+    oracle.received(1, INSERTED(1), 2)
+    oracle.drains(3)
+    oracle.quiet(4)
+    oracle.sent(1, b"put 0 0 60 1\r\na\r\n", 5)
+    oracle.received(1, Reply("DRAINING"), 6)
