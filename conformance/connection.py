@@ -436,14 +436,17 @@ class Connection:
     def stats(self) -> Values:
         """The statistics of the server, not older than this call.
 
-        Some servers keep them for a while; that each call counts shows whether they are new.
+        Some servers keep them for a while; that each call counts shows whether they are new. Where
+        they never are, nobody waits for it again.
         """
         first = self.send("stats").dictionary()
-        for _ in range(STALE_TRIES):
+        for _ in range(1 if self._target.counts_nothing else STALE_TRIES):
             stats = self.send("stats").dictionary()
             if stats.get("cmd-stats") != first.get("cmd-stats"):
-                break
-            self._timeline.renew(STALE_STEP)
+                return stats
+            if not self._target.counts_nothing:
+                self._timeline.renew(STALE_STEP)
+        self._target.counts_nothing = True
         return stats
 
 

@@ -37,6 +37,8 @@ class Target(ABC):
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     profile = NEWEST
+    counts_nothing = False
+    """Whether its statistics have been asked for again and again, and did not count that."""
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
@@ -313,7 +315,7 @@ class LaunchedTarget(Target):
         return self._in_real_time
 
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
-        other.profile = self.profile
+        other.profile, other.counts_nothing = self.profile, self.counts_nothing
         return other
 
     def restart(self) -> None:

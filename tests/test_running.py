@@ -148,11 +148,31 @@ def test_a_scenario_that_is_behind_for_no_reason_that_is_seen(
     assert str(error).startswith("the scenario took 1.0 s longer than planned, which is too long")
 
 
-def test_statistics_that_never_change_are_no_matter_of_time(
-    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def never_changes(server: BuiltIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the server statistics that stand still."""
     never = wire.OK(stats.server(server._server.engine.model))
     monkeypatch.setattr(Model, "_stats", lambda *_: never)
+
+
+@pytest.mark.usefixtures("never_changes")
+def test_statistics_that_never_change_are_waited_for_once(server: BuiltIn) -> None:
+    def asks(client: Connection, clock: Timeline) -> None:
+        client.stats()
+        waited = clock.nominal
+        client.stats()
+        assert clock.nominal == waited > 0
+
+    def asks_again(client: Connection, clock: Timeline) -> None:
+        client.stats()
+        assert clock.nominal == 0
+
+    for test in (asks, asks_again):
+        assert run(test, {"client": None, "clock": None}, server, 0.25).error is None
+
+
+@pytest.mark.usefixtures("never_changes")
+def test_statistics_that_never_change_are_no_matter_of_time(server: BuiltIn) -> None:
     attempts = []
 
     def wrong(client: Connection) -> None:
