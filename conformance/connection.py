@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from conformance.address import send_end
 from conformance.exchange import Exchange, Values
@@ -120,6 +120,17 @@ class Connection:
         self._write(data)
         self._asked += replies
         return exchange
+
+    def each(self, requests: Sequence[bytes]) -> Iterator[Exchange]:
+        """Sends requests in one go, if the target can take that; gives the exchange of each.
+
+        What is answered must be awaited before the next is asked for.
+        """
+        if not self._target.pipelines:
+            yield from map(self.raw, requests)
+            return
+        first = self.raw(b"".join(requests), replies=len(requests))
+        yield from map(first.nth, range(len(requests)))
 
     def nudge(self) -> None:
         """Sends a neutral command and reads its reply, if nothing else is going on.
@@ -330,12 +341,11 @@ class Connection:
     def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
         """Puts several jobs in one go and gives their ids; ``in_order``: by priority."""
         self._timeline.timed |= ttr < DISTANT
-        data = b"".join(
+        puts = [
             b"put %d 0 %d %d\r\n%b\r\n" % (number * in_order, ttr, len(body), body)
             for number, body in enumerate(bodies)
-        )
-        exchange = self.raw(data, replies=len(bodies))
-        return [int(exchange.nth(n).reply("INSERTED").args[0]) for n in range(len(bodies))]
+        ]
+        return [int(put.reply("INSERTED").args[0]) for put in self.each(puts)]
 
     def put_and_reserve(self, body: bytes = b"a", pri: int = 0) -> int:
         """Puts a job and reserves it, where no ready job comes before it; gives its id."""

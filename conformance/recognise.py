@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from collections.abc import Iterator
 
 from conformance import yamlish
 from conformance.address import Address, ask, visit
 from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
-from reference_server.wire import BAD_FORMAT, UNKNOWN_COMMAND, ProtocolError, Reply
+from reference_server.wire import BAD_FORMAT, CRLF, UNKNOWN_COMMAND, ProtocolError, Reply
 
 LIMIT = 2.0
 """Seconds that a reply may take."""
@@ -48,6 +50,19 @@ def recognise(address: Address, version: str) -> tuple[Profile, str]:
         return NEWEST, "as it has all that is asked for"
     first, name = next(iter(missing.items()))
     return order[order.index(first) - 1], f"as it has no {name}"
+
+
+def pipelines(address: Address, line: bytes) -> bool:
+    """Whether a server answers both of two commands that arrive together, each this line."""
+    data, end = b"", time.monotonic() + LIMIT
+    with contextlib.suppress(OSError), visit(address, LIMIT) as sock:
+        sock.sendall((line + CRLF) * 2)
+        while data.count(CRLF) < 2:
+            sock.settimeout(max(end - time.monotonic(), 0.001))
+            if not (more := sock.recv(65536)):
+                break
+            data += more
+    return data.count(CRLF) >= 2
 
 
 def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:

@@ -164,10 +164,9 @@ class Scenario:
         """A new connection that has said this of the test's tube, if there are tubes."""
         connection = self.connect()
         if self.target.profile.has_tubes:
-            data = "".join(f"{line.format(self.tube)}\r\n" for line in lines)
-            first = connection.raw(data.encode(), replies=len(lines))
-            for number, line in enumerate(lines):
-                first.nth(number).reply("USING" if line.startswith("use") else "WATCHING")
+            said = [f"{line.format(self.tube)}\r\n".encode() for line in lines]
+            for line, exchange in zip(lines, connection.each(said), strict=True):
+                exchange.reply("USING" if line.startswith("use") else "WATCHING")
         return connection
 
     def alone(self) -> None:

@@ -165,7 +165,8 @@ class Suite:
         clock = "real clock" if target["clock"] == "real" else "clock moved by the tests"
         reason = f" ({target['clock_reason']})" if target["clock_reason"] else ""
         profile = target["profile_reason"]
-        return f"target: {named(target)}, {profile}, {clock}{reason}"
+        pace = "" if self.target.pipelines else ", one command at a time, as it drops what follows"
+        return f"target: {named(target)}, {profile}, {clock}{reason}{pace}"
 
     def _alone(self, item: pytest.Item) -> bool:
         """Whether nothing else may go on at the target during a test."""

@@ -15,7 +15,7 @@ from conformance.address import Address, TargetError, ask, connect, parse_addres
 from conformance.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.clock_probe import why_not
 from conformance.launch import PROBE_LIMIT, DidNotStart, Launched
-from conformance.recognise import recognise
+from conformance.recognise import pipelines, recognise
 from conformance.starvation import LONGEST_WAIT, Starvation, pressure
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, Profile
@@ -39,6 +39,8 @@ class Target(ABC):
     profile = NEWEST
     counts_nothing = False
     """Whether its statistics have been asked for again and again, and did not count that."""
+    pipelines = True
+    """Whether it answers commands that arrive together, as it must; else it gets one at a time."""
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
@@ -156,6 +158,7 @@ class Target(ABC):
                 f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
             )
         self.profile, self.profile_reason = recognise(self.address, self.version)
+        self.pipelines = pipelines(self.address, self.profile.neutral)
         return self.profile
 
 
@@ -316,6 +319,7 @@ class LaunchedTarget(Target):
 
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
         other.profile, other.counts_nothing = self.profile, self.counts_nothing
+        other.pipelines = self.pipelines
         return other
 
     def restart(self) -> None:

@@ -134,16 +134,16 @@ def _other_bytes() -> Iterator[bytes]:
 @requirement("protocol.name-characters")
 @pytest.mark.parametrize("form", [b"use a%bb", b"watch %ba", b"ignore a%b", b"stats-tube a%bb"])
 def test_no_other_byte_may_be_in_a_name(client: Connection, form: bytes) -> None:
-    lines = [form % byte for byte in _other_bytes()]
-    client.raw(b"".join(line + b"\r\n" for line in lines), replies=len(lines))
-    client.receives(*[BAD_FORMAT] * len(lines))
+    for line in client.each([form % byte + b"\r\n" for byte in _other_bytes()]):
+        line.expect(BAD_FORMAT)
 
 
 @requirement("protocol.name-characters")
 def test_each_byte_that_may_be_in_a_name(client: Connection) -> None:
     names = [f"{client.tube}{chr(byte)}" for byte in NAME_CHARS]
-    client.raw("".join(f"use {name}\r\n" for name in names).encode(), replies=len(names))
-    client.receives(*map(USING, names))
+    lines = [f"use {name}\r\n".encode() for name in names]
+    for name, line in zip(names, client.each(lines), strict=True):
+        line.expect(USING(name))
 
 
 @requirement("error.commands-are-lower-case")

@@ -309,9 +309,9 @@ def test_watch_counts_the_watched_tubes(connect: Connect, new_tube: NewTube) -> 
 @requirement("watch.many-tubes")
 def test_a_client_may_watch_100_tubes(client: Connection, new_tube: NewTube) -> None:
     tubes = [new_tube() for _ in range(100)]
-    watch = client.raw("".join(f"watch {tube}\r\n" for tube in tubes).encode(), replies=100)
-    for n in range(100):
-        watch.nth(n).expect(WATCHING(n + 2))
+    lines = [f"watch {tube}\r\n".encode() for tube in tubes]
+    for count, watch in enumerate(client.each(lines), 2):
+        watch.expect(WATCHING(count))
     assert set(client.send("list-tubes-watched").names()) == {client.tube, *tubes}
     for tube in (tubes[0], tubes[49], tubes[99]):
         client.send(f"use {tube}").expect(USING(tube))
@@ -324,9 +324,9 @@ def test_a_client_that_waits_for_100_tubes_is_served_from_any(
     client: Connection, worker: Connection, new_tube: NewTube
 ) -> None:
     tubes = [new_tube() for _ in range(100)]
-    watch = worker.raw("".join(f"watch {tube}\r\n" for tube in tubes).encode(), replies=100)
-    for n in range(100):
-        watch.nth(n).expect(WATCHING(n + 2))
+    lines = [f"watch {tube}\r\n".encode() for tube in tubes]
+    for count, watch in enumerate(worker.each(lines), 2):
+        watch.expect(WATCHING(count))
     for tube in (tubes[99], tubes[0], tubes[50]):
         waiting = worker.send("reserve")
         client.send(f"use {tube}").expect(USING(tube))
