@@ -161,7 +161,7 @@ class Crowd:
             word = re.compile(rb"\b%b\b" % about[1].encode())
             kept = [entry for entry in entries[:mark] if word.search(entry.data)]
             entries, mark = [*kept, entries[mark]], len(kept)
-        transcript.entries[:] = entries
+        transcript.entries[:] = entries[: mark + 1]
         return mark
 
     def _now(self) -> int:
@@ -381,7 +381,7 @@ class Crowd:
                 client = busy[0]
                 missing = "the end of the connection" if client.leaving else "a reply"
                 said = f"nothing for {client.name} within {self._patience:g} s"
-                raise Violation([missing], said, self.transcript.last)
+                raise Violation([missing], said, self.transcript.last_of(client.name))
 
     def _queue_up(self) -> None:
         """Those who may wait do, for a few jobs that come then, or as many as there are clients."""

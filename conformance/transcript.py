@@ -114,6 +114,10 @@ class Transcript:
         """The position of the last message; -1 if there is none."""
         return len(self.entries) - 1
 
+    def last_of(self, connection: str) -> int:
+        """The position of the last message of a connection; it must have one."""
+        return max(n for n, entry in enumerate(self.entries) if entry.connection == connection)
+
     def add(self, connection: str, direction: Direction, data: bytes, time: float) -> int:
         """Records a message and gives its position."""
         with self._lock:

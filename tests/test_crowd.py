@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -16,7 +17,7 @@ from conformance.oracle import Violation
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
-from reference_server.faults import FAULTS
+from reference_server.faults import FAULTS, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.wire import (
     DELETED,
@@ -26,7 +27,10 @@ from reference_server.wire import (
     RELEASED,
     RESERVED,
     TIMED_OUT,
+    Command,
     Reply,
+    Request,
+    RequestReader,
 )
 from tests.proxy import proxy
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
@@ -331,3 +335,32 @@ def test_what_a_crowd_shows_is_told_in_few_lines(fault: str) -> None:
     else:
         raise AssertionError("no crowd has shown it")
     server.close()
+
+
+class _Forgets(RequestReader):
+    """Forgets what arrives together with a reserve."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if isinstance(request, Command) and request.verb.startswith("reserve-with"):
+            self._buffer.clear()
+        return request
+
+
+def test_who_gets_no_reply_is_shown_with_what_it_has_asked() -> None:
+    server = BuiltIn(fault=Fault("", "other", reader=_Forgets))
+    transcript, chance = Transcript(), Random(1)
+    with contextlib.closing(server):
+        for number in range(100):
+            crowd = Crowd(server, [f"crowd-{number}"], chance, Ledger(), patience=1.0)
+            try:
+                crowd.run(3, 60)
+            except Violation as violation:
+                marked = transcript.entries[crowd.show(transcript, violation)]
+                said = violation.observed
+                assert said.startswith(f"nothing for {marked.connection} within")
+                assert marked is transcript.entries[-1]
+                return
+            finally:
+                crowd.abandon()
+    raise AssertionError("no crowd has shown it")
