@@ -15,7 +15,15 @@ from conformance.target import Target
 from conformance.timeline import Timeline
 from conformance.verdict import Deviation
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, BURIED, DELETED, RELEASED, RESERVED, USING
+from reference_server.wire import (
+    BAD_FORMAT,
+    BURIED,
+    DELETED,
+    RELEASED,
+    RESERVED,
+    UNKNOWN_COMMAND,
+    USING,
+)
 
 COUNTED = (
     *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve", "use", "watch"),
@@ -228,7 +236,7 @@ def test_stats_does_not_count_malformed_commands(
     client.needs(command.encode())
     verb = command.partition(" ")[0]
     before = _counts(client, verb)[verb]
-    client.send(command).expect(BAD_FORMAT)
+    client.send(command).expect(BAD_FORMAT, UNKNOWN_COMMAND)
     assert _counts(client, verb)[verb] == before + 2 * (verb == "stats")
 
 

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from conformance import running
 from conformance.builtin import BuiltIn
-from conformance.verdict import Deviation
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
-from reference_server.wire import (
-    UNKNOWN_COMMAND,
-    Command,
-    Malformed,
-    Put,
-    Reply,
-    Request,
-    RequestReader,
-)
-from tests.faults import cases
+from reference_server.wire import UNKNOWN_COMMAND, Command, Malformed, Reply, Request, RequestReader
 
 ALL = "as it has all that is asked for"
 MODERN = ("use", "watch", "list-tubes", "touch", "kick-job", "reserve-job", "stats-tube")
@@ -144,27 +132,3 @@ def test_a_version_holds_unless_something_newer_is_seen() -> None:
     assert _seen(PROFILES["1.9"], "1.9") == ("1.9", "as its stats say")
     assert _seen(PROFILES["1.10"], "1.8") == ("1.10", "as it has no reserve-job")
     assert _seen(NEWEST, "1.4.6") == ("1.13", ALL)
-
-
-class _OneAtATime(RequestReader):
-    """Forgets what arrives together with a request, but for a job's body."""
-
-    def next_request(self) -> Request | None:
-        request = super().next_request()
-        if request is not None and not isinstance(request, Put):
-            self._buffer.clear()
-        return request
-
-
-def test_who_takes_one_command_at_a_time_fails_only_where_several_are_the_matter() -> None:
-    server = BuiltIn(fault=Fault("", "other", reader=_OneAtATime))
-    with contextlib.closing(server):
-        server.probe()
-        assert not server.pipelines
-        broken = {
-            case.name
-            for case in cases()
-            if case.slugs & {"use.using", "release.released", "kick.bound", "watch.many-tubes"}
-            and isinstance(running.run(case.test, case.arguments, server, 0.25).error, Deviation)
-        }
-    assert not broken

@@ -1,0 +1,55 @@
+"""Failures are told of the requirement that is broken: servers that are wrong in one thing only."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from conformance import running
+from conformance.builtin import BuiltIn
+from conformance.verdict import Deviation
+from reference_server.faults import Fault
+from reference_server.wire import UNKNOWN_COMMAND, Malformed, Put, Request, RequestReader
+from tests.faults import cases
+
+
+def _blamed(reader: type[RequestReader], *slugs: str) -> set[str]:
+    """Which of these requirements have tests that fail on a server that reads requests so."""
+    server, found = BuiltIn(fault=Fault("", "other", reader=reader)), set[str]()
+    with contextlib.closing(server):
+        server.probe()
+        for case in cases():
+            if concerned := case.slugs & {*slugs}:
+                outcome = running.run(case.test, case.arguments, server, 0.25)
+                found |= concerned if isinstance(outcome.error, Deviation) else set()
+    return found
+
+
+class _OneAtATime(RequestReader):
+    """Forgets what arrives together with a request, but for a job's body."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if request is not None and not isinstance(request, Put):
+            self._buffer.clear()
+        return request
+
+
+def test_who_takes_one_command_at_a_time_fails_where_several_are_the_matter() -> None:
+    fine = ("use.using", "release.released", "kick.bound", "watch.many-tubes")
+    wrong = "reserve.pipelined-behind-wait"
+    assert _blamed(_OneAtATime, wrong, *fine) == {wrong}
+
+
+class _TakesAllForUnknown(RequestReader):
+    """Does not know a command with an argument that it does not have."""
+
+    def parse(self, line: bytes) -> Request:
+        if re.match(rb"(stats|list-[a-z-]+) ", line):
+            return Malformed(UNKNOWN_COMMAND)
+        return super().parse(line)
+
+
+def test_how_a_line_is_refused_is_no_matter_of_what_is_counted() -> None:
+    wrong, fine = "stats.bad-format", "stats.malformed-commands-do-not-count"
+    assert _blamed(_TakesAllForUnknown, wrong, fine) == {wrong}
