@@ -30,8 +30,8 @@ class Diagnosis:
     ``requirements``: those that it breaks, if that can be told. ``open_line``: a line that the text
     does not decide and on which it may depend, None if there is none; where requirements are known,
     one that was sent earlier than what they speak of. ``is_quirk``: no text and no decision covers
-    what was sent. ``of_failures``: it is about how commands that fail are counted. ``behind``:
-    the command that was sent last.
+    what was sent. ``of_failures``: it is about how commands are counted that fail, or are cut
+    off. ``behind``: the command that was sent last.
     ``profile``: the one that the levels of the requirements are of.
     """
 
@@ -69,7 +69,7 @@ class Diagnosis:
         if self.requirements and self.open_line is None:
             return f"it breaks {' or '.join(self.requirements)}"
         if self.of_failures:
-            return "the text does not say whether commands that fail are counted"
+            return "the text does not say whether commands that fail, or are cut off, are counted"
         if self.open_line is not None:
             return f"the text does not decide the line “{escape(self.open_line[:60])}”"
         return ""
@@ -106,7 +106,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     if lost.is_loss:
         # Nothing that anybody sends may end a server.
         return replace(lost, behind=last_command(entries))
-    names = broken(entries, profile)
+    names, readers = broken(entries, profile), understood(entries, profile)
     # Many faults explain that nothing came.
     trusted = names and violation.observed != "nothing"
     return Diagnosis(
@@ -114,8 +114,10 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         violation.observed,
         tuple(names) if len(names) <= MOST_NAMES else (),
         open_line(understood(_earlier(entries) if trusted else entries, profile), profile),
-        any(reader.is_quirk for reader in understood(entries, profile)),
-        not names and expected.startswith("OK with cmd-") and _has_failure(entries),
+        any(reader.is_quirk for reader in readers),
+        not names
+        and expected.startswith("OK with cmd-")
+        and (_has_failure(entries) or any(reader.missing for reader in readers)),
         profile.name,
         last_command(entries),
     )

@@ -65,6 +65,19 @@ class _CountsSuccess(Model):
             self.commands[command.verb] -= 1
 
 
+class _CountsJobs(Model):
+    """A put is counted when its job is there."""
+
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        self.commands["put"] -= 1
+
+    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        self.commands["put"] += reply.word in ("INSERTED", "BURIED")
+        return reply
+
+
 class _CountsMalformed(RequestReader):
     """Commands that are malformed are counted by their word."""
 
@@ -202,6 +215,12 @@ KEEPING = (
         "",
         "failed commands are not counted",
         _CountsSuccess,
+        non_strict=non_strict("stats.failed-commands-count"),
+    ),
+    Variant(
+        "",
+        "puts are counted by their jobs",
+        _CountsJobs,
         non_strict=non_strict("stats.failed-commands-count"),
     ),
     Variant(
