@@ -49,6 +49,7 @@ _METHODS = {
 """The methods of the model that handle commands; named, so that a model can be copied."""
 LATE = ""
 """What is too big is refused when its body has come."""
+_NO_END = frozenset((wire.EXPECTED_CRLF.word,))
 _OPTIONAL_ID = {("peek", 0): "_peek_buried", ("stats", 1): "_stats_job"}
 """Those of commands that may name a job, by the number of arguments."""
 
@@ -146,7 +147,7 @@ class Model(Queries, Tubes, Waiting):
         elif isinstance(event, Put):
             self._put(self.connections[conn], event)
         elif isinstance(event, Body):
-            self._end_put(self.connections[conn], event.data)
+            self._end_put(self.connections[conn], event)
         elif isinstance(event, Malformed):
             if event.counts:
                 self.commands[event.counts] += 1
@@ -251,9 +252,13 @@ class Model(Queries, Tubes, Waiting):
         conn.use.refs += 1
         self.next_id += 1
 
-    def _end_put(self, conn: Connection, data: bytes | None) -> None:
+    def _end_put(self, conn: Connection, body: Body) -> None:
         if not conn.refused:
-            self._outputs.append((conn.id, self._body(conn, data)))
+            reply = self._body(conn, body.data)
+            if self.open_times and not body.is_ended:
+                # Of two errors, the text does not say which is told.
+                reply = self._loose(reply, _NO_END)
+            self._outputs.append((conn.id, reply))
         conn.refused = False
 
     def _body(self, conn: Connection, data: bytes | None) -> Reply:

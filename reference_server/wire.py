@@ -123,9 +123,13 @@ class Put(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The end of a put: the data, or None if it was too big or not followed by CR LF."""
+    """The end of a put: the data, or None if it was too big or not followed by CR LF.
+
+    ``is_ended``: whether CR LF followed what was too big.
+    """
 
     data: bytes | None
+    is_ended: bool = True
 
 
 class Malformed(NamedTuple):
@@ -313,6 +317,7 @@ class RequestReader:
         self._buffer = bytearray()
         self._body: int | None = None
         self._skip = 0
+        self._dropped = b""
         self._overlong = False
 
     def parse(self, line: bytes) -> Request:
@@ -336,7 +341,9 @@ class RequestReader:
             return self._next_line()
         if self._body > self._profile.max_job_size:
             self._drop_refused()
-            return None if self._skip else self._end_body(None)
+            if self._skip:
+                return None
+            return self._end_body(None)._replace(is_ended=self._dropped == CRLF)
         end = self._body + len(CRLF)
         if len(self._buffer) < end:
             return None
@@ -351,6 +358,7 @@ class RequestReader:
 
     def _drop_refused(self) -> None:
         count = min(self._skip, len(self._buffer))
+        self._dropped = (self._dropped + self._buffer[max(count - 2, 0) : count])[-2:]
         del self._buffer[:count]
         self._skip -= count
 

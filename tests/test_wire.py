@@ -66,6 +66,10 @@ def test_segmentation_changes_nothing(data: bytes, draw: st.DataObject) -> None:
         (b"put 1 2 3 2\r\nab\rxquit\r\n", [Put(1, 2, 3, 2), Body(None), Command("quit")]),
         (
             b"put 0 0 1 21\r\n" + b"\n" * 23 + b"quit\r\n",
+            [Put(0, 0, 1, 21), Body(None, is_ended=False), Command("quit")],
+        ),
+        (
+            b"put 0 0 1 21\r\n" + b"\n" * 21 + b"\r\nquit\r\n",
             [Put(0, 0, 1, 21), Body(None), Command("quit")],
         ),
         (b"put 0 0 1 20\r\n" + b"\n" * 20 + b"\r\n", [Put(0, 0, 1, 20), Body(b"\n" * 20)]),

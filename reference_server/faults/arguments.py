@@ -137,7 +137,7 @@ class DropsRest(RequestReader):
 class DropsBehindBody(RequestReader):
     def next_request(self) -> Request | None:
         request = super().next_request()
-        if request == Body(None) and len(self._buffer) > 20:
+        if isinstance(request, Body) and request.data is None and len(self._buffer) > 20:
             self._buffer.clear()
         return request
 

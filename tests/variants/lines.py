@@ -10,12 +10,15 @@ from typing import Any
 from reference_server.commands import U32, VERBS
 from reference_server.events import Event, Hangup, Output
 from reference_server.model import Model
+from reference_server.profiles import Profile
 from reference_server.state import Connection
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
+    EXPECTED_CRLF,
     JOB_TOO_BIG,
     UNKNOWN_COMMAND,
+    Body,
     Command,
     Malformed,
     Put,
@@ -153,6 +156,32 @@ class _MarksLongLines(RequestReader):
         return request
 
 
+class _KnowsNoLimit(RequestReader):
+    """What kind of command it is comes first: of none, a line may be as long as it likes."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self._is_unknown = False
+
+    def next_request(self) -> Request | None:
+        if self._body is None and not self._overlong:
+            word = (
+                bytes(self._buffer[: self._profile.max_line]).partition(CRLF)[0].partition(b" ")[0]
+            )
+            self._is_unknown = word not in _WORDS
+        request = super().next_request()
+        return _UNKNOWN if request == _BAD and self._is_unknown else request
+
+
+class _LooksForTheEnd(Model):
+    """A body that is too big must be followed by CR LF, too, or that is what is wrong with it."""
+
+    def _end_put(self, conn: Connection, body: Body) -> None:
+        super()._end_put(conn, body)
+        if not body.is_ended:
+            self._outputs[-1] = (conn.id, EXPECTED_CRLF)
+
+
 class _ClosesAfterLongLine(Model):
     """The connection ends after the error for a line that is too long."""
 
@@ -219,7 +248,19 @@ LINES = (
         _MarksLongLines,
         non_strict=non_strict("error.long-line-resynchronises"),
     ),
+    Variant(
+        "",
+        "a long line of no command is unknown",
+        reader=_KnowsNoLimit,
+        non_strict=non_strict("error.long-line-resynchronises"),
+    ),
     Variant("", "says at once that a job is too big", _RefusesAtOnce),
+    Variant(
+        "",
+        "looks for the end of a body that is too big",
+        _LooksForTheEnd,
+        non_strict=non_strict("put.too-big-body-needs-no-end"),
+    ),
     Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
     Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
 )
