@@ -13,6 +13,10 @@ from reference_server.wire import Reply
 TOLERANCE = 2
 """Seconds by which ages and times left may differ: they are told in whole seconds, at some time."""
 _QUEUES = tuple(f"current-jobs-{state}" for state in ("urgent", "ready", "delayed", "buried"))
+_CLIENTS = tuple(
+    f"current-{kind}"
+    for kind in ("connections", "producers", "workers", "waiting", "using", "watching")
+)
 _CLOCKS = {"age", "time-left", "pause-time-left"}
 _FREE = {
     **dict.fromkeys(("hostname", "os", "platform", "version"), ".+"),
@@ -30,22 +34,30 @@ _ASKED_BY_US = "cmd-list-tube-used"
 
 
 class Before(NamedTuple):
-    """What was on the target before, which is let alone: tubes, and jobs by their state."""
+    """What was on the target before, which is let alone: tubes, jobs by their state, clients."""
 
     tubes: frozenset[str]
     jobs: Mapping[str, int]
+    clients: int = 0
 
     @classmethod
     def of(cls, stats: Mapping[str, str], tubes: Iterable[str]) -> Self:
-        """What statistics tell of all that."""
+        """What statistics tell of all that, to one client while there is another of ours."""
         jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
-        return cls(frozenset(tubes), {key: count for key, count in jobs.items() if count})
+        told = stats.get("current-connections", "")
+        clients = max(int(told) - 2, 0) if told.isdecimal() else 0
+        return cls(frozenset(tubes), {key: n for key, n in jobs.items() if n}, clients)
 
     def explains(self, key: str, mine: str, theirs: str) -> bool:
-        """Whether a value of stats is higher because of that; delays may end meanwhile."""
+        """Whether a value of stats, or of those of default, is higher because of that.
+
+        Delays may end meanwhile, and clients go.
+        """
         if not theirs.isdecimal():
             return False
         more = int(theirs) - int(mine)
+        if key in _CLIENTS:
+            return 0 <= more <= self.clients
         if key == "current-tubes":
             return 0 <= more <= len(self.tubes)
         delayed, count = self.jobs.get("current-jobs-delayed", 0), self.jobs.get(key, 0)
@@ -117,7 +129,8 @@ def _other(
 ) -> tuple[str, str] | None:
     of_server = "pid" in mine
     # Others may be there, or have been, in the tube in which all begin, too.
-    of_others = not alone and (of_server or mine.get("name") == "default")
+    of_all = of_server or mine.get("name") == "default"
+    of_others = not alone and of_all
     idle = mine.get("state") in ("ready", "buried")
     for key, value in mine.items():
         if (key in free and theirs.get(key, "").isdecimal()) or (
@@ -130,7 +143,9 @@ def _other(
             return f"OK with a value of {key} like {_FREE[key]}", f"OK with {key}: {theirs[key]}"
         if not fresh or value == theirs[key] or key in _FREE or key == _ASKED_BY_US:
             continue
-        if of_others or (of_server and (key == "id" or before.explains(key, value, theirs[key]))):
+        if of_others or (of_server and key == "id"):
+            continue
+        if of_all and before.explains(key, value, theirs[key]):
             continue
         if key in _CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
             continue

@@ -110,6 +110,8 @@ class Session:
         if not movable:
             self._attendant = Attendant()
             self._attendant.watch(target.address)
+        # Some servers count a client with the first that it says: that is tested elsewhere.
+        self._settle()
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
         known = None if found.jobs or plain else found.known

@@ -266,6 +266,22 @@ def test_stats_counts_connections_by_what_they_do(
     assert observer.stats().number(key) - before == count
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}"))
+        for key in ("current-connections", "total-connections")
+    ],
+)
+def test_a_client_that_says_nothing_is_connected(
+    alone: None, client: Connection, connect: Connect, key: str
+) -> None:
+    before = client.stats().number(key)
+    connect()
+    client.becomes(lambda: client.stats().number(key) - before == 1)
+    assert client.stats().number(key) - before == 1
+
+
 @requirement("stats.current-waiting")
 def test_stats_counts_those_who_wait(
     alone: None, client: Connection, worker: Connection, profile: Profile, new_tube: NewTube

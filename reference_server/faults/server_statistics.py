@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from reference_server import wire
-from reference_server.events import Event, Output
+from reference_server.events import Connect, Event, Output
 from reference_server.faults.registry import edited, fault, says, takes, told
 from reference_server.model import Model
 from reference_server.state import Connection
@@ -68,6 +70,32 @@ class AllWork(Model):
     def _connect(self, number: int) -> None:
         super()._connect(number)
         self.connections[number].worker = True
+
+
+def _counts_speakers(key: str) -> type[Model]:
+    class CountsSpeakers(Model):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._silent: set[int] = set()
+
+        def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+            self._silent.discard(conn)
+            if isinstance(event, Connect):
+                self._silent.add(conn)
+            return super().step(event, now, conn)
+
+        def _stats(self, conn: Connection) -> Reply:
+            total = key == "total-connections"
+            counted = self.total_connections if total else len(self.connections)
+            edit = edited(f"^{key}: .*$", f"{key}: {counted - len(self._silent)}")
+            reply = super()._stats(conn)
+            return edit(self, conn, Command("stats"), reply) or reply
+
+    return CountsSpeakers
+
+
+for _key in ("current-connections", "total-connections"):
+    fault(f"stats.{_key}", f"{_key} leaves out who has said nothing yet")(_counts_speakers(_key))
 
 
 @fault("stats.total-connections", "who leaves is counted as connected for ever")

@@ -1,0 +1,55 @@
+"""What a judged conversation takes as given: whoever is there before, and how it is counted."""
+
+from __future__ import annotations
+
+import contextlib
+from socket import MSG_WAITALL
+
+import pytest
+
+from conformance.builtin import BuiltIn
+from conformance.exploration import Exploration
+from conformance.oracle import Violation
+from reference_server.faults import FAULTS
+
+STATS = b"stats\r\nstats-tube default\r\n"
+
+
+@pytest.mark.parametrize("real_time", [False, True])
+@pytest.mark.parametrize("key", ["current-connections", "total-connections"])
+def test_our_own_silence_shows_nothing(key: str, real_time: bool) -> None:
+    fault = FAULTS[f"{key}-leaves-out-who-has-said-nothing-yet"]
+    with contextlib.closing(BuiltIn(fault=fault, real_time=real_time)) as server:
+        session = Exploration(1).session(server)
+        session.ask(1, STATS)
+        session.finish()
+        session.abandon()
+
+
+def test_clients_may_be_there_before_and_go() -> None:
+    with contextlib.closing(BuiltIn()) as server:
+        others = [server.connect() for _ in range(2)]
+        for other in others:
+            other.sendall(b"watch their-own\r\nignore default\r\nreserve\r\n")
+            assert other.recv(24, MSG_WAITALL) == b"WATCHING 2\r\nWATCHING 1\r\n"
+        session = Exploration(1).session(server)
+        for other in others:
+            session.ask(1, STATS)
+            session.flush()
+            other.close()
+        session.ask(1, STATS)
+        session.finish()
+        session.abandon()
+
+
+def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
+    with contextlib.closing(BuiltIn()) as server:
+        session = Exploration(1).session(server)
+        with server.connect() as other:
+            other.sendall(b"list-tube-used\r\n")
+            assert other.recv(100) == b"USING default\r\n"
+            session.ask(1, STATS)
+            with pytest.raises(Violation) as raised:
+                session.flush()
+        assert raised.value.observed == "OK with current-connections: 3"
+        session.abandon()
