@@ -320,11 +320,17 @@ def test_stats_tube_counts_deletes(client: Connection, new_tube: NewTube) -> Non
 
 
 @requirement("stats-tube.pause")
-def test_stats_tube_tells_how_long_the_pause_is(client: Connection) -> None:
+@pytest.mark.parametrize("pause", [60, 3600])
+def test_stats_tube_tells_how_long_the_pause_is(client: Connection, pause: int) -> None:
     assert client.stats_tube()["pause"] == "0"
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
-    assert client.stats_tube()["pause"] == "3600"
-    client.send(f"pause-tube {client.tube} 60").expect(PAUSED)
+    client.send(f"pause-tube {client.tube} {pause}").expect(PAUSED)
+    assert client.stats_tube().number("pause") == pause
+
+
+@requirement("pause-tube.again-replaces")
+def test_stats_tube_tells_the_last_pause(client: Connection) -> None:
+    for pause in (3600, 60):
+        client.send(f"pause-tube {client.tube} {pause}").expect(PAUSED)
     assert client.stats_tube()["pause"] == "60"
 
 

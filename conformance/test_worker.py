@@ -214,9 +214,8 @@ def test_commands_behind_a_pending_reserve_wait_too(
 @requirement("reserve.several-jobs-on-a-connection")
 def test_a_client_may_hold_several_jobs(client: Connection, other: Connection) -> None:
     jobs = client.put_many([b"%d" % n for n in range(20)], in_order=True)
-    begin = client.raw(b"reserve\r\n" * 20, replies=20)
-    for n, job in enumerate(jobs):
-        begin.nth(n).expect(RESERVED(job, b"%d" % n))
+    for n, reserve in enumerate(client.each([b"reserve\r\n"] * 20)):
+        reserve.expect(RESERVED(jobs[n], b"%d" % n))
     for job in jobs[1::2] + jobs[::2]:
         other.send(f"delete {job}").expect(NOT_FOUND)
         client.send(f"delete {job}").expect(DELETED)
@@ -225,12 +224,13 @@ def test_a_client_may_hold_several_jobs(client: Connection, other: Connection) -
 @requirement("reserve.second-reserve-waits")
 def test_a_second_reserve_waits_for_a_second_job(client: Connection, producer: Connection) -> None:
     job = producer.put(b"this is my cool tweet")
-    both = client.raw(b"reserve\r\nreserve\r\n", replies=2)
-    both.expect(RESERVED(job, b"this is my cool tweet"))
+    both = client.each([b"reserve\r\n"] * 2)
+    next(both).expect(RESERVED(job, b"this is my cool tweet"))
+    waiting = next(both)
     producer.linger()
-    both.nth(1).is_pending()
+    waiting.is_pending()
     second = producer.put(b"another")
-    both.nth(1).expect(RESERVED(second, b"another"))
+    waiting.expect(RESERVED(second, b"another"))
 
 
 @requirement("reserve.smallest-priority")

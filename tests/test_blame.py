@@ -9,13 +9,23 @@ from conformance import running
 from conformance.builtin import BuiltIn
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
-from reference_server.wire import UNKNOWN_COMMAND, Malformed, Put, Request, RequestReader
+from reference_server.model import Model
+from reference_server.state import Connection
+from reference_server.wire import (
+    PAUSED,
+    UNKNOWN_COMMAND,
+    Malformed,
+    Put,
+    Reply,
+    Request,
+    RequestReader,
+)
 from tests.faults import cases
 
 
-def _blamed(reader: type[RequestReader], *slugs: str) -> set[str]:
-    """Which of these requirements have tests that fail on a server that reads requests so."""
-    server, found = BuiltIn(fault=Fault("", "other", reader=reader)), set[str]()
+def _blamed(fault: Fault, *slugs: str) -> set[str]:
+    """Which of these requirements have tests that fail on a server with a fault."""
+    server, found = BuiltIn(fault=fault), set[str]()
     with contextlib.closing(server):
         server.probe()
         for case in cases():
@@ -36,9 +46,12 @@ class _OneAtATime(RequestReader):
 
 
 def test_who_takes_one_command_at_a_time_fails_where_several_are_the_matter() -> None:
-    fine = ("use.using", "release.released", "kick.bound", "watch.many-tubes")
+    fine = {
+        *("use.using", "release.released", "kick.bound", "watch.many-tubes", "quit.closes"),
+        *("reserve.several-jobs-on-a-connection", "reserve.second-reserve-waits"),
+    }
     wrong = "reserve.pipelined-behind-wait"
-    assert _blamed(_OneAtATime, wrong, *fine) == {wrong}
+    assert _blamed(Fault("", "other", reader=_OneAtATime), wrong, *fine) == {wrong}
 
 
 class _TakesAllForUnknown(RequestReader):
@@ -52,4 +65,16 @@ class _TakesAllForUnknown(RequestReader):
 
 def test_how_a_line_is_refused_is_no_matter_of_what_is_counted() -> None:
     wrong, fine = "stats.bad-format", "stats.malformed-commands-do-not-count"
-    assert _blamed(_TakesAllForUnknown, wrong, fine) == {wrong}
+    assert _blamed(Fault("", "other", reader=_TakesAllForUnknown), wrong, fine) == {wrong}
+
+
+class _KeepsThePause(Model):
+    """A tube that is paused cannot be paused for another time."""
+
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        return PAUSED if self.is_paused(name) else super()._pause_tube(conn, name, delay)
+
+
+def test_the_statistics_of_a_pause_are_not_to_blame_for_a_second_one() -> None:
+    wrong, fine = "pause-tube.again-replaces", "stats-tube.pause"
+    assert _blamed(Fault("", "other", _KeepsThePause), wrong, fine) == {wrong}
