@@ -7,6 +7,7 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.leeway import is_free
+from conformance.malformed import refuse
 from conformance.scenario import Connect, NewTube
 from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
@@ -52,20 +53,20 @@ def test_a_line_feed_alone_does_not_end_a_line(client: Connection) -> None:
 def test_an_integer_is_made_of_decimal_digits(
     client: Connection, command: str, number: str
 ) -> None:
-    client.send(command.format(number, tube=client.tube)).expect(BAD_FORMAT)
+    refuse(client, command.format(number, tube=client.tube))
 
 
 @requirement("protocol.integers-are-nonnegative")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("number", ["-1", "+0"])
 def test_an_integer_has_no_sign(client: Connection, command: str, number: str) -> None:
-    client.send(command.format(number, tube=client.tube)).expect(BAD_FORMAT)
+    refuse(client, command.format(number, tube=client.tube))
 
 
 @requirement("protocol.leading-zeros")
 @pytest.mark.parametrize("verb", ["delete", "touch", "peek", "kick-job", "stats-job"])
 def test_an_id_may_have_leading_zeros(client: Connection, verb: str) -> None:
-    client.send(f"{verb} 000{2**64 - 1}").expect(NOT_FOUND)
+    client.send(f"{verb} 000{2**63 - 1}").expect(NOT_FOUND)
 
 
 @requirement("protocol.leading-zeros")
@@ -96,7 +97,7 @@ def test_several_blanks_may_be_between_the_numbers_of_put(client: Connection) ->
     ["delete\t0", "delete \t0", "release 0\t0 0", "release 0 0\t0", "bury 0\t0", "put 0\t0 1 1"],
 )
 def test_a_tab_does_not_separate(client: Connection, line: str) -> None:
-    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    refuse(client, line, BAD_FORMAT, UNKNOWN_COMMAND)
 
 
 @requirement("protocol.blank-at-the-end")

@@ -6,6 +6,7 @@ import pytest
 
 from conformance.catalogue import configured, requirement
 from conformance.connection import Connection, eventually
+from conformance.malformed import refuse
 from conformance.scenario import Connect, NewTube
 from conformance.target import Target
 from conformance.verdict import NotTestable
@@ -93,7 +94,7 @@ def test_a_priority_of_32_bits(client: Connection, pri: int) -> None:
 @requirement("put.priority-limit")
 @pytest.mark.parametrize("pri", ["-1", str(2**32), str(2**64), "9" * 30])
 def test_a_priority_out_of_range(client: Connection, pri: str) -> None:
-    client.send(f"put {pri} 0 1 1").expect(BAD_FORMAT)
+    refuse(client, f"put {pri} 0 1 1")
 
 
 @requirement("put.delay")
@@ -113,7 +114,7 @@ def test_a_delay_of_32_bits(client: Connection, delay: int) -> None:
 @requirement("put.delay-limit")
 @pytest.mark.parametrize("delay", ["-1", str(2**32), str(2**64)])
 def test_a_delay_out_of_range(client: Connection, delay: str) -> None:
-    client.send(f"put 0 {delay} 1 1").expect(BAD_FORMAT)
+    refuse(client, f"put 0 {delay} 1 1")
 
 
 @requirement("put.ttr-zero-becomes-one")
@@ -132,7 +133,7 @@ def test_a_ttr_of_32_bits(client: Connection, ttr: int) -> None:
 @requirement("put.ttr-limit")
 @pytest.mark.parametrize("ttr", ["-1", str(2**32), str(2**64)])
 def test_a_ttr_out_of_range(client: Connection, ttr: str) -> None:
-    client.send(f"put 0 0 {ttr} 1").expect(BAD_FORMAT)
+    refuse(client, f"put 0 0 {ttr} 1")
 
 
 @requirement("put.body-size-excludes-crlf")
@@ -306,7 +307,7 @@ def test_a_size_of_more_than_32_bits(client: Connection, size: int) -> None:
     "line", ["put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"]
 )
 def test_a_number_is_made_of_digits(client: Connection, line: str) -> None:
-    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    refuse(client, line, BAD_FORMAT, UNKNOWN_COMMAND)
 
 
 @requirement("use.using")

@@ -5,6 +5,7 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.connection import Connection
 from conformance.leeway import must_be_malformed
+from conformance.malformed import refuse
 from conformance.scenario import Connect, NewTube
 from reference_server.profiles import Profile
 from reference_server.wire import (
@@ -188,7 +189,7 @@ def test_a_name_of_201_bytes_to_pause(client: Connection) -> None:
     ],
 )
 def test_a_letter_where_a_number_is_expected(client: Connection, line: str) -> None:
-    client.send(line).expect(BAD_FORMAT)
+    refuse(client, line)
 
 
 @requirement("error.bad-format-argument-count")
@@ -204,7 +205,7 @@ def test_a_letter_where_a_number_is_expected(client: Connection, line: str) -> N
 )
 def test_the_wrong_number_of_arguments(client: Connection, profile: Profile, line: str) -> None:
     must_be_malformed(line, profile)
-    client.send(line).expect(BAD_FORMAT)
+    refuse(client, line)
 
 
 @requirement("error.bad-format-or-unknown-without-argument")

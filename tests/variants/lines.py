@@ -143,6 +143,21 @@ class _SkipsBodies(RequestReader):
         return super().next_request()
 
 
+class _RefusesPutsLate(_SkipsBodies):
+    """A put whose line is malformed is refused when its body has come."""
+
+    _refused: Request | None = None
+
+    def next_request(self) -> Request | None:
+        if self._refused is None:
+            self._refused = super().next_request()
+        self._drop_refused()
+        request, self._refused = self._refused, None
+        if isinstance(request, Malformed) and self._skip:
+            self._refused, request = request, None
+        return request
+
+
 _SIZE = re.compile(rb"put [^ ]+ [^ ]+ [^ ]+ ([0-9]{1,9})")
 
 
@@ -240,6 +255,12 @@ LINES = (
         "skips the body of a malformed put",
         reader=_SkipsBodies,
         non_strict=non_strict("put.malformed-line-has-no-body"),
+    ),
+    Variant(
+        "",
+        "refuses a malformed put when its body has come",
+        reader=_RefusesPutsLate,
+        non_strict=non_strict("put.malformed-line-has-no-body", "put.size-of-32-bits"),
     ),
     Variant(
         "",
