@@ -112,6 +112,9 @@ def is_decided(line: bytes, profile: Profile) -> bool:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
     decided = all(map(_is_decided, kinds, arguments))
+    if kinds == "c":
+        # Where one number is read as C does, what is behind it may not be looked at.
+        decided &= len(arguments) == 1
     if word == b"quit":
         return not arguments
     if not profile.limits_arguments:
