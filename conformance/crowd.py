@@ -23,7 +23,7 @@ from conformance.session import FAREWELL, GRACE
 from conformance.target import Target
 from conformance.transcript import Transcript, letters
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import ProtocolError, Reply, ReplyReader
+from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 
 T = TypeVar("T")
 
@@ -381,6 +381,9 @@ class Crowd:
                 client = busy[0]
                 missing = "the end of the connection" if client.leaving else "a reply"
                 said = f"nothing for {client.name} within {self._patience:g} s"
+                if client.leaving and client.may_wait:
+                    # It has half-closed: else, nothing of it would be awaited.
+                    missing, said = str(TIMED_OUT), f"{said}; it breaks reserve.half-closed"
                 raise Violation([missing], said, self.transcript.last_of(client.name))
 
     def _queue_up(self) -> None:
@@ -432,10 +435,7 @@ class Crowd:
             self._say(cleaner, [self._of_job("peek", job) for job in left])
             self._await_replies()
             if time.monotonic() > end:
-                raise Violation(
-                    [f"job {left[0]} held by nobody"],
-                    "it cannot be deleted",
-                    self.transcript.last,
-                )
+                expected = f"job {left[0]} held by nobody"
+                raise Violation([expected], "it cannot be deleted", self.transcript.last)
         self._leaves(cleaner, half=True)
         self._await_replies()

@@ -307,6 +307,18 @@ def test_crowds_on_beanstalkd(clock: str) -> None:
     assert _crowds(server, (2, 3, 4, 8, 16, 32) * 2, PROFILES["1.12"]) < 6
 
 
+def test_a_crowd_names_the_cause_where_the_end_of_who_waits_is_not_seen() -> None:
+    fault = FAULTS["a-client-that-half-closes-goes-on-waiting"]
+    server, ledger, chance = BuiltIn(fault=fault), Ledger(), Random(1)
+    crowd = Crowd(server, ["crowd"], chance, ledger, patience=0.5)
+    with pytest.raises(Violation) as raised:
+        crowd.run(8, 60)
+    assert raised.value.expected == (str(TIMED_OUT),)
+    assert raised.value.observed.endswith("it breaks reserve.half-closed")
+    crowd.abandon()
+    server.close()
+
+
 def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
     with Launched(REFERENCE_COMMAND) as server, proxy(server.address, 0.01) as (host, port):
         _crowds(Remote(f"{host}:{port}"), (2, 3, 8), NEWEST)

@@ -11,6 +11,14 @@ from reference_server.state import SECOND, Alarm, Connection, Job, State, Timer,
 from reference_server.wire import Put, Reply
 
 
+@fault("lifecycle.tube-deleted", "a tube stays whose last client left while it waited")
+class WaitersKeepTubes(Model):
+    def _half_close(self, conn: Connection) -> None:
+        for tube in conn.watch if conn.waiting else ():
+            tube.refs += 1
+        super()._half_close(conn)
+
+
 @fault("lifecycle.tube-kept-by-clients", "a tube that is only watched is gone with its last job")
 class WatchersKeepNothing(Model):
     def _stats_tube(self, conn: Connection, name: str) -> Reply:
