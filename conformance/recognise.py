@@ -52,6 +52,14 @@ def recognise(address: Address, version: str) -> tuple[Profile, str]:
     return order[order.index(first) - 1], f"as it has no {name}"
 
 
+def knows(address: Address) -> str | None:
+    """The first command that a server answers as a beanstalk server does, if there is any."""
+    for verb, grammar in COMMANDS.items():
+        if grammar.probe is not None and _answers(address, grammar.probe, grammar.replies):
+            return verb
+    return None
+
+
 def pipelines(address: Address, line: bytes) -> bool:
     """Whether a server answers both of two commands that arrive together, each this line."""
     data, end = b"", time.monotonic() + LIMIT

@@ -15,9 +15,10 @@ from conformance.address import Address, TargetError, ask, connect, parse_addres
 from conformance.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.clock_probe import why_not
 from conformance.launch import PROBE_LIMIT, DidNotStart, Launched
-from conformance.recognise import pipelines, recognise
+from conformance.recognise import knows, pipelines, recognise
 from conformance.starvation import LONGEST_WAIT, Starvation, pressure
 from conformance.verdict import NotTestable
+from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import NotAReply, ProtocolError
 
@@ -41,6 +42,8 @@ class Target(ABC):
     """Whether its statistics have been asked for again and again, and did not count that."""
     pipelines = True
     """Whether it answers commands that arrive together, as it must; else it gets one at a time."""
+    known: bytes | None = None
+    """A line that it answers, if it hangs up at others."""
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
@@ -77,7 +80,7 @@ class Target(ABC):
     def _fate(self) -> str | None:
         try:
             with connect(self.address, ALIVE_LIMIT) as sock:
-                ask(sock, self.profile.neutral, ALIVE_LIMIT)
+                ask(sock, self.known or self.profile.neutral, ALIVE_LIMIT)
         except TimeoutError:
             return HANGS
         except ConnectionRefusedError:
@@ -136,6 +139,10 @@ class Target(ABC):
             self.profile_reason = f"the newest, as it does not say what it is: {error}"
             return self.profile
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
+            if verb := knows(self.address):
+                self.known = COMMANDS[verb].probe
+                self.profile_reason = "the newest, as it hangs up when asked for its stats"
+                return self.profile
             said = str(error) if isinstance(error, EOFError) else ""
             raise TargetError(
                 f"{self.label} is not a beanstalk server: asked for its stats, it closed the"
@@ -320,6 +327,7 @@ class LaunchedTarget(Target):
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
         other.profile, other.counts_nothing = self.profile, self.counts_nothing
         other.pipelines = self.pipelines
+        other.known = self.known
         return other
 
     def restart(self) -> None:

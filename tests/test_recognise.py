@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -132,3 +133,21 @@ def test_a_version_holds_unless_something_newer_is_seen() -> None:
     assert _seen(PROFILES["1.9"], "1.9") == ("1.9", "as its stats say")
     assert _seen(PROFILES["1.10"], "1.8") == ("1.10", "as it has no reserve-job")
     assert _seen(NEWEST, "1.4.6") == ("1.13", ALL)
+
+
+def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> None:
+    server = BuiltIn(fault=Fault("", "other", reader=_quits("stats")))
+    with contextlib.closing(server):
+        assert server.probe() is NEWEST
+        assert server.profile_reason.startswith("the newest, as it hangs up when asked for")
+        assert server.known == b"use default"
+
+
+def test_a_server_that_hangs_up_at_many_commands_is_not_taken_for_gone() -> None:
+    class Quits(_quits("stats"), _quits("list-tube")):  # type: ignore[misc]
+        pass
+
+    server = BuiltIn(fault=Fault("", "other", reader=Quits))
+    with contextlib.closing(server):
+        server.probe()
+        assert server.fate() is None
