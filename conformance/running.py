@@ -124,6 +124,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     scenario.close()
     if outcome.error is None:
         outcome.error = scenario.unasked()
+        # It may have come while the connections were ended.
+        outcome.transcript = scenario.transcript.copy()
     return outcome
 
 

@@ -15,6 +15,8 @@ from conformance.starvation import Starvation
 from conformance.timeline import BELIEVABLE, Timeline
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from reference_server import stats, wire
+from reference_server.events import Event, HalfClose, Output
+from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.wire import USING
 
@@ -270,3 +272,20 @@ def test_a_target_that_is_gone_may_come_back_as_another() -> None:
     target.close()
     assert target.fate() == "the target is gone: it refuses connections"
     assert target.generation == 1
+
+
+class _SaysGoodbye(Model):
+    """Answers the end of a connection, for which nobody has asked."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        goodbye = [(conn, wire.TIMED_OUT)] if isinstance(event, HalfClose) else []
+        return [*goodbye, *super().step(event, now, conn)]
+
+
+def test_a_reply_that_comes_at_the_end_is_in_the_transcript() -> None:
+    target = BuiltIn(fault=Fault("", "other", _SaysGoodbye))
+    outcome = run(lambda client: client.is_in_step(), {"client": None}, target, 0.25)
+    target.close()
+    assert isinstance(outcome.error, Deviation)
+    assert outcome.error.marked is not None
+    assert outcome.transcript.entries[outcome.error.marked].data == b"TIMED_OUT\r\n"
