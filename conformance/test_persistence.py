@@ -7,7 +7,7 @@ from conformance.connection import Connection
 from conformance.scenario import Connect, NewTube
 from conformance.target import Target
 from conformance.timeline import Timeline
-from conformance.verdict import NotApplicable
+from conformance.verdict import Deviation, NotApplicable
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BURIED,
@@ -103,9 +103,15 @@ def test_a_restart_buries_no_job_again(
     job = client.put_and_bury()
     assert client.stats_job(job)["buries"] == "1"
     own_server.restart()
-    stats = new_client().stats_job(job)
+    again = new_client()
+    try:
+        again.send(f"peek {job}").reply("FOUND")
+    except Deviation as deviation:
+        # No text says that jobs are remembered.
+        deviation.de_facto = True
+        raise
     # What has happened to a job may be forgotten, but nothing more has.
-    assert stats.number("buries") <= 1
+    assert again.stats_job(job).number("buries") <= 1
 
 
 @requirement("persistence.release-priority")

@@ -30,8 +30,9 @@ def _blamed(fault: Fault, *slugs: str) -> set[str]:
         server.probe()
         for case in cases():
             if concerned := case.slugs & {*slugs}:
-                outcome = running.run(case.test, case.arguments, server, 0.25)
-                found |= concerned if isinstance(outcome.error, Deviation) else set()
+                error = running.run(case.test, case.arguments, server, 0.25).error
+                if isinstance(error, Deviation) and not error.de_facto:
+                    found |= concerned
     return found
 
 
@@ -78,3 +79,15 @@ class _KeepsThePause(Model):
 def test_the_statistics_of_a_pause_are_not_to_blame_for_a_second_one() -> None:
     wrong, fine = "pause-tube.again-replaces", "stats-tube.pause"
     assert _blamed(Fault("", "other", _KeepsThePause), wrong, fine) == {wrong}
+
+
+class _RemembersNothing(Model):
+    """No job outlives the server."""
+
+    def remember(self, old: Model) -> None:
+        pass
+
+
+def test_where_no_job_is_remembered_nothing_is_wrong_with_how_often_it_was_buried() -> None:
+    wrong, fine = "persistence.put", "persistence.buries"
+    assert _blamed(Fault("", "other", _RemembersNothing), wrong, fine) == {wrong}
