@@ -56,10 +56,10 @@ def test_who_takes_one_command_at_a_time_fails_where_several_are_the_matter() ->
 
 
 class _TakesAllForUnknown(RequestReader):
-    """Does not know a command with an argument that it does not have."""
+    """Does not know a command with an argument that it does not take."""
 
     def parse(self, line: bytes) -> Request:
-        if re.match(rb"(stats|list-[a-z-]+) ", line):
+        if re.match(rb"(stats|list-[a-z-]+) |peek x", line):
             return Malformed(UNKNOWN_COMMAND)
         return super().parse(line)
 
