@@ -106,7 +106,10 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     if lost.is_loss:
         # Nothing that anybody sends may end a server.
         return replace(lost, behind=last_command(entries))
-    names, readers = broken(entries, profile), understood(entries, profile)
+    readers = understood(entries, profile)
+    # What explains all else does not explain what is counted.
+    is_counted = expected.startswith("OK with cmd-")
+    names = [] if is_counted else broken(entries, profile)
     # Many faults explain that nothing came.
     trusted = names and violation.observed != "nothing"
     return Diagnosis(
@@ -115,9 +118,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         tuple(names) if len(names) <= MOST_NAMES else (),
         open_line(understood(_earlier(entries) if trusted else entries, profile), profile),
         any(reader.is_quirk for reader in readers),
-        not names
-        and expected.startswith("OK with cmd-")
-        and (_has_failure(entries) or any(reader.missing for reader in readers)),
+        is_counted and (_has_failure(entries) or any(reader.missing for reader in readers)),
         profile.name,
         last_command(entries),
     )
