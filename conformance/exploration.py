@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from conformance.attribution import diagnosis_of, firmest
 from conformance.budget import Budget
@@ -153,14 +154,21 @@ class Exploration:
         if known is None or len(transcript.entries) < len(known.entries):
             self._shown[violation.kind] = transcript.copy()
 
-    def once_more(self, target: Target, transcript: Transcript) -> None:
+    def once_more(self, target: Target, transcript: Transcript) -> NoReturn:
         """Looks whether anything that has shown a violation shows one again.
 
-        Raises Deviation; ``transcript`` then shows it.
+        Raises Deviation, or else Inconclusive; ``transcript`` then shows it.
         """
-        for found in sorted(self._shown.values(), key=lambda shown: len(shown.entries)):
+        shown = sorted(self._shown.items(), key=lambda item: len(item[1].entries))
+        for _, found in shown:
             with contextlib.suppress(Inconclusive):
                 self.look_again(target, transcript, found)
+        if not shown:
+            raise Inconclusive("what went on was not the same twice")
+        (expected, observed), found = shown[0]
+        transcript.entries[:] = found.entries
+        seen = Deviation(expected, observed, transcript.last)
+        raise Inconclusive(f"a violation was seen once, and not again: {seen}", seen)
 
     def look_again(
         self, target: Target, transcript: Transcript, found: Transcript, where: str = ""
