@@ -82,11 +82,18 @@ def session(leader: int) -> Meter:
     return Meter(lambda: _threads_of(leader))
 
 
-def _threads_of(leader: int) -> Iterable[Path]:
+def processes(leader: int) -> Iterable[Path]:
+    """The folders in which the system tells of the processes of a session."""
     for folder in _PROC.iterdir() if _PROC.exists() else ():
         with contextlib.suppress(OSError):
             if folder.name.isdecimal() and os.getsid(int(folder.name)) == leader:
-                yield from (folder / "task").iterdir()
+                yield folder
+
+
+def _threads_of(leader: int) -> Iterable[Path]:
+    for folder in processes(leader):
+        with contextlib.suppress(OSError):
+            yield from (folder / "task").iterdir()
 
 
 def pressure() -> float:

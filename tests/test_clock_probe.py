@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +144,26 @@ def test_a_clock_that_cannot_be_read_back_is_not_moved() -> None:
     with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
         reason = why_not(server.address, clock, 2**22 + 1)
     assert reason == "nothing tells what the launched server's clock shows under libfaketime"
+
+
+@needs_faketime
+@pytest.mark.parametrize("runs", ["exec {}", "{} && true"], ids=["program", "its-child"])
+@pytest.mark.parametrize(
+    ("marks", "reason"),
+    [
+        (b"__asan_init", "a server built with a sanitizer may wait for itself for ever"),
+        (b"__ubsan_init", ""),
+    ],
+)
+def test_a_server_with_a_sanitizer_is_not_moved(
+    tmp_path: Path, marks: bytes, reason: str, runs: str
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(Path(shutil.which("sh") or "").read_bytes() + marks)
+    program.chmod(0o755)
+    inner = shlex.quote(f"{REFERENCE_COMMAND} && true")
+    told = _why_not(f"sh -c {shlex.quote(runs.format(f'{program} -c {inner}'))}")
+    assert told == (f"under libfaketime, {reason}" if reason else "")
 
 
 @needs_faketime
