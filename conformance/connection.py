@@ -178,12 +178,15 @@ class Connection:
     def finish(self, limit: float) -> None:
         """Ends the connection so that the target has noticed when this returns.
 
-        Gives up at the real time ``limit``.
+        Gives up at the real time ``limit``, and for good if the target had nothing else to do.
         """
         if self.socket.fileno() < 0:
             return
         send_end(self.socket)
-        self._wait_until(lambda: self.stopped, limit)
+        if not self._target.ignores_ends:
+            self._wait_until(lambda: self.stopped, limit)
+            # Who waits for a job may be kept waiting.
+            self._target.ignores_ends = not (self.stopped or self.is_owed)
         self.socket.close()
 
     def unasked(self) -> Deviation | None:
@@ -288,8 +291,16 @@ class Connection:
     ) -> Deviation:
         if not self._garbage and (fate := self._target.fate()) is not None:
             return TargetLost(expected, fate, position)
+        if not self._timeline.timed and not self._has_more():
+            # It has served another client since, and no timer is near that might explain it.
+            waited = 0.0
         # The time at which it came does not make it a reply, nor end a connection.
         return Deviation(expected, observed, position, conclusive=self.stopped, waited=waited)
+
+    def _has_more(self) -> bool:
+        """Whether something has come after all."""
+        self.poll()
+        return bool(self._arrivals) or self.stopped
 
     # ------------------------------------------------------------ expectations
 

@@ -44,6 +44,8 @@ class Target(ABC):
     """Whether it answers commands that arrive together, as it must; else it gets one at a time."""
     known: bytes | None = None
     """A line that it answers, if it hangs up at others."""
+    ignores_ends = False
+    """Whether it has not ended a connection on which nothing more can come."""
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
@@ -325,9 +327,8 @@ class LaunchedTarget(Target):
         return self._in_real_time
 
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
-        other.profile, other.counts_nothing = self.profile, self.counts_nothing
-        other.pipelines = self.pipelines
-        other.known = self.known
+        other.profile, other.pipelines, other.known = self.profile, self.pipelines, self.known
+        other.counts_nothing, other.ignores_ends = self.counts_nothing, self.ignores_ends
         return other
 
     def restart(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from conformance import connection, scenario
 from conformance.address import ask, send_end, send_reset, visit
 from conformance.builtin import BuiltIn
 from conformance.connection import Connection
@@ -173,6 +175,26 @@ def test_statistics_that_never_change_are_waited_for_once(server: BuiltIn) -> No
         assert run(test, {"client": None, "clock": None}, server, 0.25).error is None
 
 
+def test_ends_of_connections_that_are_ignored_are_waited_for_once(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenario, "CLEAN_UP_LIMIT", 0.5)
+    monkeypatch.setattr(connection, "send_end", lambda _: None)
+
+    def wait(client: Connection) -> None:
+        client.send("reserve")
+
+    assert run(wait, {"client": None}, server, 0.25).error is None
+    assert not server.ignores_ends
+    took = []
+    for _ in range(2):
+        begun = time.monotonic()
+        assert run(lambda client: None, {"client": None}, server, 0.25).error is None
+        took.append(time.monotonic() - begun)
+    assert server.ignores_ends
+    assert took[1] < 0.5 <= took[0]
+
+
 @pytest.mark.usefixtures("never_changes")
 def test_statistics_that_never_change_are_no_matter_of_time(server: BuiltIn) -> None:
     attempts = []
@@ -195,6 +217,24 @@ def test_a_reply_that_never_comes(
         raise Deviation("a reply", "nothing within 5 seconds", waited=5.0)
 
     assert type(run(missing, {}, server, 0.25).error) is verdict
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_command_that_is_never_answered_while_others_are(
+    server: BuiltIn,
+    starve: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    timed: bool,
+) -> None:
+    starve(9.0)
+    monkeypatch.setattr(connection, "REPLY_LIMIT", 0.1)
+
+    def wrong(client: Connection, clock: Timeline) -> None:
+        clock.timed = timed
+        client.send("reserve").reply("RESERVED")
+
+    error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
+    assert type(error) is (Inconclusive if timed else Deviation)
 
 
 def test_a_failure_that_does_not_depend_on_time_is_believed_at_once(server: BuiltIn) -> None:
