@@ -17,7 +17,7 @@ from conformance.address import ask, hang_up, send_end, visit
 from conformance.cleanup import delete_jobs
 from conformance.connection import REPLY_LIMIT
 from conformance.history import History
-from conformance.ledger import GIVES_UP, Asked, Ledger, Told
+from conformance.ledger import GIVES_UP, Asked, Ledger, NotReleased, Told
 from conformance.oracle import Violation
 from conformance.session import FAREWELL, GRACE
 from conformance.target import Target
@@ -69,7 +69,7 @@ class Crowd:
     """Lets clients work on tubes that nobody else uses, and judges what they saw.
 
     ``ledger`` knows what became of jobs in the same server before. ``patience``: how long a reply
-    may take, in seconds.
+    may take, in seconds. ``tidy``: clients hold nothing when they leave.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Crowd:
         ledger: Ledger,
         profile: Profile = NEWEST,
         patience: float = REPLY_LIMIT,
+        tidy: bool = False,
     ) -> None:
         self.transcript = Transcript()
         self.commands = 0
@@ -89,6 +90,7 @@ class Crowd:
         self._chance = chance
         self._ledger = ledger
         self._patience = patience
+        self._tidy = tidy
         self._profile = profile
         self._history = History(profile)
         # Where jobs are scarce, clients wait.
@@ -116,6 +118,8 @@ class Crowd:
         self._await_replies()
         self._queue_up()
         self._await_jobs()
+        if self._tidy:
+            self._give_up()
         for client in sorted(self._clients, key=lambda client: not client.asked):
             self._leaves(client, half=self._profile.half_close or not client.asked)
             if client.asked:
@@ -207,7 +211,8 @@ class Crowd:
         client.socket.close()
 
     def _goes_on(self, client: _Client) -> None:
-        leaves = client is not self._clients[0] and not client.held
+        holds = client.held or (self._tidy and client.asked)
+        leaves = client is not self._clients[0] and not holds
         if leaves and self._chance.random() < LEAVES:
             # Nobody could tell what became of commands that wait on a connection that is closed.
             several = len(client.asked) > 1
@@ -221,6 +226,9 @@ class Crowd:
     def _burst(self, client: _Client, length: int) -> list[tuple[bytes, Asked]]:
         """What a client says in one go."""
         burst: list[tuple[bytes, Asked]] = []
+        if self._tidy:
+            # It must know what it holds before it waits.
+            length = 1
         while len(burst) < length:
             burst.append(self._command(client))
             if burst[-1][1].verb == WAITS and not self._profile.half_close:
@@ -419,6 +427,14 @@ class Crowd:
                 if not self._listen(end - time.monotonic()):
                     raise
 
+    def _give_up(self) -> None:
+        """All delete what they hold; who gets a job meanwhile does so, too."""
+        while holders := [client for client in self._clients if client.held and not client.asked]:
+            for client in holders:
+                self._say(client, [self._of_job("delete", job) for job in client.held])
+            self._await_replies()
+            self._await_jobs()
+
     def _clean(self) -> None:
         """Deletes all jobs; none of them is held, and all must be there."""
         end = time.monotonic() + self._patience
@@ -436,6 +452,7 @@ class Crowd:
             self._await_replies()
             if time.monotonic() > end:
                 expected = f"job {left[0]} held by nobody"
-                raise Violation([expected], "it cannot be deleted", self.transcript.last)
+                kind = NotReleased if self._ledger.are_abandoned(left) else Violation
+                raise kind([expected], "it cannot be deleted", self.transcript.last)
         self._leaves(cleaner, half=True)
         self._await_replies()

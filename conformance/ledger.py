@@ -14,6 +14,11 @@ from typing import NamedTuple
 from conformance.oracle import FOR_EVER, Violation
 from reference_server.wire import Reply
 
+
+class NotReleased(Violation):
+    """Jobs of clients that have left are not given back; every server does it, no text says so."""
+
+
 GIVES_UP = ("delete", "release", "bury")
 """Commands after which a client may not hold a job any more."""
 
@@ -54,6 +59,8 @@ class _Job:
     holder: str = ""
     since: int = 0
     """When its holder has heard of it."""
+    abandoned: bool = False
+    """The client that got it last has left since, or may have."""
     deleted: int | None = None
     dying: int = 0
     """Replies to its deletion that have not been heard."""
@@ -89,6 +96,10 @@ class Ledger:
         """The jobs that nobody has heard to be deleted."""
         return [id for id, job in self._jobs.items() if job.deleted is None]
 
+    def are_abandoned(self, jobs: Iterable[int]) -> bool:
+        """Whether clients that have left held all these jobs, as far as is known."""
+        return all(self._jobs[id].abandoned for id in jobs)
+
     def asks(self, client: str, asked: Asked) -> None:
         """A client sends a command."""
         job = self._jobs.get(asked.job)
@@ -107,7 +118,7 @@ class Ledger:
         self._left += [waiting.at for waiting in asked]
         for job in self._jobs.values():
             if job.holder == client:
-                job.holder = ""
+                job.holder, job.abandoned = "", True
 
     def hears(self, told: Told) -> None:
         """A client has got a reply."""
@@ -118,6 +129,8 @@ class Ledger:
             self._is_about(told, int(told.reply.args[0]))
         elif word == "DELETED" or (word == "RELEASED" and not asked.delay):
             self._is_about(told, asked.job)
+        elif word in ("RELEASED", "BURIED") and asked.job in self._jobs:
+            self._jobs[asked.job].abandoned = False
         elif word == "NOT_FOUND" and asked.job in self._jobs:
             self._missing(told, self._jobs[asked.job])
         elif word == "NOT_FOUND" and asked in self._early_asked.get(asked.job, ()):
@@ -146,6 +159,7 @@ class Ledger:
         elif told.reply.word == "DELETED":
             self._deleted(told, job)
         elif told.reply.word == "RELEASED":
+            job.abandoned = False
             job.ready.append(told)
         else:
             self._seen(told, job, id)
@@ -161,6 +175,7 @@ class Ledger:
         if job.holder and (not told.given_up or told.asked.at > job.since):
             said = f"job {id} for {job.holder} alone, who holds it"
             raise Violation([said], str(told.reply), told.mark)
+        job.abandoned = told.given_up
         if not told.given_up:
             job.holder, job.since = told.client, told.at
         job.taken.append(told)

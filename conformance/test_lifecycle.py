@@ -157,6 +157,17 @@ def test_jobs_of_a_client_that_leaves_are_ready_again(
 
 
 @requirement("lifecycle.close-releases-jobs")
+def test_a_client_that_waits_gets_the_job_of_a_client_that_leaves(
+    client: Connection, worker: Connection
+) -> None:
+    job = client.put_and_reserve()
+    waiting = worker.send("reserve")
+    client.linger()
+    client.half_close()
+    waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement("lifecycle.close-releases-jobs")
 def test_delayed_and_buried_jobs_stay_what_they_are_when_their_maker_leaves(
     client: Connection, new_client: Connect
 ) -> None:

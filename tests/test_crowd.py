@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 import pytest
@@ -12,13 +12,15 @@ from conformance.builtin import BuiltIn
 from conformance.crowd import Crowd
 from conformance.history import History
 from conformance.launch import Launched
-from conformance.ledger import Asked, Ledger, Told
+from conformance.ledger import Asked, Ledger, NotReleased, Told
 from conformance.oracle import Violation
 from conformance.target import LaunchedTarget, Remote, Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from reference_server.faults import FAULTS, Fault
+from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.state import Connection
 from reference_server.wire import (
     DELETED,
     FOUND,
@@ -322,6 +324,35 @@ def test_a_crowd_names_the_cause_where_the_end_of_who_waits_is_not_seen() -> Non
 def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
     with Launched(REFERENCE_COMMAND) as server, proxy(server.address, 0.01) as (host, port):
         _crowds(Remote(f"{host}:{port}"), (2, 3, 8), NEWEST)
+
+
+class _KeepsHeld(Model):
+    """What a client holds that leaves is reserved still, until its time to run is over."""
+
+    def _close(self, conn: Connection) -> None:
+        held, conn.reserved = conn.reserved, {}
+        super()._close(conn)
+        conn.reserved = held
+
+
+def test_jobs_that_are_not_given_back_are_no_must_and_hide_nothing() -> None:
+    server = BuiltIn(fault=Fault("", "", _KeepsHeld))
+    with pytest.raises(NotReleased):
+        _play(server, range(50), tidy=False)
+    _play(server, range(100, 120), tidy=True)
+    server.close()
+
+
+def _play(server: Target, numbers: Iterable[int], *, tidy: bool) -> None:
+    for number in numbers:
+        tube, chance = f"crowd-{number}", Random(number)
+        crowd = Crowd(server, [tube], chance, Ledger(), patience=1.0, tidy=tidy)
+        try:
+            crowd.run(4, 60)
+        except Inconclusive:
+            pass
+        finally:
+            crowd.abandon()
 
 
 @pytest.mark.parametrize(
