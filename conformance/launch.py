@@ -132,6 +132,7 @@ class Launched:
     ) -> None:
         self._output = tempfile.TemporaryFile()
         for _ in range(_TRIES):
+            self._has_ended = False
             self._port = _ClaimedPort(host)
             self.address = host, self._port.number
             arguments = command_line(
@@ -221,6 +222,10 @@ class Launched:
     def end(self) -> None:
         """Ends the server and all that it has started; harmless if done already."""
         atexit.unregister(self.end)
+        if self._has_ended:
+            # Its number may be that of another process by now.
+            return
+        self._has_ended = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)

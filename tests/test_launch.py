@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -165,3 +166,12 @@ def test_a_server_that_does_not_start_at_all_is_told_in_one_sentence() -> None:
         LaunchError, match=r"exited with status 7 before it listened: .*; it said: no"
     ):
         LaunchedTarget("sh -c 'echo no; exit 7'")
+
+
+def test_a_server_that_was_ended_is_not_signalled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Launched(REFERENCE_COMMAND)
+    server.end()
+    signalled: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, _: signalled.append(pid))
+    server.end()
+    assert signalled == []
