@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from conformance.address import TargetError
-from conformance.again import replayed
-from conformance.check import Finding, check
-from conformance.connection import REPLY_LIMIT
-from conformance.launch import LaunchError
-from conformance.replay import GOES_ON
-from conformance.suite import Options
+from conformance.dialogue.connection import REPLY_LIMIT
+from conformance.oracle.check import Finding, check
+from conformance.random_testing.again import replayed
+from conformance.random_testing.replay import GOES_ON
+from conformance.run.suite import Options
+from conformance.target.address import TargetError
+from conformance.target.launch import LaunchError
 from conformance.transcript import RESTARTS, NotATranscript, Transcript, parse
 from conformance.usage import Parser
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.cli import main as fuzz_main
-from fuzz.wild import actions_of, is_wild, survives
+from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server import serve
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports.results import ResultsError, read_results

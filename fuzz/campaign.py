@@ -9,14 +9,14 @@ from functools import partial
 from random import Random
 from typing import TypeGuard
 
-from conformance.attribution import diagnosis_of
-from conformance.exploration import PATIENCE, Exploration
-from conformance.leeway import Lines
-from conformance.oracle import Violation
-from conformance.replay import Finding, lost, told
-from conformance.session import Session
-from conformance.steps import Ask, Program, Step, take
-from conformance.target import Target
+from conformance.oracle.oracle import Violation
+from conformance.oracle.underspecification import Lines
+from conformance.random_testing.exploration import PATIENCE, Exploration
+from conformance.random_testing.levels import diagnosis_of
+from conformance.random_testing.replay import Finding, lost, told
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import Ask, Program, Step, take
+from conformance.target.target import Target
 from conformance.verdict import Inconclusive
 from fuzz.minimise import OutOfTime, minimise, without_steps
 from fuzz.player import second_gear

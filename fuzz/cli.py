@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from conformance.address import TargetError
-from conformance.builtin import BuiltIn
-from conformance.exploration import Exploration
-from conformance.findings import FOLDER
-from conformance.launch import LaunchError
-from conformance.suite import Options
-from conformance.target import Target
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.findings import FOLDER
+from conformance.run.suite import Options
+from conformance.target.address import TargetError
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import LaunchError
+from conformance.target.target import Target
 from conformance.usage import Parser
+from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
 from fuzz.hostile import Progress
-from fuzz.pool import Pool
 
 _LINE = 1.0
 """Seconds between two lines on a terminal."""

@@ -6,7 +6,7 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
-from conformance.builtin import BuiltIn
+from conformance.target.builtin import BuiltIn
 from reference_server import model, queries, tubes, wire
 
 FILES = frozenset(str(module.__file__) for module in (model, queries, tubes, wire))

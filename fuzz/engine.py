@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.exploration import Exploration
-from conformance.target import Target
+from conformance.random_testing.exploration import Exploration
+from conformance.target.target import Target
 from fuzz.campaign import Campaign
+from fuzz.corpus import Pool
 from fuzz.hostile import Author, Progress
-from fuzz.pool import Pool
 from fuzz.program import Choices
 
 CASES = 5

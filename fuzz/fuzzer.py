@@ -11,20 +11,20 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from conformance.attribution import diagnosis_of
-from conformance.diagnosis import Diagnosis, last_command
-from conformance.exploration import Exploration
-from conformance.findings import at_first_sight, keep
-from conformance.replay import GOES_ON, Finding
-from conformance.target import Target
+from conformance.oracle.diagnosis import Diagnosis, last_command
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.findings import at_first_sight, keep
+from conformance.random_testing.levels import diagnosis_of
+from conformance.random_testing.replay import GOES_ON, Finding
+from conformance.target.target import Target
 from conformance.transcript import Transcript
-from fuzz import wild
+from fuzz import undefined_input as wild
 from fuzz.campaign import REPLAYS, SHRINKING, Campaign
+from fuzz.corpus import Pool
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
-from fuzz.known import form, lines_of
 from fuzz.minimise import OutOfTime, without_chunks
-from fuzz.pool import Pool
+from fuzz.suppression import form, lines_of
 
 WILD = 8
 """One program in so many is wild: of bytes of which no text says what comes of them."""

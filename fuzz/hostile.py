@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from conformance.leeway import Lines
-from conformance.session import Session
-from conformance.steps import Ask, Leave, Step
+from conformance.oracle.underspecification import Lines
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import Ask, Leave, Step
+from fuzz.corpus import Pool
 from fuzz.mutate import Mutator
-from fuzz.pool import Pool
 from fuzz.program import BRISK, BY_NAME, Writer
 from reference_server.commands import ABOUT_A_JOB, COMMANDS, U64, WAITING, any_of
 from reference_server.wire import CRLF, Body, Command, Malformed, Put, Request

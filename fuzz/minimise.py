@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from conformance.steps import Ask, Program, Step
+from conformance.random_testing.steps import Ask, Program, Step
 
 T = TypeVar("T")
 

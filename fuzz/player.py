@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from conformance.session import Session
-from conformance.steps import Ask, Leave, Step, Wait
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import Ask, Leave, Step, Wait
 from fuzz.program import BRISK, MOVED, REAL, Writer
 
 CLIENTS = range(1, 4)

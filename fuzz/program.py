@@ -12,8 +12,8 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from conformance.leeway import KINDS, Lines, is_free
-from conformance.steps import Ask, Leave, Program
+from conformance.oracle.underspecification import KINDS, Lines, is_free
+from conformance.random_testing.steps import Ask, Leave, Program
 from reference_server.commands import ABOUT_A_JOB, U32, U64
 from reference_server.model import Model
 from reference_server.profiles import Profile

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from conformance.catalogue import requirement
-from conformance.exploration import Exploration
-from conformance.leeway import understood
-from conformance.target import Target
+from conformance.oracle.underspecification import understood
+from conformance.random_testing.exploration import Exploration
+from conformance.target.target import Target
 from conformance.transcript import Transcript, parse
 from conformance.verdict import NotApplicable
+from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.pool import Pool
 
 CORPUS = Path(__file__).with_name("corpus")
 """Transcripts of what was got wrong by some server, and of what is easily got wrong."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from conformance.catalogue import requirement
-from conformance.exploration import Exploration
-from conformance.target import Target
+from conformance.random_testing.exploration import Exploration
+from conformance.target.target import Target
 from conformance.transcript import Transcript
 from fuzz.campaign import Campaign
 from fuzz.player import COMMANDS, second_gear

@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from conformance.address import connect
-from conformance.launch import Launched
+from conformance.target.address import connect
+from conformance.target.launch import Launched
 from tests.servers import BEANSTALKD, BEANSTALKD_COMMAND, REFERENCE_COMMAND
 
 BATCH = 500

@@ -16,16 +16,16 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from conformance.address import connect, visit
-from conformance.exploration import Exploration
-from conformance.session import Session
-from conformance.target import LaunchedTarget, Target
-from conformance.test_stateful import test_any_conversation
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.session import Session
+from conformance.target.address import connect, visit
+from conformance.target.target import LaunchedTarget, Target
+from conformance.tests.test_stateful import test_any_conversation
 from conformance.transcript import Transcript
 from fuzz import player
 from fuzz.campaign import Campaign
+from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.pool import Pool
 from fuzz.program import BRISK, Writer
 from reference_server.events import Connect
 from reference_server.model import Model

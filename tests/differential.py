@@ -14,9 +14,9 @@ import time
 from collections import deque
 from random import Random
 
-from conformance.address import connect
-from conformance.launch import Launched
-from conformance.session import BEHIND
+from conformance.random_testing.session import BEHIND
+from conformance.target.address import connect
+from conformance.target.launch import Launched
 from fuzz.program import STILL, Writer
 from reference_server.engine import Engine
 from reference_server.model import Model

@@ -20,12 +20,14 @@ from unittest import mock
 
 from _pytest.mark import ParameterSet
 
-import conformance
 import fuzz
-from conformance import connection, running, scenario, target
-from conformance.builtin import BuiltIn
+from conformance import tests
 from conformance.catalogue import catalogue
-from conformance.exploration import Exploration
+from conformance.dialogue import connection, scenario
+from conformance.random_testing.exploration import Exploration
+from conformance.run import runner as running
+from conformance.target import target
+from conformance.target.builtin import BuiltIn
 from conformance.verdict import NotApplicable
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -55,12 +57,12 @@ class Case:
 def cases() -> tuple[Case, ...]:
     """All tests of the suite, each with each of its parameters."""
     found: list[Case] = []
-    packages = (Path(package.__path__[0]) for package in (conformance, fuzz))
-    for file in sorted(file for package in packages for file in package.glob("test_*.py")):
-        module = importlib.import_module(f"{file.parent.name}.{file.stem}")
-        for name, test in vars(module).items():
-            if name.startswith("test_"):
-                found += _cases(name, test)
+    for package in (tests, fuzz):
+        for file in sorted(Path(package.__path__[0]).glob("test_*.py")):
+            module = importlib.import_module(f"{package.__name__}.{file.stem}")
+            for name, test in vars(module).items():
+                if name.startswith("test_"):
+                    found += _cases(name, test)
     return tuple(found)
 
 

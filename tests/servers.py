@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.clock import clear_leftovers, faketime_library
+from conformance.target.clock import clear_leftovers, faketime_library
 
 BEANSTALKD = shutil.which("beanstalkd")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

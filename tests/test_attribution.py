@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.exploration import Exploration
-from conformance.findings import kept
-from conformance.target import Target
-from conformance.test_stateful import test_any_conversation
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.findings import kept
+from conformance.target.builtin import BuiltIn
+from conformance.target.target import Target
+from conformance.tests.test_stateful import test_any_conversation
 from conformance.transcript import Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.test_programs import test_any_program

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 
-from conformance import running
-from conformance.builtin import BuiltIn
+from conformance.run import runner as running
+from conformance.target.builtin import BuiltIn
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
 from reference_server.model import Model

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from conformance.budget import Budget
-from conformance.exploration import Exploration
-from conformance.leftovers import Leftovers
+from conformance.random_testing.budget import Budget
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.leftovers import Leftovers
 from conformance.verdict import Inconclusive, NotTestable
 from tests.faults import Case, outcomes
 from tests.variants.gallery import VARIANTS
@@ -88,7 +88,7 @@ def test_a_server_may_begin_with_jobs(name: str, error: type[Exception] | None) 
 def test_a_slow_server_conforms_in_real_time() -> None:
     launch = command("replies-collected-for-30-milliseconds")
     asked = [f"--launch={launch}", "-q", "-p", "no:cacheprovider", "--examples=5"]
-    asked += ["--pyargs", "conformance.test_states", "conformance.test_overlap"]
+    asked += ["--pyargs", "conformance.tests.test_states", "conformance.tests.test_overlap"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *asked], capture_output=True, text=True, check=False
     )

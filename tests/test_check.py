@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.check import check
-from conformance.diagnosis import diagnose
-from conformance.exploration import Exploration
-from conformance.naming import broken
-from conformance.oracle import Violation
+from conformance.oracle.attribution import broken
+from conformance.oracle.check import check
+from conformance.oracle.diagnosis import diagnose
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.exploration import Exploration
+from conformance.target.builtin import BuiltIn
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign

@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.check import check
-from conformance.exploration import Exploration
+from conformance.oracle.check import check
+from conformance.oracle.states import Undecided
+from conformance.random_testing.exploration import Exploration
+from conformance.target.builtin import BuiltIn
 from conformance.transcript import parse
-from conformance.worlds import Undecided
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import model, wire

@@ -8,7 +8,7 @@ import greenstalk
 import pystalkd.Beanstalkd
 import pytest
 
-from conformance.builtin import BuiltIn
+from conformance.target.builtin import BuiltIn
 
 
 @pytest.fixture

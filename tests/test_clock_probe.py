@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.address import ask, visit
-from conformance.clock import FakeClock
-from conformance.clock_probe import why_not
-from conformance.launch import Launched
-from conformance.target import LaunchedTarget
+from conformance.target.address import ask, visit
+from conformance.target.clock import FakeClock
+from conformance.target.clock_probe import why_not
+from conformance.target.launch import Launched
+from conformance.target.target import LaunchedTarget
 from tests.servers import (
     BEANSTALKD_COMMAND,
     FAKETIME,

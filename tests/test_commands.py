@@ -8,11 +8,11 @@ from unittest import mock
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.exploration import Exploration
-from conformance.leeway import is_decided, is_free
-from conformance.replay import program_of
-from conformance.steps import Ask
+from conformance.oracle.underspecification import is_decided, is_free
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.replay import program_of
+from conformance.random_testing.steps import Ask
+from conformance.target.builtin import BuiltIn
 from conformance.transcript import parse
 from fuzz.campaign import Campaign
 from fuzz.mutate import Mutator

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.exploration import Exploration
-from conformance.running import run
-from conformance.target import LaunchedTarget
-from conformance.test_stateful import test_any_conversation as any_conversation
+from conformance.random_testing.exploration import Exploration
+from conformance.run.runner import run
+from conformance.target.target import LaunchedTarget
+from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.verdict import TargetLost
 from fuzz.test_programs import test_any_program as any_program
 from reports.verdicts import Verdict

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.crowd import Crowd
-from conformance.history import History
-from conformance.launch import Launched
-from conformance.ledger import Asked, Ledger, NotReleased, Told
-from conformance.oracle import Violation
-from conformance.target import LaunchedTarget, Remote, Target
+from conformance.oracle.invariants import Asked, Ledger, NotReleased, Told
+from conformance.oracle.linearizability import History
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.concurrent_clients import Crowd
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
+from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from reference_server.faults import FAULTS, Fault

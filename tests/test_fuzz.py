@@ -9,25 +9,25 @@ from random import Random
 
 import pytest
 
-from conformance.address import ask, visit
-from conformance.builtin import BuiltIn
-from conformance.exploration import Exploration
-from conformance.findings import kept
-from conformance.launch import Launched
-from conformance.leeway import Lines, is_decided
-from conformance.oracle import Violation
-from conformance.steps import Program, Step, take
-from conformance.target import LaunchedTarget, Remote, Target
+from conformance.oracle.oracle import Violation
+from conformance.oracle.underspecification import Lines, is_decided
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.findings import kept
+from conformance.random_testing.steps import Program, Step, take
+from conformance.target.address import ask, visit
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
+from conformance.target.target import LaunchedTarget, Remote, Target
 from fuzz.cli import main
+from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
 from fuzz.engine import judge
 from fuzz.fuzzer import Fuzzer, Report
 from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import Author, Progress
-from fuzz.known import Known
 from fuzz.mutate import Mutator
-from fuzz.pool import Pool
-from fuzz.wild import Action, with_single_lines
+from fuzz.suppression import Known
+from fuzz.undefined_input import Action, with_single_lines
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader

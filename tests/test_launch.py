@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance import launch
-from conformance.address import TargetError
-from conformance.launch import DidNotStart, Launched, LaunchError
-from conformance.target import LaunchedTarget
+from conformance.target import launch
+from conformance.target.address import TargetError
+from conformance.target.launch import DidNotStart, Launched, LaunchError
+from conformance.target.target import LaunchedTarget
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
 from tests.test_plugin import suite
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.address import ask, connect
-from conformance.builtin import BuiltIn
-from conformance.launch import Launched
+from conformance.target.address import ask, connect
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.wire import (
     BAD_FORMAT,

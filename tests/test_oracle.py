@@ -8,19 +8,20 @@ from functools import partial
 import pytest
 from hypothesis.errors import Flaky
 
-from conformance import test_stateful, yamlish
-from conformance.address import ask, visit
-from conformance.builtin import BuiltIn
-from conformance.exploration import Exploration
-from conformance.launch import Launched
-from conformance.oracle import Oracle, Violation
-from conformance.session import Session
-from conformance.steps import Ask, Program, take
-from conformance.target import LaunchedTarget, Remote, Target
-from conformance.test_stateful import Conversation
+from conformance import yamlish
+from conformance.oracle.oracle import Oracle, Violation
+from conformance.oracle.states import World
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import Ask, Program, take
+from conformance.target.address import ask, visit
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
+from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.tests import test_stateful
+from conformance.tests.test_stateful import Conversation
 from conformance.transcript import Transcript, parse
 from conformance.verdict import Deviation, Inconclusive
-from conformance.worlds import World
 from fuzz.campaign import Campaign
 from fuzz.minimise import OutOfTime, minimise
 from fuzz.player import Author, second_gear

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.baseline import Known
-from conformance.launch import Launched
+from conformance.run.baseline import Known
+from conformance.target.launch import Launched
 from reference_server.wire import OK
 from reports.results import read_results
 from reports.verdicts import Verdict
@@ -179,7 +179,7 @@ def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduc
         f"EXPECTED  USING {tube}\\r\\n",
         "OBSERVED  USING wrong\\r\\n",
         "REPRODUCE pytest --pyargs"
-        f" conformance.test_producer::test_{FAST} --target=127.0.0.1:{liar}",
+        f" conformance.tests.test_producer::test_{FAST} --target=127.0.0.1:{liar}",
     ]
 
 

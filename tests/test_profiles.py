@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.catalogue import catalogue
-from conformance.leeway import is_free
+from conformance.oracle.underspecification import is_free
 from reference_server.profiles import PROFILES, Profile, profile_of_version
 from reports.results import read_results
 from reports.verdicts import Verdict

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.baseline import read_baseline
 from conformance.catalogue import catalogue
+from conformance.run.baseline import read_baseline
 from reference_server.profiles import PROFILES
 from reports.gallery.__main__ import FOLDER, servers, write
 from tests.faults import cases

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from conformance.address import connect
-from conformance.launch import Launched
+from conformance.target.address import connect
+from conformance.target.launch import Launched
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
 
 ALL = yaml.safe_load(Path(__file__).with_name("quirks.yaml").read_text())

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.builtin import BuiltIn
+from conformance.target.builtin import BuiltIn
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
 from reference_server.model import Model

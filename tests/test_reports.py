@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from conformance.__main__ import main
-from conformance.record import measured
+from conformance.run.record import measured
 from reports.badge import endpoint, svg
 from reports.comparison import Comparison, Difference
 from reports.html import GLYPHS, MEANINGS, report_page

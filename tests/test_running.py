@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from conformance import connection, scenario
-from conformance.address import ask, send_end, send_reset, visit
-from conformance.builtin import BuiltIn
-from conformance.connection import Connection
-from conformance.running import run
-from conformance.starvation import Starvation
-from conformance.timeline import BELIEVABLE, Timeline
+from conformance.dialogue import connection, scenario
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.schedule import BELIEVABLE, Timeline
+from conformance.run.runner import run
+from conformance.target.address import ask, send_end, send_reset, visit
+from conformance.target.builtin import BuiltIn
+from conformance.target.starvation import Starvation
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from reference_server import stats, wire
 from reference_server.events import Event, HalfClose, Output

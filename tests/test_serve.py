@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.address import ask, connect
-from conformance.launch import Launched
+from conformance.target.address import ask, connect
+from conformance.target.launch import Launched
 from reference_server.wire import INSERTED
 from tests.servers import REFERENCE_COMMAND
 

@@ -7,9 +7,9 @@ from socket import MSG_WAITALL
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.exploration import Exploration
-from conformance.oracle import Violation
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.exploration import Exploration
+from conformance.target.builtin import BuiltIn
 from reference_server.faults import FAULTS
 
 STATS = b"stats\r\nstats-tube default\r\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance import starvation
-from conformance.starvation import CpuTime, Meter, Patience, Starvation
+from conformance.target import starvation
+from conformance.target.starvation import CpuTime, Meter, Patience, Starvation
 
 needs_linux = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the system does not tell CPU times"

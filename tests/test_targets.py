@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.address import ask, visit
-from conformance.clock import clear_leftovers
-from conformance.launch import Launched, LaunchError, command_line
+from conformance.target.address import ask, visit
+from conformance.target.clock import clear_leftovers
+from conformance.target.launch import Launched, LaunchError, command_line
 from tests.proxy import proxy
 from tests.servers import (
     BEANSTALKD_COMMAND,
@@ -177,7 +177,7 @@ def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path:
     server = tmp_path / "server.py"
     server.write_text("import sys\nfrom reference_server import serve\nserve.main(sys.argv[2:])\n")
     command = f"{sys.executable} {server} {mark} --host {{host}} --port {{port}}"
-    test = ["--pyargs", "conformance.test_time_ttr", "--clock=real"]
+    test = ["--pyargs", "conformance.tests.test_time_ttr", "--clock=real"]
     # Where the tests run in the background of a shell, SIGINT is ignored, by their children, too.
     heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
     heard += " runpy.run_module('pytest', run_name='__main__')"

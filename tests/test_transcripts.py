@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.builtin import BuiltIn
-from conformance.check import check
-from conformance.diagnosis import Diagnosis, diagnose
-from conformance.exploration import Exploration
-from conformance.launch import Launched
-from conformance.oracle import Oracle, Violation
+from conformance.oracle.check import check
+from conformance.oracle.diagnosis import Diagnosis, diagnose
+from conformance.oracle.oracle import Oracle, Violation
+from conformance.random_testing.exploration import Exploration
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
 from conformance.transcript import NotATranscript, Transcript, parse
 from fuzz.campaign import Campaign
 from reference_server.faults import Fault

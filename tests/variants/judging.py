@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from unittest import mock
 
-from conformance import builtin
 from conformance.catalogue import catalogue
+from conformance.target import builtin
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
 from tests.faults import Case, outcomes

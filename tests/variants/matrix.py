@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from conformance.launch import Launched
+from conformance.target.launch import Launched
 from tests.variants.gallery import VARIANTS
 from tests.variants.variant import Variant
 

@@ -1,0 +1,124 @@
+"""What belongs to one command: the reply that is expected, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from conformance import yamlish
+from conformance.dialogue.schedule import Arrival
+from conformance.verdict import Deviation
+from reference_server.wire import OK, Reply
+
+T = TypeVar("T")
+TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"))
+"""Replies that say something about what was sent, whenever that was."""
+
+
+class Values(dict[str, str]):
+    """The dictionary of a stats command; what is missing in it is the target's fault."""
+
+    def __missing__(self, key: str) -> str:
+        raise Deviation(
+            f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300], conclusive=True
+        )
+
+    def number(self, key: str) -> int:
+        """The value of a key that must be an integer."""
+        value = self[key]
+        if not value.removeprefix("-").isdecimal():
+            observed = repr(value[:100])
+            raise Deviation(f"an integer as {key!r} in the statistics", observed, conclusive=True)
+        return int(value)
+
+
+def _without_priority(reply: Reply) -> Reply:
+    """The reply as most tests expect it; some profiles tell a job's priority, too."""
+    if reply.word in ("RESERVED", "FOUND"):
+        return reply._replace(args=reply.args[:1])
+    return reply
+
+
+def _wrong(expected: str, arrival: Arrival) -> Deviation:
+    """The deviation of a reply that was not expected."""
+    reply = arrival.reply
+    timeless = reply.word in TIMELESS
+    return Deviation(expected, str(reply), arrival.position, conclusive=timeless)
+
+
+class Replies(Protocol):
+    """The replies on a connection, taken one after the other."""
+
+    @property
+    def nominal(self) -> float:
+        """The scenario's nominal time, in seconds."""
+        ...
+
+    def take(self, index: int, sent_at: float, expected: str) -> Arrival:
+        """Return the reply with this number; raise Deviation if it does not come in time."""
+        ...
+
+    def has_no_reply(self, sent_at: float) -> None:
+        """Expect that nothing has come that a command sent at ``sent_at`` waits for."""
+        ...
+
+
+class Exchange:
+    """A command that was sent, and the reply that belongs to it."""
+
+    def __init__(self, connection: Replies, index: int, sent_at: float) -> None:
+        self._connection = connection
+        self._index = index
+        self._sent_at = sent_at
+
+    def nth(self, number: int) -> Exchange:
+        """The exchange of the reply that comes ``number`` replies later."""
+        return Exchange(self._connection, self._index + number, self._sent_at)
+
+    def expect(self, *allowed: Reply) -> Reply:
+        """Waits for the reply and expects it to be one of these; gives it."""
+        expected = " or ".join(map(str, allowed))
+        arrival = self._connection.take(self._index, self._sent_at, expected)
+        if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
+            raise _wrong(expected, arrival)
+        return arrival.reply
+
+    def expect_now(self, *allowed: Reply) -> Reply:
+        """As :meth:`expect`, for a command that was pending and is answered for another's sake."""
+        self._sent_at = self._connection.nominal
+        return self.expect(*allowed)
+
+    def reply(self, word: str) -> Reply:
+        """Waits for a reply that begins with ``word``, whatever else it carries."""
+        arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
+        if arrival.reply.word != word:
+            raise _wrong(f"{word} …", arrival)
+        return arrival.reply
+
+    def any_reply(self) -> Reply:
+        """Waits for the reply, whatever it is."""
+        return self._connection.take(self._index, self._sent_at, "a reply").reply
+
+    def is_pending(self) -> None:
+        """Expects that the command has not been answered yet."""
+        self._connection.has_no_reply(self._sent_at)
+
+    def dictionary(self) -> Values:
+        """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
+        return Values(self._parsed(yamlish.dictionary, "a YAML dictionary"))
+
+    def parsed(self) -> object:
+        """Waits for ``OK`` with YAML, and gives what a client's YAML library makes of it."""
+        return self._parsed(yamlish.strictly, "YAML")
+
+    def names(self) -> list[str]:
+        """Waits for ``OK`` with a YAML list of names, and gives it."""
+        return self._parsed(yamlish.names, "a YAML list of names")
+
+    def _parsed(self, parse: Callable[[bytes], T], what: str) -> T:
+        body = self.reply("OK").body or b""
+        try:
+            return parse(body)
+        except ValueError as error:
+            observed = f"{OK(body)}: {error}"
+            raise Deviation(f"OK with {what}", observed, conclusive=True) from error

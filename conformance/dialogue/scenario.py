@@ -1,0 +1,215 @@
+"""All that one test has: its connections, its tubes, its clock, its transcript, and its end."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from conformance import yamlish
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.schedule import Timeline
+from conformance.target.address import ask, visit
+from conformance.target.cleanup import delete_jobs
+from conformance.target.starvation import Starvation
+from conformance.target.target import ALIVE_LIMIT, Target
+from conformance.transcript import RESTARTS, Transcript, letters
+from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
+from reference_server.wire import ProtocolError
+
+# Distinct in each process, so that many runs may share one server.
+_RUN = secrets.token_hex(3)
+_numbers = itertools.count(1)
+PARTS = (
+    *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_tube"),
+    *("new_worker", "other", "own_server", "producer", "profile", "real_clock", "server"),
+    "transcript",
+    *("tube", "worker"),
+)
+"""What a test may name as its arguments."""
+_CONNECTIONS = ("current-connections", "total-connections")
+_QUEUES = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
+CLEAN_UP_LIMIT = 5.0
+"""Seconds that a target may take to end a test's connections and delete its jobs."""
+
+
+def _new_name() -> str:
+    return f"conformance-{_RUN}-{next(_numbers)}"
+
+
+NewTube = Callable[[], str]
+"""Gives the name of another tube."""
+
+
+class Connect(Protocol):
+    """Opens another connection, of the kind that the part's name says."""
+
+    def __call__(self) -> Connection: ...
+
+
+class _Witnessed:
+    """A target of which the transcript tells when it gets a signal, or is started again."""
+
+    def __init__(self, target: Target, transcript: Transcript) -> None:
+        self._target = target
+        self._transcript = transcript
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._target, name)
+
+    def signal(self, number: int) -> None:
+        self._target.signal(number)
+        self._note(signal.Signals(number).name.encode())
+
+    def restart(self) -> None:
+        self._target.restart()
+        self._note(RESTARTS)
+
+    def _note(self, event: bytes) -> None:
+        self._transcript.add("", "!", event, self._target.clock.time())
+
+
+class Scenario:
+    """The parts of one test, made when it asks for them, cleaned up after it."""
+
+    def __init__(self, target: Target, lateness: float, patience: float = 0.0) -> None:
+        self.target = target
+        self.generation = target.generation
+        self.transcript = Transcript()
+        self.starvation = Starvation(target.starved)
+        self.clock = Timeline(target.clock, lateness, patience)
+        self.tube = _new_name()
+        self._letters = letters()
+        self._connections: list[Connection] = []
+        self._alone_since: int | None = None
+
+    def prepare(self) -> None:
+        """Makes sure that nobody's jobs get in the way; raises NotTestable."""
+        if self.target.profile.has_tubes or self.target.exclusive:
+            return
+        self.alone()
+        if any(self._statistics(*_QUEUES)):
+            raise NotTestable("needs an empty server: without tubes, its jobs would be in the way")
+
+    def part(self, name: str) -> object:
+        """The part of the scenario that a test names as its argument."""
+        match name:
+            case "alone":
+                self.alone()
+                return None
+            case "tube":
+                self._need_tubes()
+                return self.tube
+            case "client" | "other":
+                return self.client()
+            case "producer":
+                return self.producer()
+            case "worker":
+                return self.worker()
+        return {
+            "clock": self.clock,
+            "real_clock": self.clock,
+            "connect": self.connect,
+            "new_client": self.client,
+            "new_producer": self.producer,
+            "own_server": _Witnessed(self.target, self.transcript),
+            "profile": self.target.profile,
+            "server": _Witnessed(self.target, self.transcript),
+            "transcript": self.transcript,
+            "new_tube": self.new_tube,
+            "new_worker": self.worker,
+        }[name]
+
+    def new_tube(self) -> str:
+        """The name of a tube that nobody else uses; raises NotApplicable if there are none."""
+        self._need_tubes()
+        return _new_name()
+
+    def _need_tubes(self) -> None:
+        profile = self.target.profile
+        if not profile.has_tubes:
+            raise NotApplicable(f"profile {profile.name} has no tubes")
+
+    def connect(self) -> Connection:
+        """A new connection on which nothing has been sent."""
+        try:
+            sock = self.target.connect()
+        except OSError as error:
+            reason = f"the target cannot be reached: {error.strerror or error}"
+            reason = self.target.fate() or reason
+            raise TargetLost("a connection", reason) from error
+        name = next(self._letters)
+        connection = Connection(
+            name, sock, self.tube, self.transcript, self.clock, self.target, self.connect
+        )
+        self._connections.append(connection)
+        return connection
+
+    def producer(self) -> Connection:
+        """A new connection that uses the test's tube."""
+        return self._on_the_tube("use {}")
+
+    def worker(self) -> Connection:
+        """A new connection that watches the test's tube only."""
+        return self._on_the_tube("watch {}", "ignore default")
+
+    def client(self) -> Connection:
+        """A new connection that uses and watches the test's tube only."""
+        return self._on_the_tube("use {}", "watch {}", "ignore default")
+
+    def _on_the_tube(self, *lines: str) -> Connection:
+        """A new connection that has said this of the test's tube, if there are tubes."""
+        connection = self.connect()
+        if self.target.profile.has_tubes:
+            said = [f"{line.format(self.tube)}\r\n".encode() for line in lines]
+            for line, exchange in zip(lines, connection.each(said), strict=True):
+                exchange.reply("USING" if line.startswith("use") else "WATCHING")
+        return connection
+
+    def alone(self) -> None:
+        """Makes sure that nobody else is connected; raises NotTestable."""
+        if not self.target.exclusive:
+            current, self._alone_since = self._statistics(*_CONNECTIONS)
+            if current != 1:
+                raise NotTestable("needs a server of its own: others are connected to the target")
+
+    def disturbed(self) -> bool:
+        """Whether somebody else has connected though the test had to be alone."""
+        if self._alone_since is None:
+            return False
+        try:
+            total = self._statistics(*_CONNECTIONS)[1]
+        except NotTestable:
+            return False
+        return total != self._alone_since + len(self._connections) + 1
+
+    def _statistics(self, *keys: str) -> list[int]:
+        """Some of the target's statistics; the connection that asks for them is counted."""
+        try:
+            with visit(self.target.address, ALIVE_LIMIT) as sock:
+                stats = yamlish.dictionary(ask(sock, b"stats", ALIVE_LIMIT).body or b"")
+                return [int(stats[key]) for key in keys]
+        except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
+            raise NotTestable("needs a server of its own, or stats that show that") from error
+
+    def unasked(self) -> Deviation | None:
+        """What is wrong if the target has sent more replies than it was asked for."""
+        found = (connection.unasked() for connection in self._connections)
+        return next((deviation for deviation in found if deviation), None)
+
+    def abandon(self) -> None:
+        """Ends all connections to a target that is lost, without waiting for it."""
+        for connection in self._connections:
+            connection.socket.close()
+
+    def close(self) -> None:
+        """Ends all connections and deletes all jobs that the test has made."""
+        limit = time.monotonic() + CLEAN_UP_LIMIT
+        for connection in self._connections:
+            connection.finish(limit)
+        created = sorted(job for connection in self._connections for job in connection.created)
+        if created:
+            delete_jobs(self.target, self.generation, created, CLEAN_UP_LIMIT)

@@ -1,0 +1,243 @@
+"""The time of one scenario: what its author advanced, and what really passed.
+
+A test lives in nominal time: commands take none, and only ``clock.advance(seconds)`` moves it. The
+target lives in its own time, of which at least as much has passed. From both follows what may be
+said of a reply to a command that was pending while time advanced:
+
+- it is early if it came before the nominal time had passed since the scenario's first command;
+- it is late if it came later than the allowed lateness after the end of the advance.
+
+So a slow machine widens the interval and never causes a false alarm.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from conformance.dialogue.soon import STEP, looks
+from conformance.target.clock import GRANULARITY, TargetClock
+from conformance.verdict import Deviation, NotTestable
+from reference_server.wire import Reply
+
+APPROACH = 0.03
+"""Where time can be moved, it stops this many seconds before the end, to see what comes early."""
+OVERSHOOT = 0.001
+"""Where time can be moved, it goes this much further: a deadline has passed, not only come."""
+BELIEVABLE = 0.9
+"""Seconds that a scenario may fall behind its own schedule before its failures prove nothing."""
+MAX_REAL_WAIT = 10.0
+"""Seconds of the longest single wait under a real clock."""
+
+
+class Arrival(NamedTuple):
+    """A reply, when it came (seconds of the target's clock), and where the transcript has it."""
+
+    reply: Reply
+    time: float
+    position: int
+
+
+class Timing(NamedTuple):
+    """When a reply is due: not before ``earliest``, not after ``latest`` (None: no limit).
+
+    Seconds of the target's clock.
+    """
+
+    earliest: float
+    latest: float | None
+
+    def judge(self, arrival: Arrival, expected: str) -> None:
+        """Raise :class:`Deviation` if a reply came too early or too late."""
+        early = self.earliest - arrival.time
+        if early > 0:
+            raise Deviation(
+                f"{expected}, not before its time",
+                f"{arrival.reply}, {early:.3f} s early",
+                arrival.position,
+            )
+        if self.latest is not None and arrival.time > self.latest:
+            late = arrival.time - self.latest
+            raise Deviation(
+                f"{expected}, in time",
+                f"{arrival.reply}, {late:.3f} s later than allowed",
+                arrival.position,
+                late=late,
+            )
+
+
+class Participant(Protocol):
+    """A connection of a scenario, as far as its time is concerned."""
+
+    socket: socket.socket
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether a command of its has not been answered."""
+        ...
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more can come."""
+        ...
+
+    def poll(self) -> None:
+        """Take in what has arrived, without waiting."""
+        ...
+
+    def nudge(self) -> None:
+        """Say something neutral, if nothing else is going on."""
+        ...
+
+
+def wait_for(connections: Sequence[Participant], seconds: float, write: bool = False) -> None:
+    """Wait until one of these connections can be read (or written), or the time is up."""
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection.socket, select.POLLIN | (select.POLLOUT if write else 0))
+    poll.poll(max(seconds, 0) * 1000)
+
+
+def collect(connections: Sequence[Participant], until: float) -> None:
+    """Take in what arrives on these connections until the real time ``until``."""
+    while True:
+        open_ones = [connection for connection in connections if not connection.stopped]
+        for connection in open_ones:
+            connection.poll()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        wait_for([connection for connection in open_ones if not connection.stopped], left)
+
+
+class Timeline:
+    """Nominal and real time of one scenario; ``lateness`` in seconds is what timers may be late.
+
+    It is the ``clock`` of the tests, too. ``timed``: the scenario has timers that are near.
+    ``latencies`` are the seconds of real time between the last command and a reply that was
+    awaited, ``latenesses`` those between the time when a timer was due and its reply.
+    ``patience`` is the real time in seconds that a pending command gets to reach the target before
+    a clock is moved; ``raced`` tells whether that matters.
+    """
+
+    def __init__(self, clock: TargetClock, lateness: float, patience: float = 0.0) -> None:
+        self.nominal = 0.0
+        self.longest_wait = 0.0
+        self.raced = False
+        self.timed = False
+        self.latencies: list[float] = []
+        self.latenesses: list[float] = []
+        self._sent = 0.0
+        self._patience = patience
+        self._clock = clock
+        self._lateness = lateness
+        self._connections: list[Participant] = []
+        self._origin: float | None = None
+        self._advanced_until = 0.0
+        self._settled = True
+
+    def add(self, connection: Participant) -> None:
+        """Takes part of a connection whose replies must be timed."""
+        self._connections.append(connection)
+
+    def now(self) -> float:
+        """Seconds of the target's clock since the scenario's first command."""
+        if self._origin is None:
+            self._origin = self._clock.time()
+        return self._clock.time() - self._origin
+
+    @property
+    def behind(self) -> float:
+        """Seconds that the scenario has fallen behind its nominal time."""
+        return self.now() - self.nominal if self.timed and not self._clock.movable else 0.0
+
+    def timing(self, sent_at: float) -> Timing | None:
+        """When a command sent at this nominal time may be answered; None if at once."""
+        if sent_at >= self.nominal:
+            return None
+        latest = None if self._clock.movable else self._advanced_until + self._lateness
+        return Timing(self.nominal - GRANULARITY, latest)
+
+    def sends(self) -> None:
+        """Notes that a command is being sent."""
+        self._sent = time.perf_counter()
+
+    def measure(self, timing: Timing | None, arrived: float, awaited: bool) -> None:
+        """Notes how long a reply took that came in time, at ``arrived`` on the target's clock."""
+        if timing is None:
+            if awaited:
+                self.latencies.append(time.perf_counter() - self._sent)
+        elif timing.latest is not None:
+            # Under a moved clock, nobody knows when the target would have woken up.
+            self.latenesses.append(max(0.0, arrived - self._advanced_until))
+
+    def before_sending(self) -> None:
+        """After an advance, grants the target's timers their lateness before they are asked for."""
+        if self._settled:
+            return
+        self._settled = True
+        if self._clock.movable:
+            collect(self._connections, 0.0)
+            self._clock.move(self._lateness)
+        else:
+            left = self._advanced_until + self._lateness - self.now()
+            collect(self._connections, time.monotonic() + left)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass on the target, and notes when which reply comes."""
+        if self._clock.movable:
+            self._move(seconds)
+        else:
+            self._live_through(seconds)
+            for connection in self._connections:
+                connection.nudge()
+
+    def becomes(self, is_so: Callable[[], bool]) -> bool:
+        """Whether something becomes so that must, though no text says when."""
+        for is_last in looks(self._lateness):
+            if is_so():
+                return True
+            if not is_last:
+                collect(self._connections, time.monotonic() + STEP)
+                if self._clock.movable:
+                    self._clock.move(STEP)
+        return False
+
+    def renew(self, seconds: float) -> None:
+        """As :meth:`advance`, for who only asks again later: no timer is near for that."""
+        timed = self.timed
+        self.advance(seconds)
+        self.timed = timed
+
+    def leave_alone(self, seconds: float) -> None:
+        """As :meth:`advance` under a real clock, but clients that are idle stay idle."""
+        self._live_through(seconds)
+
+    def _move(self, seconds: float) -> None:
+        self.before_sending()
+        self._clock.settle()
+        if any(connection.is_owed for connection in self._connections):
+            # Nothing proves that the target has read these commands before its clock moves.
+            self.raced = True
+            collect(self._connections, time.monotonic() + self._patience)
+        steps = [seconds - APPROACH, APPROACH] if seconds > APPROACH else [seconds]
+        steps[-1] += OVERSHOOT
+        for step in steps:
+            collect(self._connections, 0.0)
+            self._clock.move(step)
+        self.nominal += seconds
+        self._settled = False
+
+    def _live_through(self, seconds: float) -> None:
+        self.timed = True
+        if seconds > MAX_REAL_WAIT:
+            raise NotTestable(f"a wait of {seconds:g} s needs a clock that can be moved")
+        self.before_sending()
+        collect(self._connections, time.monotonic() + seconds)
+        self.nominal += seconds
+        self.longest_wait = max(self.longest_wait, seconds)
+        self._advanced_until = self.now()
+        self._settled = False

@@ -1,0 +1,104 @@
+"""Judges a recorded transcript with the oracle, without any target."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+from conformance.oracle.diagnosis import Diagnosis, diagnose
+from conformance.oracle.judge import Judge
+from conformance.oracle.oracle import Violation
+from conformance.oracle.underspecification import has_taken_open_line
+from conformance.transcript import RESTARTS, Entry, Transcript
+from reference_server.profiles import Profile
+
+Level = Literal["must", "de-facto", "left open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The first message of a transcript that is not as the model says, by its position.
+
+    ``level``: what says so, the text or every server, or nothing. ``about``: more of that in words.
+    """
+
+    position: int
+    expected: str
+    observed: str
+    level: Level
+    about: str = ""
+
+
+def check(transcript: Transcript, profile: Profile) -> Finding | None:
+    """What is wrong with a transcript; None if nothing is. Raises Inconclusive.
+
+    What follows a finding is not judged, unless the text leaves open what was found.
+    """
+    entries = transcript.entries
+    violation = _violation(transcript, profile, lenient=True)
+    if violation is not None:
+        shown = entries[: violation.mark + 1]
+        diagnosis = diagnose(violation, shown, profile)
+        refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
+        return found(violation, diagnosis, refused and not diagnosis.of_failures)
+    violation = _violation(transcript, profile, lenient=False)
+    if violation is None:
+        return None
+    return found(violation, diagnose(violation, entries[: violation.mark + 1], profile), False)
+
+
+def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
+    """What is told of a violation. ``firm``: it does not depend on lines that are open."""
+    level: Level = "must"
+    if diagnosis.de_facto and not firm:
+        level = "left open" if diagnosis.is_loosened else "de-facto"
+    if level == "de-facto" and all(name.startswith("quirk.") for name in diagnosis.requirements):
+        level = "left open"
+    about = "" if firm else diagnosis.about
+    return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)
+
+
+def _violation(transcript: Transcript, profile: Profile, lenient: bool) -> Violation | None:
+    judge = Judge(profile, counters=transcript.begins, lenient=lenient)
+    if transcript.begins is not None:
+        # Whoever moves the clock, or looks whether the target attends to it.
+        judge.connect(-1)
+    clients: dict[str, int] = {}
+    numbers = itertools.count(1)
+    for position, entry in enumerate(transcript.entries):
+        if entry.direction == "+":
+            continue
+        if entry.data == RESTARTS and not entry.connection:
+            judge.restarted()
+            clients.clear()
+            continue
+        if not entry.connection:
+            if entry.data == b"SIGUSR1":
+                judge.drains(round(entry.time * 1e9))
+            continue
+        if entry.connection not in clients:
+            clients[entry.connection] = next(numbers)
+            judge.connect(clients[entry.connection])
+        try:
+            _take(judge, clients, entry, position)
+        except Violation as violation:
+            return violation
+    return None
+
+
+def _take(judge: Judge, clients: dict[str, int], entry: Entry, position: int) -> None:
+    now, conn = round(entry.time * 1e9), clients[entry.connection]
+    if entry.direction == ">":
+        judge.sent(conn, entry.data, now)
+    elif entry.direction == "<":
+        judge.received(conn, entry.data, now, position)
+    elif entry.data == b"half-closes":
+        judge.half_close(conn, now)
+    elif entry.data in (b"closes", b"closed by the target"):
+        # What follows under this name is another connection.
+        del clients[entry.connection]
+        if entry.data == b"closes":
+            judge.close(conn, now)
+        else:
+            judge.ended(conn, now, position)

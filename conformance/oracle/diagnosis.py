@@ -1,0 +1,153 @@
+"""What is wrong in a conversation: named by requirements, and at which level."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from conformance.catalogue import catalogue
+from conformance.oracle.attribution import broken
+from conformance.oracle.oracle import Violation
+from conformance.oracle.underspecification import open_line, understood
+from conformance.transcript import Entry
+from conformance.verdict import Deviation, TargetLost
+from reference_server.commands import VERBS
+from reference_server.profiles import NEWEST, Profile
+from reference_server.wire import CRLF, escape
+
+_FAILURE = re.compile(
+    rb"(?m)^(NOT_FOUND|NOT_IGNORED|BAD_FORMAT|EXPECTED_CRLF|JOB_TOO_BIG|DRAINING|UNKNOWN_COMMAND)\r$"
+)
+MOST_NAMES = 3
+"""Requirements beyond which a finding says too little to name any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a violation is about.
+
+    ``requirements``: those that it breaks, if that can be told. ``open_line``: a line that the text
+    does not decide and on which it may depend, None if there is none; where requirements are known,
+    one that was sent earlier than what they speak of. ``is_quirk``: no text and no decision covers
+    what was sent. ``of_failures``: it is about how commands are counted that fail, or are cut
+    off. ``behind``: the command that was sent last.
+    ``profile``: the one that the levels of the requirements are of.
+    """
+
+    expected: str
+    observed: str
+    requirements: tuple[str, ...] = ()
+    open_line: bytes | None = None
+    is_quirk: bool = False
+    of_failures: bool = False
+    profile: str = NEWEST.name
+    behind: str = ""
+
+    @property
+    def de_facto(self) -> bool:
+        """Only what every server does is broken, not what the text says."""
+        known = [catalogue()[name].judged_by(self.profile) for name in self.requirements]
+        loose = bool(known) and all(requirement.level != "must" for requirement in known)
+        return loose or self.is_loosened
+
+    @property
+    def is_loss(self) -> bool:
+        """The target has crashed, or hangs, or is gone otherwise."""
+        return self.observed.startswith("the target ")
+
+    @property
+    def is_loosened(self) -> bool:
+        """It counts for less, as something in it is open that may be without importance."""
+        return self.open_line is not None or (
+            not self.requirements and (self.is_quirk or self.of_failures)
+        )
+
+    @property
+    def about(self) -> str:
+        """The requirements, or the line that is open, in words; empty if neither is known."""
+        if self.requirements and self.open_line is None:
+            return f"it breaks {' or '.join(self.requirements)}"
+        if self.of_failures:
+            return "the text does not say whether commands that fail, or are cut off, are counted"
+        if self.open_line is not None:
+            return f"the text does not decide the line “{escape(self.open_line[:60])}”"
+        return ""
+
+    def deviation(self, mark: int, more: str = "") -> Deviation:
+        """The failure of a test, shown at this position; ``more`` is said behind the rest."""
+        about = f"; {self.about}" if self.about else ""
+        kind = TargetLost if self.is_loss else Deviation
+        deviation = kind(self.expected, self.observed + about + more, mark, conclusive=True)
+        deviation.de_facto = self.de_facto
+        return deviation
+
+    @property
+    def name(self) -> str:
+        """The same for findings that are about the same, and fit to name a folder."""
+        if self.requirements and self.open_line is None:
+            return "-or-".join(self.requirements)
+        if self.is_loss:
+            words = [_kind(self.observed), "behind", self.behind or "odd line"]
+            return _slug(words)
+        words = [_kind(self.expected), "not", _kind(self.observed)]
+        if self.open_line:
+            word = self.open_line.partition(b" ")[0].decode("latin-1")
+            words += ["behind", word if word in VERBS else "odd-line"]
+        elif self.behind:
+            words += ["behind", self.behind]
+        return _slug(words)
+
+
+def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
+    """What a violation is about, which the last of these messages shows."""
+    expected = " or ".join(violation.expected)
+    lost = Diagnosis(expected, violation.observed)
+    if lost.is_loss:
+        # Nothing that anybody sends may end a server.
+        return replace(lost, behind=last_command(entries))
+    readers = understood(entries, profile)
+    # What explains all else does not explain what is counted.
+    is_counted = expected.startswith("OK with cmd-")
+    names = [] if is_counted else broken(entries, profile)
+    # Many faults explain that nothing came.
+    trusted = names and violation.observed != "nothing"
+    return Diagnosis(
+        expected,
+        violation.observed,
+        tuple(names) if len(names) <= MOST_NAMES else (),
+        open_line(understood(_earlier(entries) if trusted else entries, profile), profile),
+        any(reader.is_quirk for reader in readers),
+        is_counted and (_has_failure(entries) or any(reader.missing for reader in readers)),
+        profile.name,
+        last_command(entries),
+    )
+
+
+def last_command(entries: Sequence[Entry]) -> str:
+    """The command that was sent last, empty if it was none."""
+    sent = b"".join(entry.data for entry in entries if entry.direction == ">")
+    lines = [line for line in sent.split(CRLF) if line]
+    verbs = sorted(VERBS, key=len, reverse=True)
+    return next((v for v in verbs if lines and lines[-1].startswith(v.encode())), "")
+
+
+def _slug(words: Sequence[str]) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[:80]
+
+
+def _earlier(entries: Sequence[Entry]) -> list[Entry]:
+    """What was there before the client that is concerned sent what it is about."""
+    shown = entries[-1].connection
+    sent = [e for e in entries if e.direction == ">" and e.connection == shown]
+    return [entry for entry in entries if not sent or entry is not sent[-1]]
+
+
+def _has_failure(entries: Sequence[Entry]) -> bool:
+    return any(entry.direction == "<" and _FAILURE.search(entry.data) for entry in entries)
+
+
+def _kind(said: str) -> str:
+    """A reply's word, or what is said instead of a reply."""
+    word = re.match(r"[A-Z_]+", said)
+    return word[0] if word else re.sub(r"[0-9]+", "n", said.split("behind")[0])[:40]

@@ -1,0 +1,252 @@
+"""What must hold of every job, whatever the order in which a target came to its clients' commands.
+
+No search is needed: a client certainly holds a job from the time at which it hears so until it says
+anything that gives the job up, and a job is certainly ready from the time at which a client hears
+so until somebody asks who gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from conformance.oracle.oracle import FOR_EVER, Violation
+from reference_server.wire import Reply
+
+
+class NotReleased(Violation):
+    """Jobs of clients that have left are not given back; every server does it, no text says so."""
+
+
+GIVES_UP = ("delete", "release", "bury")
+"""Commands after which a client may not hold a job any more."""
+
+
+class Asked(NamedTuple):
+    """A command that was sent ``at`` (nanoseconds), and what it says, as far as it does.
+
+    ``watched``: the tubes that the client watches then.
+    """
+
+    verb: str
+    at: int
+    job: int = 0
+    pri: int = 0
+    delay: int = 0
+    tube: str = ""
+    body: bytes = b""
+    watched: Collection[str] = ()
+
+
+class Told(NamedTuple):
+    """A reply that was heard ``at`` (nanoseconds), written at ``mark``."""
+
+    client: str
+    asked: Asked
+    reply: Reply
+    at: int
+    mark: int
+    given_up: bool
+    """The client has sent, by now, something that may give up the job that it is told of."""
+
+
+@dataclass(slots=True)
+class _Job:
+    put: Asked
+    pris: list[int]
+    """Priorities that it may have had so far."""
+    holder: str = ""
+    since: int = 0
+    """When its holder has heard of it."""
+    abandoned: bool = False
+    """The client that got it last has left since, or may have."""
+    deleted: int | None = None
+    dying: int = 0
+    """Replies to its deletion that have not been heard."""
+    ready: list[Told] = field(default_factory=list)
+    """What told that it is ready."""
+    taken: list[Told] = field(default_factory=list)
+    """What told that it is not ready any more."""
+
+    def may_change(self, asked: Asked) -> None:
+        """A client wants it deleted, or to have another priority."""
+        if asked.verb == "delete":
+            self.dying += 1
+        else:
+            self.pris.append(asked.pri)
+
+
+class Ledger:
+    """The jobs of all clients of some tubes. Its methods raise :class:`Violation`."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, _Job] = {}
+        self._gone: set[int] = set()
+        self._early: dict[int, list[Told]] = {}
+        self._early_asked: dict[int, list[Asked]] = {}
+        """What may change jobs of which it is not heard yet that they were put."""
+        self._reserved: list[Told] = []
+        self._sure: set[Asked] = set()
+        """What is asked of a job by the client that certainly holds it."""
+        self._left: list[int] = []
+        """When clients that have left had asked for what they did not wait to the end for."""
+
+    def jobs(self) -> list[int]:
+        """The jobs that nobody has heard to be deleted."""
+        return [id for id, job in self._jobs.items() if job.deleted is None]
+
+    def are_abandoned(self, jobs: Iterable[int]) -> bool:
+        """Whether clients that have left held all these jobs, as far as is known."""
+        return all(self._jobs[id].abandoned for id in jobs)
+
+    def asks(self, client: str, asked: Asked) -> None:
+        """A client sends a command."""
+        job = self._jobs.get(asked.job)
+        if job is None:
+            if asked.verb in GIVES_UP:
+                self._early_asked.setdefault(asked.job, []).append(asked)
+            return
+        if job.holder == client and asked.verb in (*GIVES_UP, "touch"):
+            self._sure.add(asked)
+        if asked.verb in GIVES_UP:
+            job.may_change(asked)
+            job.holder = "" if job.holder == client else job.holder
+
+    def leaves(self, client: str, asked: Collection[Asked]) -> None:
+        """A client sends nothing more; what it holds, and what it waits for, is open from now."""
+        self._left += [waiting.at for waiting in asked]
+        for job in self._jobs.values():
+            if job.holder == client:
+                job.holder, job.abandoned = "", True
+
+    def hears(self, told: Told) -> None:
+        """A client has got a reply."""
+        word, asked = told.reply.word, told.asked
+        if word == "INSERTED":
+            self._inserted(told, int(told.reply.args[0]))
+        elif word in ("RESERVED", "FOUND"):
+            self._is_about(told, int(told.reply.args[0]))
+        elif word == "DELETED" or (word == "RELEASED" and not asked.delay):
+            self._is_about(told, asked.job)
+        elif word in ("RELEASED", "BURIED") and asked.job in self._jobs:
+            self._jobs[asked.job].abandoned = False
+        elif word == "NOT_FOUND" and asked.job in self._jobs:
+            self._missing(told, self._jobs[asked.job])
+        elif word == "NOT_FOUND" and asked in self._early_asked.get(asked.job, ()):
+            self._early_asked[asked.job].remove(asked)
+        self._sure.discard(asked)
+
+    def _inserted(self, told: Told, id: int) -> None:
+        if id in self._jobs or id in self._gone:
+            raise Violation(["an id that no job had before"], str(told.reply), told.mark)
+        job = self._jobs[id] = _Job(told.asked, [told.asked.pri])
+        if not told.asked.delay:
+            job.ready.append(told)
+        for asked in self._early_asked.pop(id, ()):
+            job.may_change(asked)
+        for early in self._early.pop(id, ()):
+            # Its client may have given it up since.
+            self._is_about(early._replace(given_up=True), id)
+
+    def _is_about(self, told: Told, id: int) -> None:
+        job = self._jobs.get(id)
+        if id in self._gone:
+            raise Violation(["no job that was deleted"], str(told.reply), told.mark)
+        if job is None:
+            # The reply to its put may still be on its way.
+            self._early.setdefault(id, []).append(told)
+        elif told.reply.word == "DELETED":
+            self._deleted(told, job)
+        elif told.reply.word == "RELEASED":
+            job.abandoned = False
+            job.ready.append(told)
+        else:
+            self._seen(told, job, id)
+
+    def _seen(self, told: Told, job: _Job, id: int) -> None:
+        if told.reply.body != job.put.body:
+            body = f"job {id} with the body that it was put with"
+            raise Violation([body], str(told.reply), told.mark)
+        if job.deleted is not None and told.asked.at > job.deleted:
+            raise Violation(["no job that was deleted"], str(told.reply), told.mark)
+        if told.reply.word == "FOUND":
+            return
+        if job.holder and (not told.given_up or told.asked.at > job.since):
+            said = f"job {id} for {job.holder} alone, who holds it"
+            raise Violation([said], str(told.reply), told.mark)
+        job.abandoned = told.given_up
+        if not told.given_up:
+            job.holder, job.since = told.client, told.at
+        job.taken.append(told)
+        if told.asked.verb != "reserve-job":
+            self._reserved.append(told)
+
+    def _deleted(self, told: Told, job: _Job) -> None:
+        if job.deleted is not None:
+            said = f"NOT_FOUND, as job {told.asked.job} was deleted before"
+            raise Violation([said], str(told.reply), told.mark)
+        if job.holder and told.asked.at > job.since:
+            said = f"NOT_FOUND, as {job.holder} holds job {told.asked.job}"
+            raise Violation([said], str(told.reply), told.mark)
+        job.deleted = told.at
+        job.taken.append(told)
+
+    def _missing(self, told: Told, job: _Job) -> None:
+        asked = told.asked
+        if asked in self._sure:
+            said = f"no NOT_FOUND, as {told.client} holds job {asked.job}"
+            raise Violation([said], str(told.reply), told.mark)
+        job.dying -= asked.verb == "delete"
+        if asked.verb == "peek" and job.deleted is None and not job.dying:
+            said = f"job {asked.job}, which was put and not deleted"
+            raise Violation([said], str(told.reply), told.mark)
+
+    def overdue(self, waiting: Iterable[Asked]) -> int | None:
+        """A job that certainly is ready, though somebody waits for it."""
+        tubes = {tube for asked in waiting for tube in asked.watched}
+        for id, job in self._jobs.items():
+            certain = any(self._until(job, ready) == FOR_EVER for ready in job.ready)
+            if certain and job.put.tube in tubes:
+                return id
+        return None
+
+    def close(self) -> None:
+        """All has been heard, and all clients have left."""
+        for unknown in self._early.values():
+            raise Violation(["a job that was put"], str(unknown[0].reply), unknown[0].mark)
+        self._are_in_order()
+        self.forget()
+
+    def forget(self) -> None:
+        """What follows is about other jobs."""
+        self._gone.update(self._jobs)
+        self._jobs.clear()
+        self._early.clear()
+        self._early_asked.clear()
+        self._reserved.clear()
+        self._left.clear()
+        self._sure.clear()
+
+    def _are_in_order(self) -> None:
+        """Whether nobody got a job while one with a smaller priority certainly was ready."""
+        spans = [
+            (ready.at, until, ready.asked.pri, job.put.tube, id)
+            for id, job in self._jobs.items()
+            for ready in job.ready
+            if ready.at < (until := self._until(job, ready))
+        ]
+        for told in self._reserved:
+            asked, id = told.asked, int(told.reply.args[0])
+            pri = min(self._jobs[id].pris)
+            for since, until, other, tube, before in spans:
+                certain = since < asked.at and told.at < until and tube in asked.watched
+                if certain and other < pri:
+                    said = f"job {before}, whose priority is {other}, before job {id} with {pri}"
+                    raise Violation([said], str(told.reply), told.mark)
+
+    def _until(self, job: _Job, ready: Told) -> int:
+        """Until when a job certainly was ready, after somebody has been told so."""
+        taken = [told.asked.at for told in job.taken if told.at > ready.asked.at]
+        # A client that left may have had it until the target came to its end, whenever that was.
+        return min(taken + self._left, default=FOR_EVER)

@@ -1,0 +1,297 @@
+"""Decides whether what clients did and saw who were at work at the same time can be explained.
+
+Each command is sent at some time, and its reply heard at some later time; in between the target
+came to it, in an order that nobody has seen. A history is allowed if there is an order in which the
+model gives every client the replies that it has heard, and in which nothing is handled before it
+was sent, or after its reply was heard. Orders are searched depth first, each step checked against
+the replies that are known (Wing and Gong; Lowe's just-in-time linearization).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from conformance.oracle.oracle import FOR_EVER, Violation
+from conformance.oracle.states import Undecided, World, restored
+from conformance.oracle.transitions import Item, Moves
+from conformance.verdict import Inconclusive
+from reference_server import wire
+from reference_server.commands import WAITING
+from reference_server.events import Close, HalfClose
+from reference_server.profiles import NEWEST, Profile
+from reference_server.state import SECOND
+from reference_server.wire import Body, Command, Malformed, Put, Reply
+
+MAX_STEPS = 1_500
+"""Steps that a search may go astray before it is given up."""
+FAILURES = 16
+"""Dead ends after which the search goes further back at once, at most ``JUMPS`` times."""
+JUMPS = 100
+BURST = 3
+"""Replies of one client that are likely to be told soon after each other."""
+_OWN = ("use", "watch", "ignore", "list-tube-used", "list-tubes-watched")
+"""Commands whose place among those of others makes no difference."""
+
+
+class _Heard(NamedTuple):
+    """The ``number``-th reply that a client has heard; ``mark``: where it is written."""
+
+    at: int
+    mark: int
+    conn: int
+    number: int
+    reply: Reply
+
+
+@dataclass(slots=True)
+class _Step:
+    """A world, how many replies each client has got in it, and what may come of it."""
+
+    world: World
+    given: Mapping[int, int]
+    twins: Iterator[_Step]
+    forks: bool
+    """There are several, and each is a copy."""
+
+
+class History(Moves):
+    """What clients have done and heard since the target had none of their jobs.
+
+    Times are any numbers that grow; no timer may fall due meanwhile.
+    """
+
+    def __init__(self, profile: Profile = NEWEST) -> None:
+        super().__init__(profile, SECOND)
+        self._start = self._first_world()
+        self._heard: dict[int, list[_Heard]] = {}
+        self._asked: dict[int, list[Command | Body | Malformed]] = {}
+        self._ended: set[int] = set()
+        self._misfits: list[tuple[_Heard | None, Reply | None]] = []
+        self._deepest = -1
+        self._offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
+        self._urgent: Counter[tuple[int, int]] = Counter()
+
+    def connect(self, conn: int) -> None:
+        """A client has connected; when makes no difference to others."""
+        self._arrived(conn)
+        self._heard[conn] = []
+        self._asked[conn] = []
+        self._start.connect(conn)
+
+    def sent(self, conn: int, data: bytes, now: int) -> None:
+        """A client has sent these bytes."""
+        client = self._clients[conn]
+        client.reader.receive(data)
+        while (request := client.reader.next_request()) is not None:
+            client.items.append(Item(request, now))
+            if not isinstance(request, Put):
+                self._asked[conn].append(request)
+
+    def leaves(self, conn: int, now: int) -> None:
+        """A client sends nothing more; it may still hear something."""
+        client = self._clients[conn]
+        client.items.append(Item(HalfClose(), now))
+        client.leave(now)
+
+    def heard(self, conn: int, reply: Reply, now: int, mark: int) -> None:
+        """A client has got a reply; ``mark`` is its position in the transcript."""
+        heard = self._heard[conn]
+        request = self._asked[conn][len(heard)]
+        if reply.word == "INSERTED":
+            self._offered[reply.args[0]].append((conn, len(heard)))
+        elif isinstance(request, Command) and request.verb == "release":
+            self._offered[request.args[0]].append((conn, len(heard)))
+        heard.append(_Heard(now, mark, conn, len(heard), reply))
+
+    def ended(self, conn: int) -> None:
+        """A client that leaves will hear nothing more."""
+        self._ended.add(conn)
+
+    # ------------------------------------------------------------ the search
+
+    def explain(self) -> None:
+        """Finds an order in which all that was heard is told, and nothing else.
+
+        Raises :class:`Violation`, or Inconclusive if there are too many orders.
+        """
+        self.hasty = True
+        try:
+            self._search()
+        except Undecided:
+            self.hasty = False
+            self._search()
+
+    def _search(self) -> None:
+        self._misfits = []
+        self._deepest = -1
+        self._urgent.clear()
+        size = sum(len(client.items) for client in self._clients.values())
+        path = [self._root()]
+        failed: set[object] = set()
+        failures = jumps = deepest = 0
+        back = 1
+        for _ in range(MAX_STEPS + 3 * size):
+            step = path[-1]
+            twin = next(step.twins, None)
+            if twin is not None:
+                if not failed or twin.world.key() not in failed:
+                    path.append(twin)
+                continue
+            if self._is_explained(step):
+                return
+            if sum(step.given.values()) > self._deepest:
+                self._note(step.given, self._first(step.given), None)
+            failed.add(step.world.key())
+            path.pop()
+            if not path:
+                raise self._violation()
+            failures += 1
+            if failures == FAILURES and jumps < JUMPS:
+                # It may take long to come back to what was wrong: further back, with hindsight.
+                back = 1 if self._deepest > deepest else 2 * back
+                failures, jumps, deepest = 0, jumps + 1, self._deepest
+                self._learn()
+                self._go_back(path, FAILURES * back)
+        raise Inconclusive("there are too many orders in which it may have happened")
+
+    def _learn(self) -> None:
+        """What is not explained was perhaps handled earlier, what was expected perhaps later."""
+        for heard, expected in set(self._misfits):
+            if heard is None:
+                continue
+            for number in range(heard.number - BURST, heard.number + 1):
+                self._urgent[heard.conn, number] += 1
+            if expected is not None and expected.word in ("RESERVED", "FOUND"):
+                for offer in self._offered[expected.args[0]]:
+                    self._urgent[offer] -= 1
+
+    def _go_back(self, path: list[_Step], steps: int) -> None:
+        """To a world of which a copy was made, so many steps back at least."""
+        del path[max(len(path) - steps, 1) :]
+        while len(path) > 1 and not path[-1].forks:
+            path.pop()
+        path[-1] = self._step(path[-1].world, path[-1].given) if len(path) > 1 else self._root()
+
+    def _root(self) -> _Step:
+        return self._step(restored(self._start.saved()), dict.fromkeys(self._clients, 0))
+
+    def _step(self, world: World, given: Mapping[int, int]) -> _Step:
+        conns = self._next(world, given)
+        return _Step(world, given, self._twins(world, given, conns), len(conns) > 1)
+
+    def _is_explained(self, step: _Step) -> bool:
+        return self._first(step.given) is None and not any(
+            self._is_open(step.world, conn) for conn in self._clients
+        )
+
+    def _twins(
+        self, world: World, given: Mapping[int, int], conns: Sequence[tuple[bool, int]]
+    ) -> Iterator[_Step]:
+        """What comes of each that may be next."""
+        for neutral, conn in conns:
+            heard = self._after(conn, given)
+            reply = heard and heard.reply
+            for twin in self._handled(world, conn, conn, reply, 0, len(conns) == 1):
+                after = self._told(twin, given)
+                if after is not None:
+                    yield self._step(twin, after)
+                    if neutral and after[conn] > given[conn]:
+                        # Whatever else may come next may as well come after it.
+                        return
+
+    def _next(self, world: World, given: Mapping[int, int]) -> list[tuple[bool, int]]:
+        """The clients whose next item may be handled now, the most likely first.
+
+        And whether that changes nothing, if the reply is as it was heard.
+        """
+        first = self._first(given)
+        horizon = FOR_EVER if first is None else first.at
+        found: list[tuple[int, int, int, int]] = []
+        for conn, client in self._clients.items():
+            if not self._is_open(world, conn):
+                continue
+            item = client.items[world.done[conn]]
+            if item.at > horizon:
+                continue
+            event, heard = item.event, self._after(conn, given)
+            if isinstance(event, Put) or (isinstance(event, Command) and event.verb in _OWN):
+                return [(False, conn)]
+            rank = 2
+            if isinstance(event, Close):
+                # When a target comes to that is anybody's guess.
+                rank = 4
+            elif not isinstance(event, Command):
+                pass
+            elif heard is not None and _changes_nothing(heard.reply):
+                rank = 0
+            elif event.verb in WAITING:
+                job = world.model.next_ready(conn)
+                if job is None:
+                    # Who waits in vain gets what others should: it may as well come later.
+                    rank = 3
+                elif not self._profile.first_in_first_out:
+                    rank = 1
+                elif heard is None or heard.reply != wire.RESERVED(job.id, job.body):
+                    self._note(given, heard, wire.RESERVED(job.id, job.body))
+                    continue
+                else:
+                    rank = 1
+            urgent = self._urgent[conn, given[conn]]
+            found.append((rank, -urgent, item.at, conn))
+        return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
+
+    def _told(self, world: World, given: Mapping[int, int]) -> Mapping[int, int] | None:
+        """How many replies each client has got; None if they are not those that it has heard."""
+        after = dict(given)
+        for conn, owed in world.owed.items():
+            while owed:
+                heard = self._after(conn, after)
+                if heard is None and conn in self._ended:
+                    # It may get lost with the connection.
+                    owed.clear()
+                elif heard is None or heard.reply != owed[0]:
+                    self._note(given, heard, owed[0])
+                    return None
+                else:
+                    owed.popleft()
+                    after[conn] += 1
+        return after
+
+    def _after(self, conn: int, given: Mapping[int, int]) -> _Heard | None:
+        """What a client has heard next."""
+        heard = self._heard[conn]
+        return heard[given[conn]] if given[conn] < len(heard) else None
+
+    def _first(self, given: Mapping[int, int]) -> _Heard | None:
+        """What any client has heard next."""
+        following = (self._after(conn, given) for conn in self._clients)
+        return min((heard for heard in following if heard is not None), default=None)
+
+    # ------------------------------------------------------------ what is wrong
+
+    def _note(self, given: Mapping[int, int], heard: _Heard | None, expected: Reply | None) -> None:
+        """Remembers what was expected (None: no reply yet), where most is explained."""
+        depth = sum(given.values())
+        if depth > self._deepest:
+            self._deepest = depth
+            self._misfits = []
+        if depth == self._deepest:
+            self._misfits.append((heard, expected))
+
+    def _violation(self) -> Violation:
+        heard = min((heard for heard, _ in self._misfits if heard is not None), default=None)
+        expected = dict.fromkeys(
+            "no reply yet" if reply is None else str(reply)
+            for other, reply in self._misfits
+            if other == heard
+        )
+        observed, mark = ("nothing", -1) if heard is None else (str(heard.reply), heard.mark)
+        return Violation(list(expected), observed, mark)
+
+
+def _changes_nothing(reply: Reply) -> bool:
+    """Whether what is answered this way has left everything as it was."""
+    return reply.word in ("NOT_FOUND", "FOUND", "TIMED_OUT")

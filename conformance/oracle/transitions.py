@@ -1,0 +1,257 @@
+"""What may come next in a world: a request that was sent is handled, or a timer fires."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from conformance.oracle.states import (
+    EARLY,
+    World,
+    after,
+    has_tie,
+    is_open,
+    new_model,
+    restored,
+    take_id,
+    waiting,
+)
+from conformance.oracle.underspecification import LenientReader, Open
+from reference_server.commands import WAITING
+from reference_server.events import Close, Drain, Event, HalfClose, Output
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import Alarm
+from reference_server.waiting import SAFETY_MARGIN
+from reference_server.wire import Body, Command, Reply, RequestReader
+
+SIGNALS = -2
+"""The number of what sends signals; it is no client."""
+NEUTRAL = Command("list-tube-used")
+"""Nothing else depends on it, nor it on anything else."""
+_TAKE_NEXT = frozenset((*WAITING, "peek-ready"))
+_TAKE_SOONEST = frozenset(("kick", "peek-delayed"))
+MAKE_READY = frozenset(("kick", "kick-job", "release"))
+_MAY_REVIVE = frozenset(("pause-tube", "use", "watch"))
+MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY | _MAY_REVIVE
+"""Commands that may ask the model to choose: a hint for speed, as it is noticed if others do."""
+
+
+@dataclass(slots=True)
+class Item:
+    """Something that a client did and the target comes to at ``at`` (nanoseconds) or later."""
+
+    event: Event | Open
+    at: int
+
+
+@dataclass(slots=True)
+class Client:
+    """What a client has sent, understood once for all worlds."""
+
+    reader: RequestReader
+    items: list[Item] = field(default_factory=list)
+    attended: int = -1
+    """When it was last seen that the target attends to it: it has answered a neutral command."""
+    leaving: bool = False
+    """It sends nothing more; the last item is the end of its connection."""
+    deaf: bool = False
+    """It does not read any more either."""
+
+    def leave(self, now: int) -> None:
+        """Nothing follows but the end of its connection."""
+        self.leaving = True
+        self.items.append(Item(Close(), now))
+
+
+class Moves:
+    """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds.
+
+    ``hasty``: moves that are not thought to make the model choose are made without a copy; where
+    it chooses all the same, Undecided is raised, and the states are not to be used any more.
+    """
+
+    lenient = False
+    """It may take a line that the text leaves open for what it likes."""
+
+    def __init__(self, profile: Profile, lateness: int) -> None:
+        self._profile = profile
+        self._lateness = lateness
+        self.hasty = False
+        self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
+        """How a neutral command is answered."""
+        self._clients: dict[int, Client] = {}
+        self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
+
+    def _first_world(self) -> World:
+        return World(new_model(self._profile))
+
+    def _arrived(self, conn: int) -> None:
+        reader = LenientReader if self.lenient else RequestReader
+        self._clients[conn] = Client(reader(self._profile))
+
+    def _signalled(self, now: int) -> None:
+        """The target gets a signal, and comes to it some time."""
+        signals = self._clients.setdefault(SIGNALS, Client(RequestReader(self._profile)))
+        signals.items.append(Item(Drain(), now))
+
+    def moved(self, before: int, now: int) -> None:
+        """The target's clock was moved: what fell due meanwhile fires at the end of that."""
+        self._jumps.append((before, now))
+
+    def _is_neutral(self, world: World, conn: int) -> bool:
+        return self._clients[conn].items[world.done[conn]].event == NEUTRAL
+
+    def _possible(self, world: World, now: int) -> tuple[list[Alarm], list[int]]:
+        """The moves that may come next: timers that may fire, clients that may be handled."""
+        alarms = world.model.due(now + EARLY)
+        # Timers fire in order, but for those of idle holders: these may be forgotten.
+        ordered = [alarm for alarm in alarms if not self._may_be_lost(world, alarm)]
+        firing = [
+            alarm
+            for alarm in alarms
+            if not ordered or self._fires_at(alarm) <= self._fires_at(ordered[0]) + self._lateness
+        ]
+        conns = []
+        for number, client in self._clients.items():
+            if not self._is_open(world, number):
+                continue
+            if not self._must_fire(world, ordered, client.items[world.done[number]].at):
+                conns.append(number)
+        return firing, conns
+
+    def _is_open(self, world: World, conn: int) -> bool:
+        """Whether there is anything that a client has sent and the target may come to."""
+        client = self._clients[conn]
+        if world.done[conn] == len(client.items):
+            return False
+        if conn not in world.model.connections:
+            return conn == SIGNALS
+        return client.leaving or not world.model.is_waiting(conn)
+
+    def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
+        """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
+        holder = world.model.holder(alarm)
+        if holder is None:
+            return False
+        client = self._clients.get(holder)
+        return client is None or client.attended <= self._fires_at(alarm) + self._lateness
+
+    def _must_fire(self, world: World, ordered: Sequence[Alarm], at: int) -> bool:
+        """Whether a timer must have fired before something that was sent at ``at`` is handled."""
+        if not ordered or self._fires_at(ordered[0]) + self._lateness >= at:
+            return False
+        # What a client sends in one go may be handled before its own timers are looked at.
+        holder = world.model.holder(ordered[0])
+        return holder is None or self._clients[holder].attended <= at
+
+    def _fires_at(self, alarm: Alarm) -> int:
+        due = alarm[0]
+        return next((end for start, end in self._jumps if start < due <= end), due)
+
+    def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterator[World]:
+        # The end of a pause gives away jobs, where any of equal priority may be next.
+        only &= self.hasty and self._profile.first_in_first_out
+        due, at = alarm[0], self._fires_at(alarm)
+        # Just behind the start of a jump, it may have fired before. And a job that somebody gets
+        # now may be his since the timer was due.
+        before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
+        before |= at > due + EARLY and waiting(world.model) > 0
+        for time in (due, at) if before else (at,):
+            fire = partial(_fire, alarm, time)
+            yield from after(world, fire, only and not before)
+
+    def _handled(
+        self, world: World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
+    ) -> Iterator[World]:
+        """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
+        item = self._clients[conn].items[world.done[conn]]
+        if conn == SIGNALS:
+            yield from after(world, partial(self._handle, conn, item, item.at), only and self.hasty)
+        elif not isinstance(item.event, Open):
+            yield from self._handled_as(item, world, conn, asked, reply, now, only)
+        else:
+            for option in item.event.options:
+                twin = restored(world.saved())
+                event = Item(option, item.at)
+                yield from self._handled_as(event, twin, conn, asked, reply, now, only)
+
+    def _handled_as(
+        self,
+        item: Item,
+        world: World,
+        conn: int,
+        asked: int,
+        reply: Reply | None,
+        now: int,
+        only: bool,
+    ) -> Iterator[World]:
+        """After something that ``conn`` has sent, and that the target takes for this."""
+        client = self._clients[conn]
+        # What depends on no time leaves it as it is, for timers that may have fired before.
+        since = 0 if item.event == NEUTRAL else item.at
+        times = [max(since, world.model.now + 1)]
+        reserver = world.model.connections[conn]
+        if client.deaf and item is not client.items[-1]:
+            # What it had sent before may get lost with the connection.
+            yield from after(world, partial(self._lose, conn, times[0]), False)
+            only = False
+        if reserver.waiting and not isinstance(item.event, HalfClose | Close):
+            # The end is noticed while the client waits, before what it had sent meanwhile.
+            at = times[0]
+            yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
+            return
+        verb = item.event.verb if isinstance(item.event, Command) else ""
+        if reserver.deadlines and verb in WAITING:
+            edge = reserver.deadlines[0][0] - SAFETY_MARGIN
+            if edge <= now + EARLY:
+                only = False
+                # The safety margin may have begun between sending and receiving, or hardly.
+                if item.at - self._lateness <= edge:
+                    times = [min(item.at, edge - 1), max(item.at, edge)]
+        told = seen = None
+        if conn == asked and reply is not None:
+            told = reply if reply.word == "INSERTED" else None
+            # The reply tells what was chosen, unless ids are guessed.
+            seen = reply if world.guessed.isdisjoint(world.model.jobs) else None
+        only &= self.hasty and not self._may_choose(world.model, conn, item.event, seen is None)
+        for at in times:
+            yield from after(world, partial(self._handle, conn, item, at, told=told), only, seen)
+
+    def _may_choose(self, model: Model, conn: int, event: Event | Open, untold: bool) -> bool:
+        """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
+
+        That is a hint: others are noticed when they do.
+        """
+        if isinstance(event, Close):
+            # Which of its jobs is ready first is left open.
+            return waiting(model) > 0
+        if is_open(model, event):
+            return True
+        verb = event.verb if isinstance(event, Command) else ""
+        if verb in _TAKE_SOONEST:
+            return has_tie(model, conn)
+        return verb in _TAKE_NEXT and untold and not self._profile.first_in_first_out
+
+    def _lose(self, conn: int, at: int, world: World) -> list[Output]:
+        """Ends a connection with all that had been sent on it."""
+        world.done[conn] = len(self._clients[conn].items)
+        return world.model.handle(Close(), at, conn)
+
+    @staticmethod
+    def _handle(
+        conn: int, item: Item, at: int, world: World, told: Reply | None = None
+    ) -> list[Output]:
+        """Lets an item be handled; ``told`` tells the id that the target may give a job."""
+        assert not isinstance(item.event, Open)
+        world.done[conn] += 1
+        if isinstance(item.event, Body):
+            take_id(world, conn, told)
+        return world.model.handle(item.event, at, conn)
+
+
+def _fire(alarm: Alarm, at: int, world: World) -> list[Output]:
+    """Lets a timer fire."""
+    return world.model.fire(alarm, at)

@@ -1,0 +1,55 @@
+"""``replay``: a transcript is driven again on a target, and told at its level."""
+
+from __future__ import annotations
+
+import contextlib
+
+from conformance.oracle.check import Finding, check, found
+from conformance.oracle.oracle import Violation
+from conformance.oracle.underspecification import has_taken_open_line
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.levels import diagnosis_of
+from conformance.random_testing.replay import Finding as Seen
+from conformance.random_testing.replay import lost, program_of, told
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import play
+from conformance.target.target import Target
+from conformance.transcript import Transcript
+from conformance.verdict import Inconclusive, TargetLost
+from reference_server.profiles import Profile
+
+
+def replayed(
+    target: Target, profile: Profile, transcript: Transcript
+) -> tuple[Transcript, Finding | None]:
+    """What was seen this time, and what is wrong with it; raises Inconclusive or NotTestable."""
+    program = program_of(transcript)
+    try:
+        session = Session(target, profile, lenient=True)
+    except TargetLost as error:
+        return Transcript(), Finding(-1, error.expected, error.observed, "must")
+    try:
+        play(session, program)
+    except Violation as violation:
+        seen = Seen(program, told(violation, target), session.transcript)
+        return _told(target, profile, seen)
+    except OSError as error:
+        return _told(target, profile, Seen(program, lost(error, session), session.transcript))
+    finally:
+        session.abandon()
+    shown = session.transcript
+    with contextlib.suppress(Inconclusive):
+        return shown, check(shown, profile)
+    return shown, None
+
+
+def _told(target: Target, profile: Profile, seen: Seen) -> tuple[Transcript, Finding]:
+    """A violation, without the lines that are open if that is possible."""
+    if target.exclusive:
+        # Where others are, it is not done again and again.
+        seen = Exploration(1, profile=profile).firmest(seen, target)
+    diagnosis = diagnosis_of(seen, profile)
+    firm = not target.exclusive and not (
+        diagnosis.of_failures or has_taken_open_line(seen.shown.entries, profile)
+    )
+    return seen.transcript, found(seen.violation, diagnosis, firm and diagnosis.is_loosened)

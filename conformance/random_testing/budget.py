@@ -1,0 +1,96 @@
+"""The time that random conversations may take, and how long each may be for many to fit in."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from conformance.target.address import ask, visit
+from conformance.target.target import Target
+from reference_server.wire import ProtocolError
+
+SECONDS, WITH_WAITING = 0.8, 3.0
+"""Seconds that a conversation may take, one with another; the same where time flows in it."""
+SAMPLES = 5
+"""Round trips that are measured; a busy machine may make some of them longer."""
+LIMIT = 5.0
+"""Seconds after which a reply is not waited for."""
+SLOW = 0.005
+"""Seconds of a round trip from which on a target is so slow that tests do not wait for others."""
+LEAST = 10
+"""Commands below which a conversation comes to nothing."""
+SHARE = 2
+"""One in so many conversations is to fit in, if need be by being shorter."""
+ENOUGH = 5
+"""One in so many conversations must have fitted in, or nothing is said."""
+
+
+def round_trip(target: Target) -> float:
+    """Measures what a round trip costs, in seconds; 0 if the target gives no reply."""
+    taken = [0.0]
+    with (
+        contextlib.suppress(OSError, EOFError, ProtocolError),
+        visit(target.address, LIMIT) as sock,
+    ):
+        for _ in range(SAMPLES):
+            start = time.perf_counter()
+            ask(sock, target.profile.neutral, LIMIT)
+            taken.append(time.perf_counter() - start)
+    return min(taken[1:], default=0.0)
+
+
+@dataclass(slots=True)
+class Budget:
+    """``seconds`` for one kind of conversations, with a target of this ``round_trip``."""
+
+    seconds: float = math.inf
+    round_trip: float = 0.0
+    begun: int = 0
+    """Conversations that have fitted in."""
+    _end: float = math.inf
+    _found: bool = False
+
+    def start(self) -> None:
+        """Lets the time run from now on."""
+        self._end = time.monotonic() + self.seconds
+
+    def allows(self) -> bool:
+        """Whether there is time for one more conversation, which is counted then."""
+        allowed = time.monotonic() < self._end
+        self.begun += allowed
+        return allowed
+
+    def found(self) -> None:
+        """Gives as much time again, once, to make small what was found."""
+        if not self._found:
+            self.start()
+        self._found = True
+
+    def turns(self, count: int) -> Iterator[int]:
+        """So many turns, or those that fit in."""
+        self.start()
+        for number in range(count):
+            if not self.allows():
+                return
+            yield number
+
+    def length(self, most: int, count: int, round_trips: float) -> int:
+        """How many commands each of so many conversations may have, ``most`` of a fast target.
+
+        A command takes so many round trips.
+        """
+        cost = self.round_trip * round_trips * count / SHARE
+        return most if cost * most <= self.seconds else max(int(self.seconds / cost), LEAST)
+
+    def told(self, count: int, kind: str) -> str:
+        """How many of so many conversations fitted in, empty if all did."""
+        if self.begun >= count:
+            return ""
+        return f"{self.begun} of {count} {kind} within the budget of {self.seconds:g} s"
+
+    def is_enough(self, count: int) -> bool:
+        """Whether what fitted in says anything."""
+        return self.begun * ENOUGH >= count

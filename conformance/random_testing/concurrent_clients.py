@@ -1,0 +1,458 @@
+"""Many clients at work on the same tubes at the same time, each with the jobs that it knows of."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from conformance.dialogue.connection import REPLY_LIMIT
+from conformance.oracle.invariants import GIVES_UP, Asked, Ledger, NotReleased, Told
+from conformance.oracle.linearizability import History
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.session import FAREWELL, GRACE
+from conformance.target.address import ask, hang_up, send_end, visit
+from conformance.target.cleanup import delete_jobs
+from conformance.target.target import Target
+from conformance.transcript import Transcript, letters
+from reference_server.profiles import NEWEST, Profile
+from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
+
+T = TypeVar("T")
+
+LONG = 10_000
+"""Seconds of time limits, delays and timeouts: none ends meanwhile."""
+PRIORITIES = (0, 1, 2, 1023, 1024, 2**32 - 1)
+LEAVES = 0.01
+"""How often a client that is idle, or waits, leaves, and another comes."""
+WAITS = "reserve"
+"""What asks for a job and waits for it, with a timeout or not."""
+MOST_TIME = 5.0
+"""Seconds after which clients do nothing more; a slow target has less to do."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client, and what it knows. ``patient``: it may wait for a job."""
+
+    socket: socket.socket
+    conn: int
+    name: str
+    patient: bool
+    reader: ReplyReader
+    used: str = "default"
+    watched: tuple[str, ...] = ("default",)
+    held: list[int] = field(default_factory=list)
+    asked: deque[Asked] = field(default_factory=deque)
+    unsent: bytes = b""
+    leaving: bool = False
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether what it has asked need not be answered yet."""
+        return bool(self.asked) and self.asked[0].verb == WAITS
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it must get a reply, or the end of its connection."""
+        return self.leaving or (bool(self.asked) and not self.may_wait)
+
+
+class Crowd:
+    """Lets clients work on tubes that nobody else uses, and judges what they saw.
+
+    ``ledger`` knows what became of jobs in the same server before. ``patience``: how long a reply
+    may take, in seconds. ``tidy``: clients hold nothing when they leave.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        tubes: Sequence[str],
+        chance: Random,
+        ledger: Ledger,
+        profile: Profile = NEWEST,
+        patience: float = REPLY_LIMIT,
+        tidy: bool = False,
+    ) -> None:
+        self.transcript = Transcript()
+        self.commands = 0
+        self._target = target
+        self._generation = target.generation
+        self._tubes = tubes
+        self._chance = chance
+        self._ledger = ledger
+        self._patience = patience
+        self._tidy = tidy
+        self._profile = profile
+        self._history = History(profile)
+        # Where jobs are scarce, clients wait.
+        self._puts = self._pick((0.3, 0.6))
+        self._clients: list[_Client] = []
+        self._letters = letters()
+        self._known: deque[int] = deque(maxlen=20)
+        self._tick = self._last = 0
+
+    def run(self, clients: int, commands: int) -> None:
+        """Lets so many clients do so many things in all; then all leave, and all jobs are deleted.
+
+        Raises :class:`Violation`, with the position in the transcript, or Inconclusive.
+        """
+        end = time.monotonic() + MOST_TIME
+        for number in range(clients):
+            # Some never wait, so that there is always one that goes on.
+            self._arrives(patient=number > clients // 5)
+        while self.commands < commands and time.monotonic() < end:
+            for client in list(self._clients):
+                if not client.is_busy:
+                    self._goes_on(client)
+            if not self._listen(self._patience):
+                break
+        self._await_replies()
+        self._queue_up()
+        self._await_jobs()
+        if self._tidy:
+            self._give_up()
+        for client in sorted(self._clients, key=lambda client: not client.asked):
+            self._leaves(client, half=self._profile.half_close or not client.asked)
+            if client.asked:
+                # What it holds is for the next that waits.
+                self._await_replies()
+        self._await_replies()
+        self._clean()
+        self._history.explain()
+        self._ledger.close()
+
+    def abandon(self) -> None:
+        """Ends all clients without looking at what comes, and deletes all jobs of the tubes."""
+        jobs = self._ledger.jobs()
+        self._ledger.forget()
+        if not self._clients:
+            return
+        for client in self._clients:
+            hang_up(client.socket, FAREWELL)
+        self._clients.clear()
+        if not self._profile.has_tubes:
+            delete_jobs(self._target, self._generation, jobs, self._patience)
+            return
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError),
+            visit(self._target.address, self._patience) as sock,
+        ):
+            for tube in self._tubes:
+                ask(sock, f"use {tube}".encode(), self._patience)
+                for queue in (b"peek-ready", b"peek-delayed", b"peek-buried"):
+                    for _ in range(self.commands):
+                        found = ask(sock, queue, self._patience)
+                        if found.word != "FOUND":
+                            break
+                        ask(sock, f"delete {found.args[0]}".encode(), self._patience)
+
+    def show(self, transcript: Transcript, violation: Violation) -> int:
+        """Writes down what concerns the job of a violation, or all; gives where it is shown."""
+        entries = self.transcript.entries
+        mark = violation.mark % len(entries)
+        said = f"{' '.join(violation.expected)} {violation.observed}"
+        about = re.search(r"(?:\bjob|RESERVED|FOUND|INSERTED) (\d+)", said)
+        if about is not None:
+            word = re.compile(rb"\b%b\b" % about[1].encode())
+            kept = [entry for entry in entries[:mark] if word.search(entry.data)]
+            entries, mark = [*kept, entries[mark]], len(kept)
+        transcript.entries[:] = entries[: mark + 1]
+        return mark
+
+    def _now(self) -> int:
+        """Only the order in which things happen matters."""
+        self._tick += 1
+        return self._tick
+
+    # ------------------------------------------------------------ coming and going
+
+    def _arrives(self, patient: bool) -> None:
+        sock = self._target.connect()
+        sock.setblocking(False)
+        self._last += 1
+        reader = ReplyReader(self._profile.tells_priority)
+        client = _Client(sock, self._last, next(self._letters), patient, reader)
+        self._clients.append(client)
+        self._history.connect(client.conn)
+        if not self._profile.has_tubes:
+            return
+        tubes = self._chance.sample(self._tubes, self._chance.randint(1, len(self._tubes)))
+        first = [self._of_tube(client, "watch", tube) for tube in tubes]
+        first.append(self._of_tube(client, "ignore", "default"))
+        self._say(client, [self._of_tube(client, "use", self._pick(self._tubes)), *first])
+
+    def _leaves(self, client: _Client, half: bool) -> None:
+        """A client closes its connection, or (``half``) sends nothing more and reads to the end."""
+        if client.leaving:
+            return
+        now = self._now()
+        client.leaving = True
+        self._history.leaves(client.conn, now)
+        self._ledger.leaves(client.name, client.asked)
+        word = b"half-closes" if half else b"closes"
+        self.transcript.add(client.name, "!", word, self._target.clock.time())
+        if half:
+            send_end(client.socket)
+        else:
+            self._forget(client)
+
+    def _forget(self, client: _Client) -> None:
+        self._history.ended(client.conn)
+        self._clients.remove(client)
+        client.socket.close()
+
+    def _goes_on(self, client: _Client) -> None:
+        holds = client.held or (self._tidy and client.asked)
+        leaves = client is not self._clients[0] and not holds
+        if leaves and self._chance.random() < LEAVES:
+            # Nobody could tell what became of commands that wait on a connection that is closed.
+            several = len(client.asked) > 1
+            half = self._profile.half_close and (several or self._chance.random() < 0.7)
+            if half or not several:
+                self._leaves(client, half=half)
+                self._arrives(client.patient)
+        elif not client.asked:
+            self._say(client, self._burst(client, self._pick((1, 1, 1, 2, 3))))
+
+    def _burst(self, client: _Client, length: int) -> list[tuple[bytes, Asked]]:
+        """What a client says in one go."""
+        burst: list[tuple[bytes, Asked]] = []
+        if self._tidy:
+            # It must know what it holds before it waits.
+            length = 1
+        while len(burst) < length:
+            burst.append(self._command(client))
+            if burst[-1][1].verb == WAITS and not self._profile.half_close:
+                # What is sent while it waits need not be read, nor its end be seen behind that.
+                break
+        return burst
+
+    # ------------------------------------------------------------ what they say
+
+    def _pick(self, options: Sequence[T]) -> T:
+        return self._chance.choice(options)
+
+    def _command(self, client: _Client) -> tuple[bytes, Asked]:
+        if client.held and self._chance.random() < 0.5:
+            about_held = ("delete", "delete", "release", "bury", "touch", "peek")
+            return self._of_job(self._one_of(about_held), self._pick(client.held))
+        kind = self._chance.random()
+        if kind < self._puts:
+            return self._put(client)
+        if kind < 0.85:
+            return self._reserve(client)
+        if self._known and (kind < 0.97 or not self._profile.has_tubes):
+            # Which jobs a kick takes would depend on an order that nobody has seen.
+            verbs = ("kick-job", "kick-job", "reserve-job", "delete", "release", "touch", "bury")
+            return self._of_job(self._one_of(verbs), self._pick(self._known))
+        if not self._profile.has_tubes:
+            return self._put(client)
+        return self._of_tube(
+            client, self._pick(("use", "watch", "ignore")), self._pick(self._tubes)
+        )
+
+    def _one_of(self, verbs: Sequence[str]) -> str:
+        """One of these commands, as far as there are such."""
+        # Where ready jobs cannot be deleted, those that are buried would be left over.
+        leaves = () if "ready" in self._profile.deletes else ("bury",)
+        known = [v for v in verbs if v in self._profile.commands and v not in leaves]
+        return self._pick(known)
+
+    def _put(self, client: _Client) -> tuple[bytes, Asked]:
+        pri, delay = self._pick(PRIORITIES), 0
+        if self._chance.random() < 0.05 and "delayed" in self._profile.deletes:
+            # No two delays end together: which is first, then, is left open.
+            delay = LONG + 60 * self._now()
+        # No two bodies are the same.
+        body = b"%d" % self._now() + b"x" * self._pick((0, 1, 100, 3000))
+        head = b"put %d %d %d %d\r\n" % (pri, delay, LONG, len(body))
+        asked = Asked("put", self._now(), 0, pri, delay, client.used, body)
+        return head + body + b"\r\n", asked
+
+    def _reserve(self, client: _Client) -> tuple[bytes, Asked]:
+        if client.patient and not client.held and self._chance.random() < 0.5:
+            return self._waits(client)
+        if not self._profile.has_timeouts:
+            return self._put(client)
+        asked = Asked("reserve-at-once", self._now(), watched=client.watched)
+        return b"reserve-with-timeout 0\r\n", asked
+
+    def _waits(self, client: _Client) -> tuple[bytes, Asked]:
+        lines = [b"reserve\r\n"]
+        if self._profile.has_timeouts:
+            lines.append(b"reserve-with-timeout %d\r\n" % LONG)
+        return self._pick(lines), Asked(WAITS, self._now(), watched=client.watched)
+
+    def _of_job(self, verb: str, job: int) -> tuple[bytes, Asked]:
+        pri = self._pick(PRIORITIES)
+        more = {"release": f" {pri} 0", "bury": f" {pri}"}.get(verb, "")
+        return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self._now(), job, pri)
+
+    def _of_tube(self, client: _Client, verb: str, tube: str) -> tuple[bytes, Asked]:
+        if verb == "use":
+            client.used = tube
+        elif verb == "watch":
+            client.watched = tuple({*client.watched, tube})
+        elif client.watched != (tube,):
+            client.watched = tuple({*client.watched} - {tube})
+        return f"{verb} {tube}\r\n".encode(), Asked(verb, self._now())
+
+    def _say(self, client: _Client, burst: Sequence[tuple[bytes, Asked]]) -> None:
+        for text, asked in burst:
+            self._history.sent(client.conn, text, asked.at)
+            self._ledger.asks(client.name, asked)
+            client.asked.append(asked)
+            client.unsent += text
+        self.commands += len(burst)
+        text = b"".join(text for text, _ in burst)
+        self.transcript.add(client.name, ">", text, self._target.clock.time())
+        self._send(client)
+
+    def _send(self, client: _Client) -> None:
+        try:
+            client.unsent = client.unsent[client.socket.send(client.unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            # What it has sent before it hung up tells more than this error.
+            client.unsent = b""
+
+    # ------------------------------------------------------------ what they hear
+
+    def _listen(self, seconds: float) -> bool:
+        """Takes in what has come, or comes within this time; gives whether something has."""
+        clients = {client.socket: client for client in self._clients}
+        unsent = [client.socket for client in self._clients if client.unsent]
+        ready, writable, _ = select.select(list(clients), unsent, [], max(seconds, 0))
+        for sock in writable:
+            self._send(clients[sock])
+        for sock in ready:
+            self._receive(clients[sock])
+        return bool(ready)
+
+    def _receive(self, client: _Client) -> None:
+        time = self._target.clock.time()
+        try:
+            data = client.socket.recv(2**18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            mark = self.transcript.add(client.name, "!", b"closed by the target", time)
+            if not client.leaving:
+                raise Violation(["an open connection"], "its end", mark)
+            self._forget(client)
+            return
+        mark = self.transcript.add_to_reply(client.name, data, time)
+        client.reader.receive(data)
+        try:
+            while (reply := client.reader.next_reply()) is not None:
+                self._hears(client, reply, mark)
+        except ProtocolError as error:
+            raise Violation(["a reply of the protocol"], str(error), mark) from error
+
+    def _hears(self, client: _Client, reply: Reply, mark: int) -> None:
+        now = self._now()
+        if not client.asked:
+            raise Violation(["no reply without a request"], str(reply), mark)
+        asked = client.asked.popleft()
+        self._history.heard(client.conn, reply, now, mark)
+        job = int(reply.args[0]) if reply.word in ("RESERVED", "INSERTED") else asked.job
+        given_up = client.leaving or any(
+            later.job == job and later.verb in GIVES_UP for later in client.asked
+        )
+        self._ledger.hears(Told(client.name, asked, reply, now, mark, given_up))
+        if reply.word == "INSERTED":
+            self._known.append(job)
+        elif reply.word == "RESERVED":
+            client.held.append(job)
+        elif reply.word in ("DELETED", "RELEASED", "BURIED") and job in client.held:
+            client.held.remove(job)
+
+    # ------------------------------------------------------------ the end
+
+    def _await_replies(self) -> None:
+        """Until all have got what they must get."""
+        end = time.monotonic() + self._patience
+        while busy := [client for client in self._clients if client.is_busy]:
+            if not self._listen(end - time.monotonic()) and time.monotonic() > end:
+                client = busy[0]
+                missing = "the end of the connection" if client.leaving else "a reply"
+                said = f"nothing for {client.name} within {self._patience:g} s"
+                if client.leaving and client.may_wait:
+                    # It has half-closed: else, nothing of it would be awaited.
+                    missing, said = str(TIMED_OUT), f"{said}; it breaks reserve.half-closed"
+                raise Violation([missing], said, self.transcript.last_of(client.name))
+
+    def _queue_up(self) -> None:
+        """Those who may wait do, for a few jobs that come then, or as many as there are clients."""
+        first = self._clients[0]
+        for client in self._clients:
+            if client.patient and not client.asked and (not client.held or self._pick((0, 1))):
+                done = [self._of_job("delete", job) for job in client.held]
+                self._say(client, [*done, self._waits(client)])
+        waiting = sum(first.used in client.watched for client in self._clients if client.asked)
+        count = self._pick((1, 2, max(waiting, 1)))
+        self._say(first, [self._put(first) for _ in range(count)])
+        self._await_replies()
+
+    def _await_jobs(self) -> None:
+        """Until those who wait do so because there is no job for them."""
+        end = time.monotonic() + self._patience
+        while self._listen(GRACE):
+            pass
+        while job := self._ledger.overdue(
+            client.asked[0] for client in self._clients if client.asked
+        ):
+            if not self._listen(end - time.monotonic()):
+                waiting = " or ".join(client.name for client in self._clients if client.asked)
+                said = f"job {job} for {waiting}, who wait"
+                raise Violation([said], "nothing", self.transcript.last)
+        while any(client.asked for client in self._clients):
+            try:
+                self._history.explain()
+                return
+            except Violation:
+                # What they must get may still be on its way.
+                if not self._listen(end - time.monotonic()):
+                    raise
+
+    def _give_up(self) -> None:
+        """All delete what they hold; who gets a job meanwhile does so, too."""
+        while holders := [client for client in self._clients if client.held and not client.asked]:
+            for client in holders:
+                self._say(client, [self._of_job("delete", job) for job in client.held])
+            self._await_replies()
+            self._await_jobs()
+
+    def _clean(self) -> None:
+        """Deletes all jobs; none of them is held, and all must be there."""
+        end = time.monotonic() + self._patience
+        self._arrives(patient=False)
+        (cleaner,) = self._clients
+        while jobs := self._ledger.jobs():
+            if "ready" not in self._profile.deletes:
+                self._say(cleaner, [self._waits(cleaner) for _ in jobs])
+                self._await_jobs()
+            self._say(cleaner, [self._of_job("delete", job) for job in jobs])
+            self._await_replies()
+            # A server may come to the end of a connection later than it closes it.
+            left = self._ledger.jobs()
+            self._say(cleaner, [self._of_job("peek", job) for job in left])
+            self._await_replies()
+            if time.monotonic() > end:
+                expected = f"job {left[0]} held by nobody"
+                kind = NotReleased if self._ledger.are_abandoned(left) else Violation
+                raise kind([expected], "it cannot be deleted", self.transcript.last)
+        self._leaves(cleaner, half=True)
+        self._await_replies()

@@ -1,0 +1,241 @@
+"""Conversations that are made up at random: what all ways of making them up have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from conformance.dialogue.connection import REPLY_LIMIT
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.budget import Budget
+from conformance.random_testing.findings import keep, kept
+from conformance.random_testing.levels import diagnosis_of, firmest
+from conformance.random_testing.replay import Finding, lost, program_of, told
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import Program, Wait, play
+from conformance.target.target import Target
+from conformance.transcript import Entry, Transcript
+from conformance.verdict import Deviation, Inconclusive, NotTestable
+from reference_server.profiles import NEWEST, Profile
+
+PATIENCE = 0.5
+"""Seconds after which a reply is missing where something is looked for again."""
+LIMIT = 5.0
+"""Seconds after which it is given up."""
+
+Loose = tuple[Deviation, list[Entry]]
+"""A deviation that is at most de-facto, and what shows it."""
+
+
+@dataclass(slots=True)
+class Exploration:
+    """How much is made up, from which seed; ``lateness`` and ``patience`` in seconds.
+
+    ``folder``: where findings are kept, None if they are not.
+    """
+
+    examples: int
+    seed: int = 0
+    lateness: float = 0.25
+    patience: float = REPLY_LIMIT
+    profile: Profile = NEWEST
+    folder: Path | None = None
+    shared: bool = False
+    """What is made up leaves alone what others have on the target."""
+    fuzz_time: float = 1.0
+    """Seconds in which hostile bytes are tried."""
+    budget: Budget = field(default_factory=Budget)
+    """The time for what is made up, without an end if none is given."""
+    undecided: int = 0
+    """Conversations that were given up, as too much was possible."""
+    health: list[str] = field(default_factory=list)
+    """What the target was seen to take more and more of: told, and no verdict."""
+    plain: bool = False
+    """Lines that the text leaves open are not sent, and counters are not compared."""
+    fate: str = ""
+    """What became of a target that has ended a connection."""
+    _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
+
+    def told(self, count: int, kind: str) -> str:
+        """How many of so many conversations did not fit in, or were not decided.
+
+        Raises Inconclusive if few are left.
+        """
+        told = [self.budget.told(count, kind)]
+        reached = min(count, self.budget.begun)
+        if self.undecided:
+            told.append(f"{self.undecided} of {reached} were not decided, as too much was possible")
+        said = "; ".join(filter(None, told))
+        if not self.budget.is_enough(count):
+            raise Inconclusive(f"reached only {said}")
+        if self.undecided > reached // 2:
+            raise Inconclusive(said)
+        return said
+
+    def session(self, target: Target) -> Session:
+        """A new conversation with a target; raises NotTestable if others may use it, too."""
+        keeps_apart = self.shared and self.profile.has_tubes
+        if not target.exclusive and not keeps_apart:
+            raise NotTestable("needs --launch: a server of its own, for random conversations")
+        session = self._begun(target)
+        if session.begins_among_others and not keeps_apart:
+            # They may be what an earlier test could not delete.
+            self.start_anew(session)
+            session = self._begun(target)
+        if session.begins_among_others and not keeps_apart:
+            session.abandon()
+            raise NotTestable("needs a server that begins without jobs in default")
+        return session
+
+    def _begun(self, target: Target) -> Session:
+        return Session(target, self.profile, self.lateness, self.patience, plain=self.plain)
+
+    @staticmethod
+    def start_anew(session: Session) -> None:
+        """Ends a conversation that has gone wrong, and leaves nothing of it on the target."""
+        session.abandon()
+        try:
+            session.target.restart()
+        except NotTestable:
+            session.clean_up()
+
+    def judge(self, target: Target, transcript: Transcript, make_up: Callable[[], str]) -> str:
+        """Return what ``make_up`` tells that makes up conversations and judges them.
+
+        What earlier runs have found is looked at first. What is at most de-facto must not hide
+        worse: if that is all that was found, conversations are made up again, plainer ones.
+        Raises Deviation, the worst that was found; ``transcript`` then shows it.
+        """
+        loose = self._again(target, transcript)
+        told = ""
+        for self.plain in (False, True):
+            try:
+                told = make_up()
+                break
+            except Deviation as deviation:
+                loose = self._worst(loose, deviation, transcript)
+            except Inconclusive:
+                if not self.plain:
+                    raise
+        self.plain = False
+        if loose is None:
+            return told
+        worst, transcript.entries[:] = loose
+        raise worst
+
+    def _again(self, target: Target, transcript: Transcript) -> Loose | None:
+        """Look whether what earlier runs have found is still there; raise Deviation if it is."""
+        loose = None
+        for path, found in kept(self.folder) if self.folder else ():
+            try:
+                self.look_again(target, transcript, found, f", as kept in {path}")
+            except Deviation as deviation:
+                loose = self._worst(loose, deviation, transcript)
+            except Inconclusive:
+                continue
+        return loose
+
+    def _worst(self, loose: Loose | None, deviation: Deviation, transcript: Transcript) -> Loose:
+        """Return the first deviation that is at most de-facto; raise another."""
+        if not deviation.de_facto:
+            self.plain = False
+            raise deviation
+        return loose or (deviation, list(transcript.entries))
+
+    def note(self, violation: Violation, transcript: Transcript) -> None:
+        """Keeps in mind what has shown a violation, if nothing shorter has shown one like it."""
+        known = self._shown.get(violation.kind)
+        if known is None or len(transcript.entries) < len(known.entries):
+            self._shown[violation.kind] = transcript.copy()
+
+    def once_more(self, target: Target, transcript: Transcript) -> NoReturn:
+        """Looks whether anything that has shown a violation shows one again.
+
+        Raises Deviation, or else Inconclusive; ``transcript`` then shows it.
+        """
+        shown = sorted(self._shown.items(), key=lambda item: len(item[1].entries))
+        for _, found in shown:
+            with contextlib.suppress(Inconclusive):
+                self.look_again(target, transcript, found)
+        if not shown:
+            raise Inconclusive("what went on was not the same twice")
+        (expected, observed), found = shown[0]
+        transcript.entries[:] = found.entries
+        seen = Deviation(expected, observed, transcript.last)
+        raise Inconclusive(f"a violation was seen once, and not again: {seen}", seen)
+
+    def look_again(
+        self, target: Target, transcript: Transcript, found: Transcript, where: str = ""
+    ) -> None:
+        """Drives a conversation again; raises Deviation, OSError or Inconclusive.
+
+        ``transcript`` then shows what is wrong, ``where`` is said of it.
+        """
+        session = self.session(target)
+        program = program_of(found)
+        try:
+            play(session, program)
+            session.abandon()
+        except Violation as violation:
+            seen = Finding(program, told(violation, target), session.transcript)
+            self.start_anew(session)
+            raise self.deviation(self.firmest(seen, target), transcript, where) from violation
+        except Inconclusive:
+            self.start_anew(session)
+            raise
+        except OSError:
+            transcript.entries[:] = session.transcript.entries
+            raise
+
+    def replayed(
+        self,
+        target: Target,
+        program: Program,
+        patience: float = PATIENCE,
+        limit: float = LIMIT,
+        look: bool = True,
+    ) -> Finding | None:
+        """What is wrong with a program that may take so many seconds, if no time passes in it.
+
+        ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
+        """
+        session = self.session(target)
+        session.patience = patience
+        if not target.clock.movable:
+            limit += sum(step.seconds for step in program if isinstance(step, Wait))
+        session.judge.give_up_at(time.monotonic() + limit)
+        try:
+            play(session, program, look)
+        except Violation as violation:
+            return Finding(program, told(violation, target), session.transcript)
+        except OSError as error:
+            return Finding(program, lost(error, session), session.transcript)
+        except Inconclusive:
+            return None
+        finally:
+            self.start_anew(session)
+        return None
+
+    def firmest(self, found: Finding, target: Target, look: bool = True) -> Finding:
+        """What is left of a finding without lines that the text leaves open."""
+        replayed = partial(self.replayed, target, look=look)
+        patiently = partial(replayed, patience=self.patience, limit=math.inf)
+        return firmest(found, replayed, patiently, self.profile)
+
+    def deviation(self, found: Finding, transcript: Transcript, where: str = "") -> Deviation:
+        """The failure of a test for what was found; it is kept for the next run.
+
+        ``transcript`` then shows it.
+        """
+        transcript.entries[:] = found.transcript.entries
+        diagnosis = diagnosis_of(found, self.profile)
+        if not where and self.folder is not None:
+            path, _ = keep(self.folder, diagnosis, found.shown)
+            where = f"; beanstalk-conformance replay {path} drives it again"
+        return diagnosis.deviation(found.violation.mark, where)

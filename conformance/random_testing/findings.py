@@ -1,0 +1,91 @@
+"""What was found wrong in conversations that were made up: kept as transcripts, looked at first.
+
+Each has a folder of its own, named by what it is about, so that several that look for the same
+at the same time find it once: ``transcript`` drives it again, ``README.md`` explains it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.oracle.diagnosis import Diagnosis
+from conformance.transcript import NotATranscript, Transcript, parse
+
+FOLDER = Path(".beanstalk-conformance", "findings")
+"""Where findings are kept, below the folder that the suite is run in."""
+
+
+def keep(
+    folder: Path,
+    diagnosis: Diagnosis,
+    transcript: Transcript,
+    seen: str = "",
+    name: str = "transcript",
+) -> tuple[Path, bool]:
+    """Writes a finding into the folder; gives where, and whether it is a new one.
+
+    ``seen`` tells how often it was seen again; ``name`` is that of the file.
+    """
+    home = folder / diagnosis.name
+    try:
+        home.mkdir(parents=True)
+    except FileExistsError:
+        # Somebody else has found it.
+        return home / name, False
+    said = f"Expected {diagnosis.expected}, observed {diagnosis.observed}"
+    lines = "\n".join(f"# {line}" for line in f"{said}.".splitlines())
+    _write(home / name, f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n")
+    text = "; ".join(part for part in (said, diagnosis.about, seen) if part)
+    _write(home / "README.md", f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}")
+    return home / name, True
+
+
+def at_first_sight(folder: Path, transcript: Transcript) -> Path:
+    """Writes what was found before anything else is done with it; gives where."""
+    text = transcript.render(fold=False)
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"unreduced-{name}.transcript"
+    _write(path, f"{text}\n")
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    write_whole(path, text.encode())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file so that others never read half of it; until then its name begins with a dot."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(data)
+    part.replace(path)
+
+
+def _ways(transcript: Transcript) -> str:
+    """How to see it again."""
+    said = [entry for entry in transcript.entries if entry.direction == ">"]
+    ways = ["    beanstalk-conformance replay transcript --target 127.0.0.1:11300"]
+    if len({entry.connection for entry in said}) == 1 and all(
+        entry.direction != "+" for entry in transcript.entries
+    ):
+        text = "".join(map(_printable, b"".join(entry.data for entry in said)))
+        ways.append(f"    printf '{text}' | nc -N 127.0.0.1 11300")
+    return "Drive it again:\n\n" + "\n".join(ways) + "\n"
+
+
+def _printable(byte: int) -> str:
+    """A byte as printf takes it."""
+    plain = 0x20 <= byte < 0x7F and chr(byte) not in "%'\\"
+    return chr(byte) if plain else {13: "\\r", 10: "\\n"}.get(byte, f"\\{byte:03o}")
+
+
+def kept(folder: Path) -> Iterator[tuple[Path, Transcript]]:
+    """The findings of earlier runs; files that are no transcripts are skipped."""
+    for path in sorted(folder.glob("*/transcript")):
+        try:
+            yield path, parse(path.read_text(encoding="utf-8"))
+        except (NotATranscript, UnicodeDecodeError, OSError):
+            continue

@@ -1,0 +1,232 @@
+"""Whether a finding depends on a line that the text leaves open: it is looked for without it.
+
+Such a line may just be on the way to what is wrong. So before a finding counts for less, its open
+lines are left out, or replaced by lines of which the text says how they are answered: all at once
+first, then fewer and fewer of them (delta debugging). Only if nothing is wrong any more in any of
+these ways, it is the open line that it is about.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from functools import partial
+
+from conformance.oracle.diagnosis import Diagnosis, diagnose
+from conformance.oracle.underspecification import KINDS, Lines, is_decided, is_free
+from conformance.random_testing.replay import Finding, commands
+from conformance.random_testing.steps import Ask, Leave, Program, Step
+from reference_server.commands import U64
+from reference_server.profiles import Profile
+from reference_server.wire import CRLF, NAME_CHARS
+
+SEARCHING = 20.0
+"""Seconds in which a finding is looked for without what is open in it."""
+AGAIN = 3
+"""Times that what was found without is looked for again; it must be seen then at least once."""
+
+Replayed = Callable[[Program], Finding | None]
+"""What comes of a program; None if nothing is wrong with it."""
+Change = Callable[[Ask], Step | None]
+"""What is done instead of an open line; None: nothing."""
+
+_ENTIRE_NAME = re.compile(rb"(?!-)[" + re.escape(NAME_CHARS) + rb"]{1,200}")
+_DIGITS = re.compile(rb"[0-9]{1,9}")
+
+
+def firmest(found: Finding, replayed: Replayed, patiently: Replayed, profile: Profile) -> Finding:
+    """The finding, or what is left of it without lines that the text leaves open.
+
+    It is looked for with ``replayed``, and what is taken for it must be seen ``patiently``, too.
+    """
+    if not diagnosis_of(found, profile).is_loosened:
+        return found
+    return _Search(found, replayed, patiently, profile).result()
+
+
+class _Search:
+    """Looks for what is wrong in programs that have fewer open lines."""
+
+    def __init__(
+        self, found: Finding, replayed: Replayed, patiently: Replayed, profile: Profile
+    ) -> None:
+        self._found = found
+        self._best = replace(found, program=list(_apart(found.program)))
+        self._replayed = replayed
+        self._patiently = patiently
+        self._profile = profile
+        self._end = time.monotonic() + SEARCHING
+        self._firm: Finding | None = None
+        of_failures = diagnosis_of(found, profile).of_failures
+        self._open = every_ask if of_failures else partial(open_steps, profile=profile)
+        forms = () if of_failures else (_plain, _malformed, _unknown, _neutral)
+        self._changes: list[Change] = [_left_out, *(partial(form, profile) for form in forms)]
+
+    def result(self) -> Finding:
+        """The firm finding if there is one, else that with the fewest open lines."""
+        size = len(self._open(self._best.program))
+        while size and not self._is_over:
+            at = 0
+            while not self._is_over and (chunk := self._open(self._best.program)[at : at + size]):
+                if not any(self._accepts(chunk, change) for change in self._changes):
+                    at += size
+            size //= 2
+        # Without its quirks, one could not tell any more that it is about nothing.
+        is_quirk = diagnosis_of(self._found, self._profile).is_quirk
+        return self._firm or (self._found if is_quirk else self._best)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._firm is not None or time.monotonic() > self._end
+
+    def _accepts(self, chunk: Collection[int], change: Change) -> bool:
+        """Whether something is wrong though these steps are changed."""
+        steps: list[Step] = []
+        for number, step in enumerate(self._best.program):
+            changed = change(step) if number in chunk and isinstance(step, Ask) else step
+            steps += [changed] if changed is not None else []
+        if self._is_over or len(self._open(steps)) >= self._count:
+            return False
+        found = self._replayed(steps)
+        if found is None:
+            return False
+        if not diagnosis_of(found, self._profile).de_facto:
+            self._firm = self._seen_again(found)
+            return self._firm is not None
+        # What is about something else would lead astray.
+        if found.violation.kind != self._found.violation.kind:
+            return False
+        self._best = found
+        return True
+
+    @property
+    def _count(self) -> int:
+        return len(self._open(self._best.program))
+
+    def _seen_again(self, found: Finding) -> Finding | None:
+        for _ in range(AGAIN):
+            again = self._patiently(found.program)
+            if again is not None and not diagnosis_of(again, self._profile).de_facto:
+                return again
+        return None
+
+
+def diagnosis_of(found: Finding, profile: Profile) -> Diagnosis:
+    """What a finding is about."""
+    return diagnose(found.violation, found.shown.entries, profile)
+
+
+# ---------------------------------------------------------------- which lines are open
+
+
+def every_ask(program: Program) -> list[int]:
+    """The positions of all that clients ask."""
+    return [number for number, step in enumerate(program) if isinstance(step, Ask)]
+
+
+def open_steps(program: Program, profile: Profile) -> list[int]:
+    """The positions of the steps with a line that the text leaves open."""
+    readers: dict[int, Lines] = {}
+    asked: dict[int, int] = {}
+    found = []
+    for number, step in enumerate(program):
+        if isinstance(step, Leave):
+            left = readers.pop(step.client, None)
+            if left is not None and step.half and left.is_cut_off:
+                found.append(asked[step.client])
+        elif isinstance(step, Ask):
+            reader = readers.setdefault(step.client, Lines(profile))
+            known = len(reader.lines)
+            asked[step.client] = number
+            # Ids have up to 20 digits: what is too long with one may not be so with another.
+            reader.read(step.text if step.job is None else step.text % U64)
+            if (
+                reader.is_quirk
+                or reader.is_too_long
+                or not all(
+                    line is not None and is_decided(line, profile) for line in reader.lines[known:]
+                )
+            ):
+                found.append(number)
+                reader.is_quirk = False
+    found += [asked[client] for client, reader in readers.items() if reader.is_cut_off]
+    return sorted(set(found))
+
+
+def _apart(program: Program) -> Iterator[Step]:
+    """The steps; of what is asked in one of them, each command is a step."""
+    for step in program:
+        texts = list(commands(step.text)) if isinstance(step, Ask) else []
+        if not isinstance(step, Ask) or len(texts) < 2 or step.cuts:
+            yield step
+            continue
+        for number, text in enumerate(texts):
+            part = _instead(step, text)
+            yield part if number == 0 else part._replace(apart=False, hasty=False)
+
+
+# ---------------------------------------------------------------- what is done instead
+
+
+def _left_out(_: Ask) -> None:
+    """Nothing."""
+
+
+def _plain(profile: Profile, step: Ask) -> Ask | None:
+    """The same command with arguments that are decided, as near to its own as possible."""
+    verb = _verb(step.text, profile)
+    if verb is None:
+        return None
+    line, _, rest = step.text.partition(CRLF)
+    arguments = line[len(verb) :].split()
+    arguments += [b""] * (len(KINDS[verb]) - len(arguments))
+    words = [verb.encode(), *map(_plain_argument, KINDS[verb], arguments)]
+    if verb == "put":
+        size = len(rest) - len(CRLF)
+        words[-1] = b"%d" % max(size, 0)
+        rest = rest if size >= 0 else CRLF
+    # Whatever was asked of a job is asked of it still.
+    return _instead(step, b" ".join(words) + CRLF + rest)
+
+
+def _plain_argument(kind: str, argument: bytes) -> bytes:
+    if b"%d" in argument:
+        return b"%d"
+    if kind == "t":
+        name = _ENTIRE_NAME.search(argument)
+        return name[0] if name else b"default"
+    digits = _DIGITS.search(argument)
+    return b"%d" % int(digits[0]) if digits else b"0"
+
+
+def _malformed(profile: Profile, step: Ask) -> Ask:
+    """The same command with arguments that nobody takes for any."""
+    verb = _verb(step.text, profile)
+    kinds = KINDS[verb] if verb else ""
+    line = " ".join([verb or "", *("-" if kind == "t" else "x" for kind in kinds)]).encode()
+    decided = kinds and is_decided(line, profile) and not is_free(line, profile)
+    return _instead(step, (line if decided else b"delete x") + CRLF)
+
+
+def _unknown(_: Profile, step: Ask) -> Ask:
+    return _instead(step, b"foo" + CRLF)
+
+
+def _neutral(profile: Profile, step: Ask) -> Ask:
+    return _instead(step, profile.neutral + CRLF)
+
+
+def _instead(step: Ask, text: bytes) -> Ask:
+    """A step that asks this; where it does not name the job of the step, it names none."""
+    if step.job is None or b"%d" in text:
+        return step._replace(text=text, cuts=())
+    return step._replace(text=text.replace(b"%%", b"%"), job=None, cuts=())
+
+
+def _verb(text: bytes, profile: Profile) -> str | None:
+    """The command that a line is meant to be, as far as one can say."""
+    line = text.partition(CRLF)[0].lstrip()
+    verbs = sorted(profile.commands, key=len, reverse=True)
+    return next((verb for verb in verbs if line.startswith(verb.encode())), None)

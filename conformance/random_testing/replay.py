@@ -1,0 +1,129 @@
+"""Drives a recorded transcript against a live target, and judges what comes this time."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.session import Session
+from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait, play
+from conformance.target.target import Target
+from conformance.transcript import Transcript
+from reference_server.commands import ABOUT_A_JOB, any_of
+from reference_server.wire import CRLF, ProtocolError, ReplyReader
+
+_PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
+_ABOUT_A_JOB = re.compile(rb"(%b) +([0-9]{1,20})(?=[ \r])" % any_of(*ABOUT_A_JOB))
+_OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
+"""What a put can be answered."""
+GOES_ON = "a server that goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A program that shows a violation, and what came of it."""
+
+    program: Program
+    violation: Violation
+    transcript: Transcript
+
+    @property
+    def shown(self) -> Transcript:
+        """The transcript up to the message that shows it."""
+        return self.transcript.until(self.violation.mark)
+
+
+def told(violation: Violation, target: Target) -> Violation:
+    """The violation; if the target is gone, that is what was observed."""
+    fate = target.fate() if violation.is_end else None
+    return violation if fate is None else Violation(violation.expected, fate, violation.mark)
+
+
+def lost(error: OSError, session: Session) -> Violation:
+    """That a target does not accept connections any more, or is gone otherwise."""
+    return Violation([GOES_ON], session.target.fate() or str(error), session.transcript.last)
+
+
+def replay(session: Session, transcript: Transcript) -> None:
+    """Does what the clients of a transcript did; raises Violation or Inconclusive.
+
+    What it asks of a job that it has put is asked of the job that is put instead now.
+    """
+    play(session, program_of(transcript))
+
+
+def program_of(transcript: Transcript) -> list[Step]:
+    """What the clients of a transcript did; jobs are called by the number of their put."""
+    tags = _tags(transcript)
+    clients: dict[str, int] = {}
+    steps: list[Step] = []
+    puts = 0
+    for entry in transcript.entries:
+        if entry.direction == "+":
+            steps.append(Wait(float(entry.data.decode().removesuffix("s"))))
+            continue
+        if not entry.connection:
+            steps.append(Happen(entry.data))
+            continue
+        number = clients.setdefault(entry.connection, len(clients) + 1)
+        if entry.direction == ">":
+            for index, command in enumerate(commands(entry.data)):
+                ask = Ask(number, command, apart=index == 0)
+                about = _ABOUT_A_JOB.match(command)
+                tag = tags.get(int(about[2])) if about else None
+                if _PUT.match(command):
+                    ask = ask._replace(tag=puts)
+                    puts += 1
+                elif about and tag is not None:
+                    text = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
+                    ask = ask._replace(text=text, job=tag)
+                steps.append(ask)
+        elif entry.data in (b"half-closes", b"closes", b"resets"):
+            steps.append(Leave(number, entry.data == b"half-closes", entry.data == b"resets"))
+    return steps
+
+
+def commands(data: bytes) -> Iterator[bytes]:
+    """The lines of what a client has sent, those of puts with their bodies."""
+    at = 0
+    while at < len(data):
+        end = data.find(CRLF, at)
+        end = len(data) if end < 0 else end + len(CRLF)
+        put = _PUT.match(data, at, end)
+        if put:
+            end += int(put[1]) + len(CRLF)
+        yield data[at:end]
+        at = end
+
+
+def _tags(transcript: Transcript) -> dict[int, int]:
+    """Which put, counted from 0 over all clients, has made the job with an id."""
+    puts: defaultdict[str, list[int]] = defaultdict(list)
+    outcomes: defaultdict[str, list[int | None]] = defaultdict(list)
+    readers: defaultdict[str, ReplyReader] = defaultdict(ReplyReader)
+    count = 0
+    for entry in transcript.entries:
+        if entry.direction == ">":
+            for command in commands(entry.data):
+                if _PUT.match(command):
+                    puts[entry.connection].append(count)
+                    count += 1
+        elif entry.direction == "<":
+            reader = readers[entry.connection]
+            reader.receive(entry.data)
+            try:
+                while (reply := reader.next_reply()) is not None:
+                    if reply.word in _OUTCOMES:
+                        id = int(reply.args[0]) if reply.args else None
+                        outcomes[entry.connection].append(id)
+            except ProtocolError:
+                continue
+    return {
+        id: number
+        for name, numbers in puts.items()
+        for number, id in zip(numbers, outcomes[name], strict=False)
+        if id is not None
+    }

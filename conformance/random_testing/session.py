@@ -1,0 +1,533 @@
+"""Several clients of one target, whose whole conversation is judged while it goes on.
+
+Jobs are called by tags, given when they are put; ids appear only on the wire. After each turn the
+target is awaited until it owes nothing that is certain, so that little is open at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from conformance import yamlish
+from conformance.dialogue.connection import REPLY_LIMIT
+from conformance.dialogue.soon import STEP, looks
+from conformance.oracle.judge import Judge
+from conformance.oracle.oracle import Violation
+from conformance.oracle.states import EARLY
+from conformance.oracle.underspecification import is_plain
+from conformance.random_testing.leftovers import Leftovers
+from conformance.random_testing.snapshot import counted
+from conformance.random_testing.waiting import Wait
+from conformance.target.address import ask, hang_up, send_end, send_reset, visit
+from conformance.target.cleanup import delete_jobs
+from conformance.target.clock import Attendant
+from conformance.target.target import Target
+from conformance.transcript import RESTARTS, Transcript, letters
+from reference_server.profiles import Profile
+from reference_server.wire import ProtocolError, Reply
+
+MISSING = 2**62
+"""Added to a tag, it is the id of a job that no server has."""
+GRACE = 0.01
+"""Seconds that a server gets to answer others after it has answered one, under a real clock."""
+CHUNK = 2048
+"""Bytes of a burst that are sent before the rest of it is made."""
+BEHIND = 2**15
+"""Bytes that a client may send while it waits: a target need not read more, nor see its end."""
+_CONTROL = -1
+ROUNDS = 3
+"""How often it is tried to delete all jobs."""
+FAREWELL = 0.5
+"""Seconds that a target gets to notice that a client has gone."""
+_PROMPT = struct.pack("ll", 0, 20_000)
+"""How long what is promised is waited for at once: 20 milliseconds."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client's socket, its number for the judge, and its name in the transcript."""
+
+    socket: socket.socket
+    conn: int
+    letter: str
+    unsent: bytearray = field(default_factory=bytearray)
+    burst: bytearray = field(default_factory=bytearray)
+    puts: deque[int] = field(default_factory=deque)
+    half_closed: bool = False
+    known: bool = False
+    """All that comes of what it has sent last was known at once."""
+    behind: int = 0
+    """Bytes that it has sent while it waits."""
+
+
+class Session:
+    """A judged conversation; ``clients`` are opened when they are first needed.
+
+    ``lateness`` is how late timers may be, in seconds; ``patience`` is how long a reply may
+    take, in seconds; ``lenient`` is as for the judge. ``plain``: lines that the text leaves open
+    are not sent, and counters are not compared. Each step raises :class:`Violation`, with the
+    position in the transcript, or Inconclusive.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        profile: Profile,
+        lateness: float = 0.25,
+        patience: float = REPLY_LIMIT,
+        lenient: bool = False,
+        plain: bool = False,
+    ) -> None:
+        self.target = target
+        self._plain = plain
+        self._generation = target.generation
+        self.transcript = Transcript()
+        self.patience = patience
+        self.is_spent = False
+        """What is on the target is not judged any more."""
+        self._profile = profile
+        self._ids: dict[int, int] = {}
+        self._tags: dict[int, int] = {}
+        self._clients: dict[int, _Client] = {}
+        self._letters = letters()
+        self._last = self._looks = self._since = 0
+        self._sending: _Client | None = None
+        movable = target.clock.movable
+        self._lateness = lateness
+        self._unforeseen: Reply | None = None
+        """The last reply that was not certain before it came."""
+        late = round(lateness * 1e9)
+        self._margin = late + 4 * EARLY
+        self._attendant: Attendant | None = None
+        if not movable:
+            self._attendant = Attendant()
+            self._attendant.watch(target.address)
+        # Some servers count a client with the first that it says: that is tested elsewhere.
+        self._settle()
+        # The attendant, or the connection that moves the clock, is counted and uses default.
+        found = counted(target, profile)
+        known = None if found.jobs or plain else found.known
+        self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before)
+        self._leftovers = Leftovers(found.taken, found.jobs, self.judge.model.next_id)
+        self.judge.connect(_CONTROL)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins the transcript here."""
+        self.transcript.entries.clear()
+        self.transcript.begins = self.judge.counters
+
+    # ------------------------------------------------------------ what the clients know
+
+    def now(self) -> int:
+        """The time of the target's clock, in nanoseconds; it never stands still."""
+        self._looks += 1
+        time = round(self.target.clock.time() * 1e9) + self._looks
+        return max(time, self._since)
+
+    def conn(self, number: int) -> int:
+        """The connection of a client, in the judge's model; it is opened if need be."""
+        return self._client(number).conn
+
+    def tag(self, id: int) -> int | None:
+        """The tag of a job, by its id in the model."""
+        return self._tags.get(id)
+
+    def may_ask(self, number: int) -> bool:
+        """Whether a client's next command may be handled at once."""
+        client = self._clients.get(number)
+        return client is None or not self.judge.model.is_waiting(client.conn)
+
+    def is_clear(self, number: int) -> bool:
+        """Whether it is certain what comes of all that a client has asked, and it may ask more."""
+        client = self._client(number)
+        if client.known:
+            return not self.judge.model.is_waiting(client.conn)
+        return self.judge.is_answered(client.conn)
+
+    @property
+    def begins_among_others(self) -> bool:
+        """Whether there may be jobs of others in the tube in which all clients begin."""
+        return not self.target.exclusive or self._leftovers.in_default > 0
+
+    def _client(self, number: int) -> _Client:
+        client = self._clients.get(number)
+        if client is None:
+            self.flush()
+            sock = self.target.connect()
+            sock.setblocking(True)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
+            self._last += 1
+            client = _Client(sock, self._last, next(self._letters))
+            self._clients[number] = client
+            self.judge.connect(client.conn)
+            self._settle()
+        return client
+
+    # ------------------------------------------------------------ what the clients do
+
+    def ask(
+        self,
+        number: int,
+        text: bytes,
+        job: int | None = None,
+        tag: int | None = None,
+        apart: bool = False,
+        hasty: bool = False,
+        cuts: tuple[int, ...] = (),
+    ) -> None:
+        """A client sends a command; see ``conformance.random_testing.steps.Ask``."""
+        if self._leftovers.are_meant(text, self._tags):
+            return
+        client = self._client(number)
+        if apart or self._sending is not client:
+            self.flush(hasty)
+        if client.half_closed:
+            return
+        if job is not None:
+            text = text % self._ids.get(job, MISSING + job)
+        if self._plain and not is_plain(text, self._profile):
+            return
+        judge, conn = self.judge, client.conn
+        model = judge.model
+        if model.is_waiting(conn):
+            client.behind += len(text)
+            if client.behind > BEHIND or not self._profile.half_close:
+                # What is behind a reserve that waits is answered in the end, or it is open.
+                return
+        else:
+            client.behind = 0
+        self._sending = client
+        guess = model.next_id
+        if not client.burst and not client.unsent:
+            self._since = self.now()
+        self._since += 1
+        client.known = judge.sent(conn, text, self._since)
+        if tag is not None:
+            if guess in model.jobs:
+                self._name(tag, guess)
+            else:
+                client.puts.append(tag)
+        sent = 0
+        for cut in cuts:
+            client.unsent += text[sent:cut]
+            sent = cut
+            self._send(client)
+            self._settle()
+        client.unsent += text[sent:]
+        if len(client.unsent) > CHUNK:
+            self._send(client)
+        if not client.known and judge.is_leaving(conn):
+            self._deliver()
+            if not self._is_ended(number):
+                mark = self.transcript.last
+                raise Violation(["the end of the connection"], "nothing", mark)
+
+    def flush(self, hasty: bool = False) -> None:
+        """Sends what is left of a burst, and, unless in haste, takes in what it causes."""
+        if self._sending is None:
+            return
+        self._deliver(hasty)
+        movable = self.target.clock.movable
+        if not hasty and movable and self.judge.is_due(self.now() + EARLY):
+            # So that it is certain again what has happened, such as the end of a pause of 0.
+            self._move(self.now() + self._margin)
+            self._nudge()
+
+    def _deliver(self, hasty: bool = False) -> None:
+        client, self._sending = self._sending, None
+        assert client is not None
+        self._send(client)
+        if client.burst:
+            self.transcript.add(client.letter, ">", bytes(client.burst), self.target.clock.time())
+            client.burst.clear()
+        if not hasty:
+            self.hear()
+            if not self.judge.is_answered(client.conn):
+                # No reply tells that the target has read it.
+                self._settle()
+                self.hear()
+
+    def leave(self, number: int, half: bool, reset: bool = False) -> None:
+        """A client closes, or (``half``) sends nothing more and is heard until the end.
+
+        ``reset``: it closes at once, in the middle of a command perhaps.
+        """
+        self.flush()
+        client = self._clients.get(number)
+        if client is None or client.half_closed:
+            return
+        # Nobody could tell what became of commands that wait on a connection that is closed.
+        half = not reset and (half or not self.judge.is_handled(client.conn))
+        half = half and self._profile.half_close
+        word = b"resets" if reset else b"half-closes" if half else b"closes"
+        self.transcript.add(client.letter, "!", word, self.target.clock.time())
+        if half:
+            client.half_closed = True
+            self.judge.half_close(client.conn, self.now())
+            send_end(client.socket)
+            self._is_ended(number)
+            self.hear()
+        if number in self._clients:
+            del self._clients[number]
+            self.judge.close(client.conn, self.now())
+            if reset:
+                send_reset(client.socket)
+            else:
+                client.socket.close()
+            self._settle()
+            self.hear()
+
+    def _is_ended(self, number: int) -> bool:
+        """Whether the target ends a client's connection in time."""
+        limit = time.monotonic() + self.patience
+        while number in self._clients and time.monotonic() < limit:
+            self._poll(limit - time.monotonic())
+        return number not in self._clients
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, from timer to timer: a server may lose some that fall due at once."""
+        self.flush()
+        end = self.now() + round(seconds * 1e9)
+        self.transcript.add("", "+", f"{seconds:g}s".encode(), end / 1e9)
+        if not self.target.clock.movable:
+            while (left := end - self.now()) > 0:
+                self._poll(left / 1e9)
+            self._nudge()
+            return
+        while (now := self.now()) < end:
+            due = self.judge.next_due(now)
+            self._move(end if due is None else min(due, end))
+            # Far enough beyond it that it must have fired, unless its client is idle.
+            self._move(self.now() + self._margin)
+            self._nudge()
+        # Something may have come of it that nobody expects.
+        self._settle()
+        self._poll(0.0)
+
+    def happen(self, event: bytes) -> None:
+        """The target gets a signal, or is ended and started again; raises NotTestable."""
+        self.flush()
+        if event == RESTARTS:
+            self.target.restart()
+            for client in self._clients.values():
+                client.socket.close()
+            self._clients.clear()
+            self.judge.restarted()
+            if self._attendant is not None:
+                self._attendant.watch(self.target.address)
+        else:
+            self.target.signal(signal.Signals[event.decode()])
+            if event == b"SIGUSR1":
+                self.judge.drains(self.now())
+        self.is_spent = True
+        self.transcript.add("", "!", event, self.target.clock.time())
+
+    def _move(self, until: int) -> None:
+        before = self.now()
+        self.target.clock.move((until - before) / 1e9)
+        self.judge.moved(before, self.now())
+        self.hear()
+
+    def _nudge(self) -> None:
+        """Lets clients that hold jobs say something: some servers notice only then what is due."""
+        for number, client in list(self._clients.items()):
+            if (
+                not client.half_closed
+                and self.judge.holds(client.conn)
+                and self.judge.is_handled(client.conn)
+                and self.may_ask(number)
+            ):
+                self.ask(number, self._profile.neutral + b"\r\n")
+                self._deliver()
+
+    def finish(self, look: bool = True) -> None:
+        """Ends all clients, deletes all jobs, and sees that nothing is left.
+
+        ``look``: statistics are looked at, too.
+        """
+        self.flush()
+        for number in list(self._clients):
+            self.leave(number, half=True)
+        number = 0
+        for _ in range(ROUNDS):
+            if "delayed" not in self._profile.deletes:
+                self._kick_all(number)
+            if "ready" not in self._profile.deletes:
+                self._reserve_all(number)
+            for id in sorted(self.judge.jobs()):
+                self.ask(number, b"delete %d\r\n" % id)
+            self.flush()
+            if not self.judge.jobs():
+                break
+        if self._profile.has_tubes:
+            self._await_tubes(number)
+        if look and self.target.exclusive:
+            self.ask(number, b"stats\r\n")
+        self.leave(number, half=True)
+        if self.judge.model.is_paused("default"):
+            # When exactly it ends would be open for a while.
+            self._end_pause()
+            self.is_spent = True
+        if left := self.judge.jobs():
+            # Where much is open, it is not known what must be kicked before it can be deleted.
+            delete_jobs(self.target, self._generation, left, REPLY_LIMIT)
+            self.is_spent = True
+        self._ids.clear()
+        self._tags.clear()
+
+    def _await_tubes(self, number: int) -> None:
+        """Sees that tubes go that nothing keeps, in the time that they have."""
+        for is_last in looks(self._lateness):
+            self._unforeseen = None
+            if is_last:
+                self.judge.forget_gone()
+            self.ask(number, b"list-tubes\r\n", apart=True)
+            self.flush()
+            told = self._unforeseen.body or b"" if self._unforeseen else b""
+            if not self.judge.gone() & {*yamlish.names(told)}:
+                break
+            self._poll(STEP)
+            if self.target.clock.movable:
+                self._move(self.now() + round(STEP * 1e9))
+        self.judge.forget_gone()
+
+    def _kick_all(self, number: int) -> None:
+        """Makes all jobs ready, one by one, so that little is open meanwhile."""
+        tubes = [tube for tube in self.judge.model.tubes if tube.delayed]
+        for name, count in [(tube.name, len(tube.buried) + len(tube.delayed)) for tube in tubes]:
+            if self._profile.has_tubes:
+                self.ask(number, f"use {name}\r\n".encode())
+            for _ in range(count):
+                self.ask(number, b"kick 1\r\n", apart=True)
+
+    def _reserve_all(self, number: int) -> None:
+        """Reserves all jobs that are ready."""
+        while self.judge.model.next_ready(self.conn(number)) and self.may_ask(number):
+            self.ask(number, b"reserve\r\n", apart=True)
+            self.flush()
+
+    def clean_up(self) -> None:
+        """Deletes all jobs that were seen, without looking."""
+        self._end_pause()
+        jobs = {*self._ids.values(), *self.judge.jobs()}
+        delete_jobs(self.target, self._generation, jobs, REPLY_LIMIT)
+
+    def _end_pause(self) -> None:
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError),
+            visit(self.target.address, REPLY_LIMIT) as sock,
+        ):
+            # Where there are no pauses, that is unknown.
+            ask(sock, b"pause-tube default 0", REPLY_LIMIT)
+
+    def abandon(self) -> None:
+        """Ends all clients without looking at what comes; the target notices, if it can."""
+        for client in self._clients.values():
+            hang_up(client.socket, FAREWELL)
+        if self._attendant is not None:
+            self._attendant.close()
+
+    # ------------------------------------------------------------ bytes
+
+    def _send(self, client: _Client) -> None:
+        data, client.unsent = client.unsent, bytearray()
+        client.burst += data
+        rest = memoryview(data)
+        limit = time.monotonic() + self.patience
+        while rest:
+            try:
+                rest = rest[client.socket.send(rest, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                # The target must read on while we read its replies.
+                if time.monotonic() > limit:
+                    raise Violation(["a target that reads"], "it stopped reading") from None
+                self._poll(0.01)
+            except OSError:
+                # What it has sent before it hung up tells more than this error.
+                return
+
+    def _settle(self) -> None:
+        """Lets the target come to what it was sent."""
+        if self._attendant is None:
+            self.target.clock.settle()
+            return
+        self._attendant.settle()
+
+    def hear(self) -> None:
+        """Takes in replies until none is missing."""
+        wait, pause = Wait(self.patience), 0.001
+        for client in list(self._clients.values()):
+            flags: int = socket.MSG_WAITALL
+            while (missing := self.judge.missing(client.conn)) and not wait.is_over:
+                if not self._receive(client, missing, flags):
+                    break
+                wait.goes_on()
+                # How long statistics are is not known before.
+                flags = 0
+        if self.judge.is_quiet(self.now()):
+            return
+        self._settle()
+        if self._attendant is not None:
+            # Some servers have a thread for each client.
+            self._poll(GRACE)
+        while (came := self._poll(0.0)) or self.judge.awaits(self.now()):
+            if wait.is_over:
+                self.judge.quiet(self.now(), self.transcript.last)
+                return
+            if came or self._poll(pause):
+                wait.goes_on()
+            else:
+                pause *= 2
+                self._settle()
+
+    def _poll(self, seconds: float) -> bool:
+        """Takes in what has come, or comes within this time; gives whether something has."""
+        clients = {client.socket: client for client in self._clients.values()}
+        ready = select.select(list(clients), [], [], seconds)[0]
+        for sock in ready:
+            self._receive(clients[sock], 2**18, socket.MSG_DONTWAIT)
+        return bool(ready)
+
+    def _receive(self, client: _Client, size: int, flags: int) -> bool:
+        """Takes in what a client gets; gives whether it got anything."""
+        try:
+            data = client.socket.recv(size, flags)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        time, now = self.target.clock.time(), self.now()
+        if not data:
+            mark = self.transcript.add(client.letter, "!", b"closed by the target", time)
+            number = next(number for number, c in self._clients.items() if c is client)
+            del self._clients[number]
+            client.socket.close()
+            self.judge.ended(client.conn, now, mark)
+            return False
+        mark = self.transcript.add_to_reply(client.letter, data, time)
+        self._learn(client, self.judge.received(client.conn, data, now, mark))
+        return True
+
+    def _learn(self, client: _Client, replies: Iterable[Reply]) -> None:
+        """Connects tags with the ids of jobs that the target tells."""
+        for reply in replies:
+            self._unforeseen = reply
+            if not client.puts:
+                continue
+            if reply.word == "INSERTED":
+                self._name(client.puts.popleft(), int(reply.args[0]))
+            elif reply.word in ("EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"):
+                client.puts.popleft()
+
+    def _name(self, tag: int, id: int) -> None:
+        self._ids[tag] = id
+        self._tags[id] = tag

@@ -1,0 +1,137 @@
+"""What a target has counted, and which limits it has, when a judged conversation begins."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from conformance import yamlish
+from conformance.dialogue.connection import REPLY_LIMIT
+from conformance.dialogue.soon import SOON, STEP, looks
+from conformance.oracle.reply_comparison import Before
+from conformance.target.address import TargetError, ask, visit
+from conformance.target.clock import TargetClock
+from conformance.target.target import Target
+from conformance.transcript import Counters
+from conformance.verdict import TargetLost
+from reference_server.profiles import Profile
+from reference_server.state import State
+from reference_server.wire import ProtocolError
+
+
+class Counted(NamedTuple):
+    """What a target tells of itself; ``profile`` has its limits.
+
+    ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if somebody else
+    may change that, or it is not complete. ``jobs``: how many there are in the tube in which all
+    clients begin. ``taken``: other tubes that have jobs.
+    """
+
+    profile: Profile
+    fresh: bool
+    known: Counters | None
+    before: Before
+    jobs: int
+    taken: frozenset[bytes]
+
+
+def counted(target: Target, profile: Profile) -> Counted:
+    """Asks a target for all that, on a connection that is counted, and then ends.
+
+    Raises TargetLost, or TargetError if it does not tell its stats.
+    """
+    last, tubes = 0, frozenset[str]()
+    try:
+        with visit(target.address, REPLY_LIMIT) as sock:
+            if target.exclusive and profile.has_tubes:
+                _await_tubes(sock, target.clock)
+                tubes = _other_tubes(sock)
+            taken = frozenset(tube.encode() for tube in tubes if _has_jobs(sock, tube))
+            if target.exclusive:
+                last = _last_id(sock, profile)
+            default = _dictionary(sock, b"stats-tube default") if profile.has_tubes else None
+            first, stats = _dictionary(sock, b"stats"), _dictionary(sock, b"stats")
+        profile = _limited(profile, stats)
+        # The connection that asked has ended.
+        stats["total-connections"] = str(int(stats["total-connections"]) - 1)
+        # Some servers keep their statistics for a while.
+        fresh = stats["cmd-stats"] != first["cmd-stats"]
+    except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
+        if fate := target.fate():
+            raise TargetLost("a server that tells its stats", fate) from error
+        raise TargetError(f"the target does not tell its stats: {error}") from error
+    # Without tubes, all that is counted is of the one queue.
+    of_default = stats if default is None else default
+    complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
+    known = Counters(stats, of_default, last + 1) if complete else None
+    return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
+
+
+def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
+    return yamlish.dictionary(ask(sock, line, REPLY_LIMIT).body or b"")
+
+
+def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
+    """Lets tubes go that were left before, as far as they do."""
+    for is_last in looks(SOON):
+        if is_last or all(_has_jobs(sock, tube) for tube in _other_tubes(sock)):
+            return
+        time.sleep(STEP)
+        if clock.movable:
+            clock.move(STEP)
+
+
+def _other_tubes(sock: socket.socket) -> frozenset[str]:
+    """The tubes besides that in which all clients begin, as far as they can be read."""
+    listed = ask(sock, b"list-tubes", REPLY_LIMIT).body or b""
+    with contextlib.suppress(ValueError):
+        # What is wrong with the list is told where it is tested.
+        return frozenset(yamlish.names(listed)) - {"default"}
+    return frozenset()
+
+
+def _has_jobs(sock: socket.socket, tube: str) -> bool:
+    """Whether a tube has any jobs; it may be gone by now."""
+    reply = ask(sock, f"stats-tube {tube}".encode(), REPLY_LIMIT)
+    return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
+
+
+def _jobs(stats: Mapping[str, str]) -> int:
+    """How many jobs statistics tell of."""
+    told = (stats.get(f"current-jobs-{state.value}", "") for state in State)
+    return sum(int(count) for count in told if count.isdecimal())
+
+
+def _last_id(sock: socket.socket, profile: Profile) -> int:
+    """The id of a job that is put, and is gone then."""
+    put = ask(sock, b"put 0 0 1 0\r\n", REPLY_LIMIT)
+    id = int(put.args[0]) if put.args else 0
+    if "ready" not in profile.deletes:
+        ask(sock, b"reserve", REPLY_LIMIT, tells_priority=None)
+    ask(sock, b"delete %d" % id, REPLY_LIMIT)
+    return id
+
+
+def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
+    """The profile with the limits that a target tells."""
+    if "stats.max-job-size" not in profile.lacks:
+        profile = replace(profile, max_job_size=int(stats["max-job-size"]))
+    if profile.max_jobs_ready is not None:
+        profile = replace(profile, max_jobs_ready=int(stats["limit-max-jobs-ready"]))
+    return profile
+
+
+def _is_complete(
+    counters: Mapping[str, str], of_default: Mapping[str, str], profile: Profile
+) -> bool:
+    """Whether statistics have all that :meth:`Oracle.adopt` takes over."""
+    needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
+    of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"} if profile.has_tubes else set()
+    told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}
+    needed += [of_default.get(key, "") for key in told]
+    needed += [value for key, value in counters.items() if key.startswith("cmd-")]
+    return all(value.isdecimal() for value in needed)

@@ -1,0 +1,149 @@
+"""From the outcomes of tests to verdicts of requirements, and of the target."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from conformance.catalogue import Requirement
+from conformance.run.baseline import Known
+from reference_server.profiles import NEWEST
+from reports.verdicts import DEVIATIONS, Verdict
+
+_ORDER = list(Verdict)
+_TESTED = (*DEVIATIONS, Verdict.PASS)
+
+
+@dataclass(slots=True)
+class Entry:
+    """The verdict of one requirement, with a reason where it is not a pass.
+
+    ``known`` is what the baseline says of it, if that covers this verdict.
+    """
+
+    requirement: Requirement
+    verdict: Verdict = Verdict.NOT_RUN
+    reason: str = ""
+    tests: int = 0
+    known: Known | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one test: its requirements, its verdict, and why."""
+
+    slugs: list[str]
+    verdict: Verdict
+    reason: str
+
+
+class Conclusion(NamedTuple):
+    """The verdict of a target: in one word, in numbers of requirements, and in a sentence."""
+
+    word: str
+    must_broken: int
+    non_strict: int
+    tested: int
+    applicable: int
+    sentence: str
+
+
+@dataclass
+class Tally:
+    """The verdicts of all requirements of a run, in a profile.
+
+    ``baseline`` holds known deviations by slug.
+    """
+
+    catalogue: Mapping[str, Requirement]
+    baseline: Mapping[str, Known]
+    target: str = ""
+    profile: str = NEWEST.name
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def add(self, results: Iterable[Result]) -> None:
+        """Takes in what came of tests."""
+        found: defaultdict[str, list[Result]] = defaultdict(list)
+        for result in results:
+            for slug in result.slugs:
+                found[slug].append(result)
+        for slug, requirement in self.catalogue.items():
+            entry = Entry(requirement.judged_by(self.profile), tests=len(found[slug]))
+            self.entries[slug] = entry
+            if found[slug]:
+                worst = min(found[slug], key=lambda result: _ORDER.index(result.verdict))
+                entry.verdict, entry.reason = worst.verdict, worst.reason
+            elif missing := requirement.missing_in(self.profile):
+                entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
+            known = self.baseline.get(slug)
+            entry.known = known if known and known.covers(entry.verdict) else None
+
+    def deviations(self, *, known: bool) -> list[Entry]:
+        """The requirements that the target does not meet, those of the baseline or the others."""
+        found = (e for e in self.entries.values() if e.verdict in DEVIATIONS)
+        return [entry for entry in found if (entry.known is not None) is known]
+
+    def gone(self) -> list[str]:
+        """Known deviations that were looked for and not found: the baseline is out of date."""
+        return [
+            slug
+            for slug, known in self.baseline.items()
+            if not known.flaky and self.entries[slug].verdict is Verdict.PASS
+        ]
+
+    def is_complete(self) -> bool:
+        """Whether a baseline can hold all that is wrong: errors of ours do not belong there."""
+        return not any(entry.verdict is Verdict.ERROR for entry in self.entries.values())
+
+    def updated_baseline(self) -> dict[str, Known]:
+        """The baseline as this run would have it; what was not tested stays as it is."""
+        tested = (Verdict.PASS, Verdict.FAIL, Verdict.NON_STRICT)
+        kept = {
+            slug: known
+            for slug, known in self.baseline.items()
+            if known.flaky or self.entries[slug].verdict not in tested
+        }
+        for slug, entry in self.entries.items():
+            if entry.verdict in (Verdict.FAIL, Verdict.NON_STRICT):
+                old = self.baseline.get(slug)
+                reason = old.reason if old else "not looked into yet"
+                link, flaky = (old.link, old.flaky) if old else ("", False)
+                kept[slug] = Known(str(entry.verdict), reason, entry.reason, link, flaky)
+        return kept
+
+    def conclusion(self) -> Conclusion:
+        """The verdict of the target."""
+        must = [e for e in self.entries.values() if e.requirement.level == "must"]
+        applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
+        # Others fail only by the end of the target.
+        broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
+        broken += sum(e.verdict is Verdict.ERROR for e in must)
+        loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
+        tested = sum(e.verdict in _TESTED for e in applicable)
+        if not any(e.verdict in _TESTED for e in self.entries.values()):
+            word = told = "no verdict"
+        elif broken:
+            word = "does not conform"
+            plural = "" if broken == 1 else "s"
+            told = f"{word}, {broken} must requirement{plural} broken, {loose} non-strict"
+        else:
+            word = "conforms"
+            told = f"{word} with {loose} non-strict" if loose else word
+        missing = _missing(applicable)
+        sentence = (
+            f"{self.target}: {told}; tested {tested} of {len(applicable)} must requirements"
+            + (f" ({missing})" if missing else "")
+        )
+        return Conclusion(word, broken, loose, tested, len(applicable), sentence)
+
+
+def _missing(entries: Iterable[Entry]) -> str:
+    """Why requirements were not tested, counted."""
+    reasons = Counter(
+        entry.reason or str(entry.verdict)
+        for entry in entries
+        if entry.verdict in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.NOT_RUN)
+    )
+    return "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())

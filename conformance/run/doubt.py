@@ -1,0 +1,47 @@
+"""When a failure may not be the target's fault: who was late, we or the target.
+
+Only a deviation that may depend on time is doubted, and only in a scenario that fell behind its
+schedule, or got a reply too late. That the target was late is no excuse, unless it had to wait for
+a CPU; but what became of timers meanwhile cannot be told either.
+"""
+
+from __future__ import annotations
+
+from conformance.dialogue.scenario import Scenario
+from conformance.dialogue.schedule import BELIEVABLE
+from conformance.verdict import Deviation, TargetLost
+
+SEEN = 4
+"""By how much starvation may be more than what is seen of it: not every system tells all."""
+BUSY = "the machine was too busy to decide"
+RACED = "a clock was moved before the target can be known to have read what was sent"
+"""No excuse for an attempt that has given it the longest time for that."""
+
+
+def doubt(error: Deviation, scenario: Scenario) -> str | None:
+    """Why a failure should be looked for again; None if it is believed at once.
+
+    Empty if nobody was late as far as we can see.
+    """
+    if error.conclusive or isinstance(error, TargetLost):
+        return None
+    clock = scenario.clock
+    starved = SEEN * scenario.starvation.seconds()
+    if error.late:
+        return BUSY if starved >= error.late else ""
+    behind = clock.behind - error.waited
+    if behind > BELIEVABLE:
+        return BUSY if starved >= behind else _slow(clock.latencies, behind)
+    if error.waited and starved >= error.waited:
+        return BUSY
+    return RACED if clock.raced else None
+
+
+def _slow(latencies: list[float], behind: float) -> str:
+    """The excuse of a scenario that fell behind though nobody had to wait for a CPU."""
+    took = sum(latencies)
+    if took < behind / 2:
+        what = f"the scenario took {behind:.1f} s longer than planned"
+    else:
+        what = f"the target took {took:.1f} s for {len(latencies)} replies that were due at once"
+    return f"{what}, which is too long to tell what time did meanwhile"

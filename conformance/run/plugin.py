@@ -1,0 +1,381 @@
+"""The pytest plugin: options, how tests run, and what is said of them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.catalogue import CatalogueError, catalogue
+from conformance.dialogue.scenario import PARTS
+from conformance.run.baseline import BaselineError, Known, read_baseline
+from conformance.run.evidence import describe, gather
+from conformance.run.progress import Progress, is_wanted
+from conformance.run.runner import Outcome
+from conformance.run.suite import AUTO, Options, Suite, requirements, slugs
+from conformance.run.summary import Summary, properties
+from conformance.target.address import TargetError
+from conformance.target.launch import LaunchError
+from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
+from reference_server.profiles import PROFILES
+from reports.verdicts import LEVELS, Verdict
+
+_OUTCOME = pytest.StashKey[Outcome]()
+_SUITE = pytest.StashKey[Suite]()
+_BASELINE = pytest.StashKey[Mapping[str, Known]]()
+LOSSES = {True: 30, False: 3}
+"""Tests in a row that lose the target before the run is given up; True: we can restart it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    # pytest has --strict already; to us it also means that de-facto requirements fail the run.
+    group = parser.getgroup("beanstalk", "conformance of beanstalk servers")
+    group.addoption(
+        "--target", metavar="ADDRESS", help="server to test: HOST:PORT or unix:/path/to/socket"
+    )
+    group.addoption(
+        "--launch",
+        metavar="COMMAND",
+        help="server to start and test: a command with {host} and {port}, and optional parts such"
+        " as [-z {max_job_size}]",
+    )
+    group.addoption(
+        "--clock",
+        choices=("auto", "real", "fake"),
+        default="auto",
+        help="clock of a launched server: fake moves it with libfaketime (default: if it can)",
+    )
+    group.addoption(
+        "--lateness",
+        type=float,
+        default=0.25,
+        metavar="SECONDS",
+        help="how late a timer of the target may be under a real clock (default: 0.25)",
+    )
+    group.addoption(
+        "--profile",
+        choices=(AUTO, *PROFILES),
+        default=AUTO,
+        help="the version of the protocol (default: auto, as the target's stats say)",
+    )
+    group.addoption(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="known deviations: those listed do not fail the run, but their absence does",
+    )
+    group.addoption(
+        "--update-baseline",
+        action="store_true",
+        help="write what this run found into the --baseline file; reasons that are there stay",
+    )
+    group.addoption(
+        "--report",
+        type=Path,
+        metavar="FOLDER",
+        help="write results.json there, and a report as HTML, Markdown, JUnit and badge",
+    )
+    group.addoption(
+        "--examples",
+        type=int,
+        default=25,
+        metavar="N",
+        help="random conversations of each kind (default: 25)",
+    )
+    group.addoption(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="where random conversations begin (default: 0): the same ones each time",
+    )
+    group.addoption(
+        "--fuzz-time",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long hostile bytes are tried (default: 10)",
+    )
+    group.addoption(
+        "--list-requirements",
+        action="store_true",
+        help="list the requirements that are selected, with level, profile and tests, and stop",
+    )
+
+
+def _part(name: str) -> Any:
+    # Only the name: the parts are made anew for each attempt at a test.
+    @pytest.fixture(name=name)
+    def part() -> None:
+        """A part of the scenario that a conformance test is."""
+
+    return part
+
+
+for _name in (*PARTS, "exploration"):
+    globals()[f"part_{_name}"] = _part(_name)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "requirement(slug, ...): the requirements of the protocol that a test tests"
+    )
+    option = config.getoption
+    options = Options(
+        *(option("target"), option("launch"), option("clock"), option("lateness")),
+        *(option("examples"), option("seed"), option("fuzz_time"), option("profile")),
+    )
+    options.check()
+    for level in LEVELS:
+        marker = level.replace("-", "_")
+        config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
+    config.stash[_SUITE] = Suite(options, distributed=_is_worker(config))
+    config.stash[_BASELINE] = {}
+    path = option("baseline")
+    if option("update_baseline") and path is None:
+        raise pytest.UsageError("--update-baseline needs --baseline=FILE")
+    if path is not None:
+        _check_root(config, "--baseline", path)
+    if path is not None and not (option("update_baseline") and not path.exists()):
+        try:
+            config.stash[_BASELINE] = read_baseline(path)
+        except BaselineError as error:
+            raise pytest.UsageError(str(error)) from None
+    if options.command is not None:
+        _end_tidily()
+    if not _is_worker(config):
+        update = path if option("update_baseline") else None
+        summary = Summary(config.stash[_BASELINE], update)
+        config.pluginmanager.register(summary, "conformance-summary")
+        if folder := option("report"):
+            _check_root(config, "--report", folder)
+            _prepare(folder)
+            # It takes longer to import than the rest, and any pytest on this machine loads us.
+            from conformance.run.record import Recorder
+
+            recorder = Recorder(folder, summary, options, bool(option("strict")))
+            config.pluginmanager.register(recorder, "conformance-recorder")
+
+
+def _prepare(folder: Path) -> None:
+    """Makes sure before the run that its report can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise pytest.UsageError(f"--report={folder}: {error.strerror}") from None
+
+
+def _check_root(config: pytest.Config, option: str, path: Path) -> None:
+    """Pytest takes the value of an option that it does not know yet for a folder of tests."""
+    asked = config.invocation_params
+    if option in asked.args and not path.resolve().is_relative_to(asked.dir):
+        raise pytest.UsageError(f"write {option}={path} in one word: pytest took it for a folder")
+
+
+def _end_tidily() -> None:
+    """Lets SIGTERM end the run as Ctrl-C does, so that launched servers end with it."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _has_target(config: pytest.Config) -> bool:
+    options = config.stash[_SUITE].options
+    chosen = options.address is not None or options.command is not None
+    runs = not (config.getoption("collectonly") or config.getoption("list_requirements"))
+    return chosen and runs and not _is_worker(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Makes sure that there is something to test before anything is collected."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if is_wanted(reporter):
+        session.config.pluginmanager.register(
+            Progress(reporter, _has_target(session.config)), "conformance-progress"
+        )
+    if _has_target(session.config):
+        try:
+            session.config.stash[_SUITE].start()
+        except (TargetError, LaunchError) as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return config.stash[_SUITE].describe() if _has_target(config) else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[_SUITE].close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under a real clock, one worker gets all tests that wait, so that they wait together."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    movable = config.stash[_SUITE].target.clock.movable
+    # The workers have targets of their own.
+    config.stash[_SUITE].close()
+    if movable or config.getoption("dist") != "load":
+        return None
+
+    class WaitTogether(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "timed" if "test_time" in nodeid else nodeid
+
+    return WaitTogether(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    try:
+        known = catalogue()
+    except CatalogueError as error:
+        raise pytest.UsageError(str(error)) from None
+    for item in items:
+        for slug in slugs(item):
+            if slug not in known:
+                raise pytest.UsageError(f"{item.nodeid} tests an unknown requirement: {slug}")
+            # So that -k finds a requirement, and -m a level.
+            item.extra_keyword_matches.add(slug)
+            for _, level in known[slug].levels:
+                item.add_marker(level.replace("-", "_"))
+    config.stash[_SUITE].order(items)
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Lists the requirements instead of running their tests, if asked to."""
+    if not session.config.getoption("list_requirements"):
+        return None
+    tests: dict[str, list[str]] = {}
+    for item in session.items:
+        for slug in slugs(item):
+            tests.setdefault(slug, []).append(item.nodeid)
+    writer = session.config.get_terminal_writer()
+    writer.line()
+    for slug, requirement in catalogue().items():
+        if slug not in tests:
+            continue
+        count = len(tests[slug])
+        plural = "" if count == 1 else "s"
+        told = f"{requirement.told_level}  {requirement.profiles}  {count} test{plural}"
+        writer.line(f"{slug}  {told}")
+        writer.line(f"    “{requirement.clause}”")
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not slugs(pyfuncitem):
+        return None
+    suite = pyfuncitem.config.stash[_SUITE]
+    try:
+        suite.start()
+    except (TargetError, LaunchError) as error:
+        pytest.exit(str(error), returncode=4)
+    missing = suite.missing(pyfuncitem)
+    outcome = Outcome(NotApplicable(missing)) if missing else suite.outcome(pyfuncitem)
+    pyfuncitem.stash[_OUTCOME] = outcome
+    verdict, reason = _verdict(pyfuncitem, outcome)
+    baseline = pyfuncitem.config.stash[_BASELINE]
+    pyfuncitem.user_properties += [
+        ("id", _named(pyfuncitem)),
+        ("requirements", list(slugs(pyfuncitem))),
+        ("verdict", str(verdict)),
+        ("reason", reason),
+        ("target", suite.identity()),
+        ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
+        ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
+        ("health", outcome.health),
+        ("longest_wait", outcome.longest_wait),
+        ("waited", outcome.waited),
+        ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),
+    ]
+    if isinstance(outcome.error, Inconclusive) and outcome.error.deviation is not None:
+        evidence = gather(outcome.error.deviation, outcome, _reproduce(pyfuncitem))
+        pyfuncitem.user_properties.append(("evidence", evidence))
+    _give_up_if_lost(pyfuncitem.session, outcome.error)
+    if isinstance(outcome.error, NotTestable | NotApplicable | Inconclusive):
+        pytest.skip(f"{verdict}: {reason}")
+    if outcome.error is not None and verdict is not Verdict.SEEN:
+        raise outcome.error
+    return True
+
+
+def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
+    error = outcome.error
+    profile = item.config.stash[_SUITE].target.profile
+    levels = {requirement.level for requirement in requirements(item, profile)}
+    if isinstance(error, TargetLost):
+        # Nothing that anybody sends may end a server, whatever a test is about.
+        return Verdict.FAIL, str(error).splitlines()[0][:300]
+    if levels == {"quirk"} and (error is None or isinstance(error, Deviation)):
+        return Verdict.SEEN, (outcome.seen or str(error))[:300]
+    match error:
+        case None:
+            return Verdict.PASS, outcome.seen[:300]
+        case NotTestable():
+            return Verdict.NOT_TESTABLE, str(error)
+        case NotApplicable():
+            return Verdict.NOT_APPLICABLE, str(error)
+        case Inconclusive():
+            return Verdict.INCONCLUSIVE, str(error)
+        case Deviation():
+            must = "must" in levels and not error.de_facto
+            verdict = Verdict.FAIL if must else Verdict.NON_STRICT
+            return verdict, str(error).splitlines()[0][:300]
+    return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
+
+
+def _is_known(baseline: Mapping[str, Known], slug: str, verdict: Verdict) -> bool:
+    return slug in baseline and baseline[slug].covers(verdict)
+
+
+def _give_up_if_lost(session: pytest.Session, error: BaseException | None) -> None:
+    suite = session.config.stash[_SUITE]
+    suite.losses = suite.losses + 1 if isinstance(error, TargetLost) else 0
+    if suite.losses >= LOSSES[suite.target.exclusive]:
+        session.shouldstop = f"the target was lost {suite.losses} times in a row: {error}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    outcome = item.stash.get(_OUTCOME, None)
+    if report.when != "call" or not report.failed or outcome is None or call.excinfo is None:
+        return report
+    said = properties(report)
+    if isinstance(outcome.error, Deviation):
+        evidence = gather(outcome.error, outcome, _reproduce(item))
+        report.longrepr = describe(
+            requirements(item, item.config.stash[_SUITE].target.profile), evidence
+        )
+        report.user_properties.append(("evidence", evidence))
+    loose = said["verdict"] == Verdict.NON_STRICT and not item.config.getoption("strict")
+    if said["known"] or loose:
+        # Not a failure of the run; the summary shows it.
+        report.outcome = "skipped"
+        path, line, _ = item.location
+        report.longrepr = (path, line or 0, f"{said['verdict']}: {said['reason']}")
+    return report
+
+
+def _named(item: pytest.Item) -> str:
+    """A test as ``--pyargs`` finds it, wherever the run was started."""
+    path, _, name = item.nodeid.partition("::")
+    module = getattr(item, "module", None)
+    return f"{module.__name__ if module else path}::{name}"
+
+
+def _reproduce(item: pytest.Item) -> list[str]:
+    return ["pytest", "--pyargs", _named(item), *item.config.stash[_SUITE].options.chosen]

@@ -1,0 +1,117 @@
+"""On a terminal: what is running, how much is done, how long it has taken."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Generator, Sequence
+from typing import Any, TextIO
+
+import pytest
+
+from conformance.run.suite import slugs
+from conformance.run.summary import properties
+
+EVERY = 0.2
+"""Seconds between two looks."""
+
+Status = tuple[str, str, object]
+
+
+class Progress:
+    """One line that is written anew, in place of dots; deviations are lines above it.
+
+    ``has_target``: the tests are ours, even if other processes collect them.
+    """
+
+    def __init__(self, reporter: Any, has_target: bool) -> None:
+        self._has_target = has_target
+        self._reporter = reporter
+        self._total = 0
+        self._done = 0
+        self._running: dict[str, None] = {}
+        self._begun = time.monotonic()
+        self._terminal: TextIO | None = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.items and all(slugs(item) for item in session.items):
+            self._begin(len(session.items))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: Sequence[str]) -> None:
+        if self._has_target:
+            self._begin(len(ids))
+
+    def _begin(self, total: int) -> None:
+        if self._terminal is None:
+            try:
+                # Standard output is captured while tests run.
+                self._terminal = open("/dev/tty", "w", encoding="utf-8")
+            except OSError:
+                return
+            self._total = total
+            self._reporter.showfspath = False
+            threading.Thread(target=self._draw_on, daemon=True).start()
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._running[nodeid] = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> Generator[None, Status, Status]:
+        status = yield
+        # Without letter and word, the reporter counts it and prints nothing.
+        return (status[0], "", "") if self._terminal and status else status
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" or self._terminal is None:
+            return
+        said = properties(report)
+        self._running.pop(report.nodeid, None)
+        self._done += 1
+        if "verdict" in said and (report.failed or "evidence" in said):
+            with self._lock:
+                self._clear()
+                known = "known " if said.get("known") else ""
+                self._reporter.write_line(
+                    f"{known}{said['verdict']}: {said['requirements'][0]}: {said['reason'][:200]}"
+                )
+
+    def pytest_sessionfinish(self) -> None:
+        self._over.set()
+        with self._lock:
+            if self._terminal is not None:
+                self._clear()
+                self._terminal.close()
+                self._terminal = None
+
+    def _clear(self) -> None:
+        if self._terminal is not None:
+            self._terminal.write("\r\x1b[K")
+            self._terminal.flush()
+
+    def _draw_on(self) -> None:
+        while not self._over.wait(EVERY):
+            with self._lock:
+                if self._terminal is not None:
+                    self._terminal.write(f"\r\x1b[K{self._line()}")
+                    self._terminal.flush()
+
+    def _line(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._begun), 60)
+        running = next(reversed(list(self._running)), "")
+        name = running.rpartition("::")[2].removeprefix("test_").replace("_", " ")
+        line = f"{self._done}/{self._total}  {minutes}:{seconds:02d}  {name}"
+        return line[: shutil.get_terminal_size().columns - 1]
+
+
+def is_wanted(reporter: Any) -> bool:
+    """Whether somebody looks on who has not asked for another kind of output."""
+    return bool(reporter and reporter.isatty and not os.environ.get("CI")) and (
+        reporter.config.option.verbose == 0
+    )

@@ -1,0 +1,181 @@
+"""``--report``: what a run found, as results.json and everything that is made from it."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.run.aggregation import Entry
+from conformance.run.suite import Options
+from conformance.run.summary import Summary, properties
+from reports import results as format
+from reports.write import write_report
+
+PER_DECADE = 10
+"""Buckets of measured durations; the first ends at a microsecond."""
+LONGEST = 20_000
+"""Characters of any text from the target."""
+
+
+class Recorder:
+    """Writes the report of a run into a folder when all processes have ended."""
+
+    def __init__(self, folder: Path, summary: Summary, options: Options, strict: bool) -> None:
+        self._folder = folder
+        self._summary = summary
+        self._options = options
+        self._strict = strict
+        self._begun = time.monotonic()
+        self._said = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not self._summary.reports:
+            return
+        try:
+            write_report(self._results(int(session.exitstatus)), self._folder)
+        except OSError as error:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            self._said = f"cannot write the report to {self._folder}: {error.strerror or error}"
+        else:
+            self._said = f"report: {self._folder / 'report.html'}"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._said:
+            terminalreporter.write_line(self._said)
+
+    def _results(self, exit_code: int) -> format.Results:
+        options, reports = self._options, self._summary.reports
+        tally = self._summary.tally()
+        conclusion = tally.conclusion()._asdict()
+        conclusion["sentence"] = _clean(conclusion["sentence"])
+        said = [properties(report) for report in reports]
+        return format.Results(
+            suite=format.Suite(
+                version=suite_version(),
+                python=platform.python_version(),
+                platform=f"{platform.system()} {platform.machine()}",
+            ),
+            run=format.Run(
+                date=datetime.now(UTC).replace(microsecond=0),
+                seconds=round(time.monotonic() - self._begun, 1),
+                seed=options.seed,
+                examples=options.examples,
+                fuzz_time=options.fuzz_time,
+                lateness=options.lateness,
+                strict=self._strict,
+                exit_code=exit_code,
+                arguments=options.chosen,
+            ),
+            target=format.Target.model_validate(_cleaned(said[0]["target"])),
+            verdict=format.Conclusion(**conclusion),
+            health=[_clean(line) for line in self._summary.health()],
+            gone=tally.gone(),
+            requirements=[_requirement(entry) for entry in tally.entries.values()],
+            tests=sorted(map(_test, reports), key=lambda test: test.id),
+            timings=format.Timings(
+                latency=measured(time for s in said for time in s["latencies"]),
+                lateness=measured(time for s in said for time in s["latenesses"]),
+            ),
+        )
+
+
+def suite_version() -> str:
+    """The version of the suite that is installed."""
+    try:
+        return version("beanstalk-conformance")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def measured(durations: Iterable[float]) -> format.Measured | None:
+    """The distribution of durations in seconds, None if there are none."""
+    times = sorted(durations)
+    if not times:
+        return None
+    counts = Counter(_bucket(time) for time in times)
+    return format.Measured(
+        count=len(times),
+        median=_quantile(times, 0.5),
+        p90=_quantile(times, 0.9),
+        p99=_quantile(times, 0.99),
+        longest=_rounded(times[-1]),
+        buckets=[
+            format.Bucket(upto=_rounded(10 ** (number / PER_DECADE - 6)), count=counts[number])
+            for number in sorted(counts)
+        ],
+    )
+
+
+def _bucket(seconds: float) -> int:
+    return max(0, math.ceil(PER_DECADE * (math.log10(max(seconds, 1e-9)) + 6)))
+
+
+def _quantile(times: Sequence[float], share: float) -> float:
+    return _rounded(times[math.ceil(share * len(times)) - 1])
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.3g}")
+
+
+def _requirement(entry: Entry) -> format.Requirement:
+    requirement = entry.requirement
+    known = entry.known
+    return format.Requirement(
+        slug=requirement.slug,
+        level=requirement.level,
+        section=requirement.section,
+        source=requirement.source,
+        clause=requirement.clause,
+        profiles=requirement.profiles,
+        verdict=entry.verdict,
+        reason=_clean(entry.reason),
+        tests=entry.tests,
+        known=format.Known(reason=known.reason, link=known.link) if known else None,
+    )
+
+
+def _test(report: pytest.TestReport) -> format.Test:
+    said = properties(report)
+    return format.Test(
+        id=_clean(said["id"]),
+        requirements=said["requirements"],
+        verdict=said["verdict"],
+        reason=_clean(said["reason"]),
+        seconds=round(report.duration, 4),
+        known=said["known"],
+        evidence=_evidence(said["evidence"]) if "evidence" in said else None,
+    )
+
+
+def _evidence(evidence: dict[str, Any]) -> format.Evidence:
+    lines = [_clean(line) for line in evidence["transcript"]]
+    return format.Evidence.model_validate(
+        _cleaned({key: evidence[key] for key in evidence if key != "transcript"})
+        | {"transcript": lines}
+    )
+
+
+def _cleaned(texts: dict[str, str]) -> dict[str, Any]:
+    return {key: _clean(text) for key, text in texts.items()}
+
+
+def _clean(text: str) -> str:
+    """Text that any reader of JSON, XML and HTML takes: printable, and not too long."""
+    printable = "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text[:LONGEST])
+    return printable + ("…" if len(text) > LONGEST else "")
+
+
+def _code(character: str) -> str:
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"

@@ -1,0 +1,192 @@
+"""Runs one test as a scenario, as often as it takes to decide; or many at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from conformance.dialogue.scenario import PARTS, Scenario
+from conformance.run.doubt import RACED, doubt
+from conformance.run.explain import as_deviation
+from conformance.target.address import TargetError
+from conformance.target.target import Target
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
+
+PATIENCE = (0.0, 0.05, 0.5)
+"""For each attempt at a test, the seconds that pending commands get to reach the target."""
+MANY = 1000
+"""Tests that may wait at the same time."""
+
+Test = Callable[..., object]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a test: an exception or none, its evidence, and how long it waited.
+
+    ``doubt`` says why a failure should be looked for again, see :func:`doubt`.
+    ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
+    ``health``: what else was remarked on the target, no matter for a verdict.
+    ``latencies`` and ``latenesses`` of its replies are seconds of real time.
+    """
+
+    error: BaseException | None
+    transcript: Transcript = field(default_factory=Transcript)
+    doubt: str | None = None
+    said: str = ""
+    seen: str = ""
+    health: list[str] = field(default_factory=list)
+    longest_wait: float = 0.0
+    waited: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    latenesses: list[float] = field(default_factory=list)
+
+
+def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
+    """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
+    outcomes: list[Outcome] = []
+    for patience in PATIENCE:
+        outcome = _attempt(test, arguments, target, lateness, patience)
+        if outcome.doubt is None:
+            return outcome
+        outcomes.append(outcome)
+    for outcome in outcomes:
+        if not outcome.doubt:
+            # Nobody was late, and yet it failed.
+            return outcome
+    if outcome.doubt != RACED:
+        assert isinstance(outcome.error, Deviation)
+        reason = f"{outcome.doubt}, {len(PATIENCE)} times: {outcome.error}"
+        outcome.error = Inconclusive(reason, outcome.error)
+    return outcome
+
+
+def _attempt(
+    test: Test, arguments: Mapping[str, object], target: Target, lateness: float, patience: float
+) -> Outcome:
+    if "real_clock" in arguments:
+        target = target.in_real_time()
+    # Without tubes, nothing else keeps the jobs of tests apart.
+    apart = target.exclusive and not target.profile.has_tubes
+    if "own_server" not in arguments and not apart:
+        return _play(test, arguments, Scenario(target, lateness, patience))
+    try:
+        own = target.fresh(**test.__dict__.get("configuration", {}))
+    except NotTestable as error:
+        return Outcome(error)
+    try:
+        return _play(test, arguments, Scenario(own, lateness, patience))
+    finally:
+        own.close()
+
+
+def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
+    outcome = Outcome(None)
+    try:
+        scenario.prepare()
+        parts = {
+            name: scenario.part(name) if name in PARTS else value
+            for name, value in arguments.items()
+        }
+        seen = test(**parts)
+        outcome.seen = seen if isinstance(seen, str) else ""
+    except AssertionError as error:
+        outcome.error = as_deviation(error)
+    except TargetError as error:
+        outcome.error = Deviation("a server that tells its stats", str(error))
+    except OSError as error:
+        fate = scenario.target.fate()
+        outcome.error = TargetLost("a target that goes on", fate) if fate else error
+    except Exception as error:
+        outcome.error = error
+    if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
+        if scenario.target.generation != scenario.generation:
+            # It has not seen what the test had sent before.
+            outcome.error = TargetLost(outcome.error.expected, "the target was lost meanwhile")
+        elif scenario.disturbed():
+            outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
+        else:
+            outcome.doubt = doubt(outcome.error, scenario)
+    if fate := _end_of(scenario, outcome):
+        outcome.error = TargetLost("a target that goes on", fate)
+    if outcome.error is not None:
+        outcome.said = scenario.target.said()
+    outcome.transcript = scenario.transcript.copy()
+    clock = scenario.clock
+    outcome.longest_wait, outcome.waited = clock.longest_wait, clock.nominal
+    outcome.latencies, outcome.latenesses = clock.latencies, clock.latenesses
+    if isinstance(outcome.error, TargetLost):
+        scenario.abandon()
+        scenario.target.restore()
+        return outcome
+    scenario.close()
+    if outcome.error is None:
+        outcome.error = scenario.unasked()
+        # It may have come while the connections were ended.
+        outcome.transcript = scenario.transcript.copy()
+    return outcome
+
+
+def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
+    """How a target has ended that has closed a connection, if it has; not every test minds."""
+    if isinstance(outcome.error, TargetLost) or not any(
+        entry.data == b"closed by the target" for entry in scenario.transcript.entries
+    ):
+        return None
+    fate = scenario.target.fate()
+    return None if fate is None or "hangs" in fate else fate
+
+
+class Overlapped:
+    """Many tests that wait at the same time, each in a thread, each with its own scenario.
+
+    No more than ``at_once`` of them.
+    """
+
+    def __init__(
+        self,
+        tests: Sequence[tuple[str, Test, Mapping[str, object]]],
+        target: Target,
+        lateness: float,
+        at_once: int = MANY,
+    ) -> None:
+        self._outcomes: dict[str, Outcome] = {}
+        self._turns = threading.Semaphore(at_once)
+        self._threads = {
+            # Daemons, so that an interrupted run need not wait for them.
+            name: threading.Thread(
+                target=self._run, args=(name, test, arguments, target, lateness), daemon=True
+            )
+            for name, test, arguments in tests
+        }
+        for thread in self._threads.values():
+            thread.start()
+
+    def _run(
+        self,
+        name: str,
+        test: Test,
+        arguments: Mapping[str, object],
+        target: Target,
+        lateness: float,
+    ) -> None:
+        try:
+            with self._turns:
+                self._outcomes[name] = run(test, arguments, target, lateness)
+        except BaseException as error:
+            self._outcomes[name] = Outcome(error)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._threads
+
+    def join(self) -> None:
+        """Waits for all tests."""
+        for thread in self._threads.values():
+            thread.join()
+
+    def outcome(self, name: str) -> Outcome:
+        """Waits for a test and gives what came of it."""
+        self._threads[name].join()
+        return self._outcomes[name]

@@ -1,0 +1,251 @@
+"""The run of the suite in one process: its target, and how its tests get their outcomes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import pytest
+
+from conformance.catalogue import Requirement, catalogue
+from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budget, round_trip
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.findings import FOLDER
+from conformance.run.runner import MANY, Outcome, Overlapped, run
+from conformance.target.builtin import BuiltIn
+from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.verdict import TargetLost
+from reference_server.profiles import NEWEST, PROFILES, Profile
+
+AT_ONCE = 8
+"""Tests of a slow target that go on at the same time."""
+AUTO = "auto"
+"""The profile is taken from what the target says of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says; ``lateness`` and ``fuzz_time`` in seconds."""
+
+    address: str | None
+    command: str | None
+    clock: str
+    lateness: float
+    examples: int = 25
+    seed: int = 0
+    fuzz_time: float = 10.0
+    profile: str = AUTO
+
+    def check(self) -> None:
+        """Raises UsageError if they contradict each other or make no sense."""
+        if self.address is not None and self.command is not None:
+            raise pytest.UsageError("--target and --launch exclude each other")
+        if self.clock == "fake" and self.command is None:
+            raise pytest.UsageError("--clock=fake needs --launch: it is set when a server starts")
+        if self.examples < 1:
+            raise pytest.UsageError("--examples takes a number from 1 on")
+        if not self.fuzz_time > 0:
+            raise pytest.UsageError("--fuzz-time takes seconds, more than 0")
+        if not 0 < self.lateness <= 0.5:
+            raise pytest.UsageError("--lateness takes seconds, more than 0 and at most 0.5")
+
+    def target(self) -> Target:
+        """The target that they name; raises TargetError or LaunchError."""
+        if self.address is not None:
+            return Remote(self.address)
+        if self.command is not None:
+            return LaunchedTarget(self.command, self.clock)
+        return BuiltIn(PROFILES.get(self.profile, NEWEST))
+
+    @property
+    def chosen(self) -> list[str]:
+        """The arguments that name the same target again."""
+        if self.address is not None:
+            target = [f"--target={self.address}"]
+        else:
+            target = [] if self.command is None else ["--launch", self.command]
+        return target if self.profile == AUTO else [*target, f"--profile={self.profile}"]
+
+
+def named(identity: Mapping[str, str]) -> str:
+    """The target as a summary names it."""
+    return f"{identity['label']} {identity['version']} (profile {identity['profile']})"
+
+
+def slugs(item: pytest.Item) -> tuple[str, ...]:
+    """The requirements that a test names; none if it is not one of ours."""
+    return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
+
+
+def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
+    """The requirements that a test tests, at the levels of a profile."""
+    return [catalogue()[slug].judged_by(profile.name) for slug in slugs(item)]
+
+
+def needs(item: pytest.Item, part: str) -> TypeGuard[pytest.Function]:
+    """Whether a test of ours uses this part of a scenario."""
+    return _is_ours(item) and part in item.fixturenames
+
+
+def _is_ours(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    return isinstance(item, pytest.Function) and bool(slugs(item))
+
+
+def _arguments(item: pytest.Function) -> Mapping[str, object]:
+    """The test's arguments: values of parameters, and None for parts of the scenario."""
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    return {name: values.get(name) for name in inspect.signature(item.function).parameters}
+
+
+class Suite:
+    """What all tests of this process share; ``distributed``: other processes run some of them."""
+
+    def __init__(self, options: Options, distributed: bool) -> None:
+        self.options = options
+        self.losses = 0
+        self._distributed = distributed
+        self._target: Target | None = None
+        self._overlapped: list[Overlapped] | None = None
+        self._round_trip = 0.0
+
+    def start(self) -> Target:
+        """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
+        if self._target is None:
+            self._target = self._probed(self.options.target())
+            self._round_trip = round_trip(self._target)
+            clock = self._target.clock
+            if self._is_slow and clock.movable and self.options.clock == AUTO:
+                self._target.close()
+                # There, its tests wait together.
+                options = replace(self.options, clock="real")
+                self._target = self._probed(options.target())
+                self._target.clock_reason = (
+                    f"a round trip takes {1000 * self._round_trip:.0f} milliseconds"
+                )
+        return self._target
+
+    def _probed(self, target: Target) -> Target:
+        found = target.probe()
+        target.profile = PROFILES.get(self.options.profile, found)
+        return target
+
+    @property
+    def _seconds_each(self) -> float:
+        """What a random conversation may take; one of a slow target hardly gets to waiting."""
+        waits = not (self.target.clock.movable or self._is_slow)
+        return WITH_WAITING if waits else SECONDS
+
+    @property
+    def _is_slow(self) -> bool:
+        return self._round_trip >= SLOW
+
+    @property
+    def target(self) -> Target:
+        """The target, started on first use."""
+        return self.start()
+
+    def identity(self) -> dict[str, str]:
+        """The target as results.json names it."""
+        return {
+            "label": self.target.label,
+            "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
+            "profile": self.target.profile.name,
+            "profile_reason": (
+                self.target.profile_reason if self.options.profile == AUTO else "as --profile says"
+            ),
+            "clock": "moved" if self.target.clock.movable else "real",
+            "clock_reason": self.target.clock_reason,
+        }
+
+    def describe(self) -> str:
+        """The target, its version and its clock, in a line."""
+        target = self.identity()
+        clock = "real clock" if target["clock"] == "real" else "clock moved by the tests"
+        reason = f" ({target['clock_reason']})" if target["clock_reason"] else ""
+        profile = target["profile_reason"]
+        pace = "" if self.target.pipelines else ", one command at a time, as it drops what follows"
+        return f"target: {named(target)}, {profile}, {clock}{reason}{pace}"
+
+    def _alone(self, item: pytest.Item) -> bool:
+        """Whether nothing else may go on at the target during a test."""
+        return needs(item, "alone") or not (self.target.exclusive or self.target.profile.has_tubes)
+
+    def order(self, items: list[pytest.Item]) -> None:
+        """Tests that must be alone with the target come first, while nothing overlaps."""
+        if self.options.address is not None or self.options.clock == "real":
+            items.sort(key=lambda item: not needs(item, "alone"))
+
+    def missing(self, item: pytest.Item) -> str | None:
+        """Why a test does not apply to the target's profile, None if it does."""
+        for requirement in requirements(item, self.target.profile):
+            missing = requirement.missing_in(self.target.profile.name)
+            if missing:
+                return f"{requirement.slug} {missing}"
+        return None
+
+    def outcome(self, item: pytest.Function) -> Outcome:
+        """Runs a test, or waits for it if it has begun already."""
+        if self._alone(item):
+            for overlapped in self._overlapped or ():
+                overlapped.join()
+        else:
+            for overlapped in self._begin_waiting(item.session.items):
+                if item.nodeid in overlapped:
+                    outcome = overlapped.outcome(item.nodeid)
+                    if not isinstance(outcome.error, TargetLost):
+                        return outcome
+                    # It may have been another test's doing: alone, it is its own.
+        arguments = dict(_arguments(item))
+        health: list[str] = []
+        if "exploration" in arguments:
+            arguments["exploration"] = exploration = Exploration(
+                self.options.examples,
+                self.options.seed,
+                self.options.lateness,
+                profile=self.target.profile,
+                folder=FOLDER,
+                fuzz_time=self.options.fuzz_time,
+                budget=Budget(self._seconds_each * self.options.examples, self._round_trip),
+            )
+            health = exploration.health
+        outcome = run(item.function, arguments, self.target, self.options.lateness)
+        outcome.health = health
+        return outcome
+
+    def _begin_waiting(self, items: Iterable[pytest.Item]) -> list[Overlapped]:
+        """Begins all tests that wait in real time, so that they wait together.
+
+        If the target is slow, others wait together for its replies.
+        """
+        if self._overlapped is None:
+            own = [item for item in items if _is_ours(item) and not self._alone(item)]
+            own = [item for item in own if self.missing(item) is None]
+            waiting = [item for item in own if self._waits(item)]
+            slow = [item for item in own if self._hastens(item)]
+            self._overlapped = [
+                self._overlap(waiting),
+                self._overlap(slow, AT_ONCE),
+            ]
+        return self._overlapped
+
+    def _overlap(self, items: Iterable[pytest.Function], at_once: int = MANY) -> Overlapped:
+        tests = [(item.nodeid, item.function, _arguments(item)) for item in items]
+        return Overlapped(tests, self.target, self.options.lateness, at_once)
+
+    def _hastens(self, item: pytest.Item) -> bool:
+        """Whether a test need not wait until another has had its replies from a slow target."""
+        hastens = self._is_slow and not (self.target.clock.movable or self._distributed)
+        return hastens and not (self._waits(item) or needs(item, "exploration"))
+
+    def _waits(self, item: pytest.Item) -> TypeGuard[pytest.Function]:
+        if self.target.clock.movable:
+            return needs(item, "real_clock") and not self._distributed
+        return needs(item, "clock") or needs(item, "real_clock")
+
+    def close(self) -> None:
+        """Ends the target if it is ours."""
+        if self._target is not None:
+            self._target.close()
+            self._target = None

@@ -1,0 +1,128 @@
+"""What a run says at its end, and whether its gate opens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.catalogue import catalogue
+from conformance.run.aggregation import Result, Tally
+from conformance.run.baseline import Known, write_baseline
+from conformance.run.evidence import describe
+from conformance.run.suite import named
+from reference_server.profiles import NEWEST
+from reports.verdicts import Verdict
+
+_SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
+
+
+def properties(report: pytest.TestReport) -> dict[str, Any]:
+    """What our tests say in their reports."""
+    return dict(report.user_properties)
+
+
+class Summary:
+    """Collects the reports of all tests, of all processes, in ``reports``.
+
+    ``baseline`` is by slug; what was found is written to ``update``, if that is given.
+    """
+
+    def __init__(self, baseline: Mapping[str, Known], update: Path | None = None) -> None:
+        self._baseline = baseline
+        self._update = update
+        self.reports: list[pytest.TestReport] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and "verdict" in properties(report):
+            self.reports.append(report)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        """Gives deviations that do not fail the run names of their own."""
+        said = properties(report) if report.when == "call" else {}
+        verdict = said.get("verdict")
+        if verdict is None or not report.skipped:
+            return None
+        if said.get("known"):
+            return "known", "k", ("KNOWN", {"yellow": True})
+        return verdict, _SHORT.get(verdict, "s"), (verdict.upper(), {"yellow": True})
+
+    def tally(self) -> Tally:
+        """The verdicts of all requirements."""
+        said = [properties(report) for report in self.reports]
+        target = said[0]["target"] if said else {}
+        name = named(target) if said else "nothing"
+        profile = target.get("profile", NEWEST.name)
+        tally = Tally(catalogue(), self._baseline, name, profile)
+        tally.add(Result(s["requirements"], Verdict(s["verdict"]), s["reason"]) for s in said)
+        return tally
+
+    def health(self) -> list[str]:
+        """What was remarked on the target, no matter for any verdict."""
+        said = (line for report in self.reports for line in properties(report)["health"])
+        return list(dict.fromkeys(said))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._update is not None:
+            tally = self.tally()
+            write_baseline(self._update, tally.updated_baseline())
+            if session.exitstatus == pytest.ExitCode.TESTS_FAILED and tally.is_complete():
+                session.exitstatus = pytest.ExitCode.OK
+            return
+        if self.reports and self.tally().gone() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self.reports:
+            return
+        for report in self.reports:
+            said = properties(report)
+            if said["verdict"] == Verdict.NON_STRICT and "evidence" in said and report.skipped:
+                terminalreporter.section(f"NON-STRICT {report.nodeid}", sep="_")
+                profile = said["target"]["profile"]
+                asked = [catalogue()[slug].judged_by(profile) for slug in said["requirements"]]
+                terminalreporter.write_line(describe(asked, said["evidence"]))
+        tally = self.tally()
+        for line in (*self._not_tested(), *self._waited()):
+            terminalreporter.write_line(line)
+        for entry in tally.entries.values():
+            if entry.verdict is Verdict.SEEN or (entry.verdict is Verdict.PASS and entry.reason):
+                terminalreporter.write_line(f"{entry.requirement.slug}: {entry.reason}")
+        for slug in tally.gone():
+            terminalreporter.write_line(
+                f"known deviation not found any more, take it out of the baseline: {slug}"
+            )
+        for line in self.health():
+            terminalreporter.write_line(f"health: {line}")
+        terminalreporter.write_line(tally.conclusion().sentence, bold=True)
+        for known in (False, True):
+            for entry in tally.deviations(known=known):
+                word = f"known {entry.verdict}" if known else entry.verdict
+                terminalreporter.write_line(f"  {word}: {entry.requirement.slug}: {entry.reason}")
+
+    def _not_tested(self) -> list[str]:
+        reasons = Counter(
+            f"{said['verdict']}: {said['reason']}"
+            for said in map(properties, self.reports)
+            if said["verdict"]
+            in (Verdict.NOT_TESTABLE, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE)
+        )
+        return [f"{count} tests {reason}" for reason, count in sorted(reasons.items())]
+
+    def _waited(self) -> list[str]:
+        waits = [properties(report) for report in self.reports]
+        reasons = {wait["target"]["clock_reason"] for wait in waits} - {""}
+        lines = [f"real clock, as {reason}" for reason in sorted(reasons)]
+        longest = max(wait["longest_wait"] for wait in waits)
+        if not longest:
+            return lines
+        waited = sum(wait["waited"] for wait in waits if wait["longest_wait"])
+        return [
+            *lines,
+            f"real clock: the longest single wait was {longest:g} s,"
+            f" {waited:g} s of waiting in all",
+        ]

@@ -1,0 +1,145 @@
+"""The reference server as a target: in a thread of ours, with a clock of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from conformance.target.address import Address
+from conformance.target.clock import ControlledClock, RealClock
+from conformance.target.starvation import thread_meter
+from conformance.target.target import Target
+from conformance.verdict import NotTestable
+from reference_server.faults import NO_FAULT, Fault
+from reference_server.profiles import NEWEST, Profile
+from reference_server.serve import Server
+
+_PATIENCE = 30.0
+"""Seconds of real time that a server in this process may take for anything: it may have a fault."""
+
+
+class VirtualClock(ControlledClock):
+    """The time of a server in this process: it moves when it is told to, and else hardly.
+
+    A microsecond for each look, so that what is due at the next instant, such as the end of a
+    pause of 0 seconds, comes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.tick: Callable[[], None] = lambda: None
+
+    def __call__(self) -> int:
+        self.now += 1000
+        return self.now
+
+    def time(self) -> float:
+        return self.now / 1e9
+
+    def move(self, seconds: float) -> None:
+        self.now += round(seconds * 1e9)
+        self.tick()
+
+
+class BuiltIn(Target):
+    """The reference server; runs until :meth:`close`."""
+
+    def __init__(
+        self,
+        profile: Profile = NEWEST,
+        max_job_size: int | None = None,
+        max_jobs_ready: int | None = None,
+        real_time: bool = False,
+        fault: Fault = NO_FAULT,
+        binlog: bool = False,
+    ) -> None:
+        super().__init__("reference server")
+        self.profile = profile
+        self._limits = max_job_size, max_jobs_ready
+        self._fault = fault
+        self._binlog = binlog
+        self._in_real_time: BuiltIn | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        assert self._thread.native_id is not None
+        self._meter = thread_meter(self._thread.native_id)
+        if real_time:
+            self.clock = RealClock()
+        else:
+            self.clock = virtual = VirtualClock()
+            virtual.tick = lambda: self.call(self._server.tick)
+        self._serve()
+
+    def _serve(self) -> None:
+        virtual = self.clock if isinstance(self.clock, VirtualClock) else None
+        self._server = Server(
+            self.profile,
+            *self._limits,
+            virtual or time.monotonic_ns,
+            self._fault,
+            self._binlog,
+        )
+        where = asyncio.run_coroutine_threadsafe(
+            self._server.start("127.0.0.1", 0), self._loop
+        ).result()
+        host, _, port = where.rpartition(":")
+        self._address = host, int(port)
+        if virtual is not None:
+            virtual.watch(self._address)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Calls it between two turns of the server's loop, and waits until it is done."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                function()
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._loop.call_soon_threadsafe(run)
+        done.result(_PATIENCE)
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def starved(self) -> float:
+        return self._meter.read().waited
+
+    def fresh(self, **configuration: Any) -> Target:
+        real_time = not self.clock.movable
+        return BuiltIn(self.profile, real_time=real_time, fault=self._fault, **configuration)
+
+    def in_real_time(self) -> Target:
+        if self._in_real_time is None:
+            self._in_real_time = BuiltIn(self.profile, real_time=True, fault=self._fault)
+        return self._in_real_time
+
+    def restart(self) -> None:
+        model = self._server.engine.model
+        self.call(self._server.close)
+        self._serve()
+        if self._binlog:
+            self.call(lambda: self._server.engine.model.remember(model))
+
+    def signal(self, number: int) -> None:
+        if number != signal.SIGUSR1:
+            raise NotTestable("needs --launch: a server to send this signal to")
+        self.call(self._server.engine.drain)
+
+    def close(self) -> None:
+        if self._in_real_time is not None:
+            self._in_real_time.close()
+        self.call(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()

@@ -1,0 +1,193 @@
+"""The clocks that a target may see: real, fake (libfaketime), or virtual (our own server)."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from conformance.target.address import Address, ask, connect, hang_up
+from reference_server.wire import ProtocolError
+
+GRANULARITY = 0.01
+"""Seconds by which the clocks of target and tester may differ over one scenario."""
+_CONTROL_LIMIT = 2.0
+"""Seconds that a server may take for a neutral command after its clock was moved."""
+
+_LOOK = 1000
+"""Nanoseconds by which a faked clock moves each time it is looked at."""
+_COUNTER = struct.Struct("Q")
+
+
+class TargetClock(Protocol):
+    """The clock that the target sees; ``movable`` if it can be moved."""
+
+    movable: bool
+
+    def time(self) -> float:
+        """Seconds; never goes back."""
+        ...
+
+    def move(self, seconds: float) -> None:
+        """Moves the clock, and returns when the target has done what that makes due."""
+        ...
+
+    def settle(self) -> None:
+        """Returns when the target has done what it was sent before."""
+        ...
+
+
+class RealClock:
+    """Time as it flows, for targets whose clock cannot be moved."""
+
+    movable = False
+
+    def time(self) -> float:
+        return time.monotonic()
+
+    def move(self, seconds: float) -> None:
+        raise AssertionError("a real clock cannot be moved")
+
+    def settle(self) -> None:
+        pass
+
+
+class Attendant:
+    """A connection that only goes back and forth, so that the server comes to all else."""
+
+    # Servers look at their timers, and at other clients, only before they next wait.
+    ROUND_TRIPS = 3
+
+    def __init__(self) -> None:
+        self._control: socket.socket | None = None
+
+    def watch(self, address: Address) -> None:
+        """Names the server; raises OSError."""
+        self.close()
+        self._control = connect(address, _CONTROL_LIMIT)
+
+    def settle(self) -> None:
+        """Returns when the server has done what it was sent before, if it does that in turn."""
+        assert self._control is not None
+        with contextlib.suppress(OSError, EOFError, ProtocolError):
+            for _ in range(self.ROUND_TRIPS):
+                ask(self._control, b"list-tube-used", _CONTROL_LIMIT)
+
+    def close(self) -> None:
+        if self._control is not None:
+            hang_up(self._control, _CONTROL_LIMIT)
+
+
+class ControlledClock(Attendant):
+    """A clock that we move."""
+
+    movable = True
+
+
+class FakeClock(ControlledClock):
+    """libfaketime over a launched server: its time hardly moves until we move it.
+
+    It moves a microsecond each time the server looks: beanstalkd corrupts its heap of connections
+    when two of them have a timer due in the very same instant, as they do where time stands still.
+    How often it has looked is read back, so that we know what its clock shows.
+    """
+
+    def __init__(self, library: Path) -> None:
+        super().__init__()
+        clear_leftovers()
+        self._library = library
+        self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-clock-")
+        self._file = Path(self._folder.name) / "now"
+        # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
+        self._start = self._now = 10**16
+        self._looks: Looks | None = None
+        self._write()
+
+    def environment(self) -> Mapping[str, str]:
+        """What the environment of a server needs that is about to be started.
+
+        Its clock goes on from where that of the last one is now.
+        """
+        self._now += self._looked()
+        self._looks = None
+        self._write()
+        return {
+            "LD_PRELOAD": str(self._library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "TZ": "UTC",
+        }
+
+    def read_back(self, pid: int) -> bool:
+        """Begins to read what the clock of this process shows; whether that can be done."""
+        with contextlib.suppress(OSError, ValueError):
+            self._looks = Looks(pid)
+        return self._looks is not None
+
+    def _looked(self) -> int:
+        """Nanoseconds by which it has moved since it was looked at for the first time."""
+        return self._looks.count() * _LOOK if self._looks is not None else 0
+
+    def time(self) -> float:
+        return (self._now + self._looked() - self._start) / 1e9
+
+    def move(self, seconds: float) -> None:
+        self._now += round(seconds * 1e9)
+        self._write()
+        self.settle()
+
+    def _write(self) -> None:
+        whole, rest = divmod(self._now, 10**9)
+        text = time.strftime("@%Y-%m-%d %H:%M:%S", time.gmtime(whole))
+        text += f".{rest:09d} i{_LOOK / 1e9:.6f}\n"
+        # The server reads the file each time it looks at its clock: it must never be half there.
+        new = self._file.with_name("new")
+        new.write_text(text)
+        os.replace(new, self._file)
+
+
+class Looks:
+    """How often a process, and all that it has started, have looked at their faked clock.
+
+    libfaketime counts that in memory that they share; raises OSError or ValueError if it does not.
+    """
+
+    def __init__(self, pid: int) -> None:
+        with Path(f"/dev/shm/faketime_shm_{pid}").open("rb") as file:
+            self._memory = mmap.mmap(file.fileno(), _COUNTER.size, prot=mmap.PROT_READ)
+
+    def count(self) -> int:
+        """The looks so far."""
+        (count,) = _COUNTER.unpack_from(self._memory)
+        return int(count)
+
+
+def clear_leftovers() -> None:
+    """Removes what libfaketime has left of processes that are gone.
+
+    It keeps a process' clock in shared memory named by the process' id, and leaves it there when
+    the process is killed; a later process of the same id would go on with that clock.
+    """
+    for path in Path("/dev/shm").glob("*faketime_s[eh]m_*"):
+        number = path.name.rpartition("_")[2]
+        if number.isdecimal() and not Path("/proc", number).exists():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def faketime_library() -> Path | None:
+    """libfaketime, if it is installed."""
+    places = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+    for name in ("libfaketimeMT.so.1", "libfaketime.so.1"):
+        for place in map(Path, places):
+            for path in (*sorted(place.glob(f"*/faketime/{name}")), place / "faketime" / name):
+                if path.exists():
+                    return path
+    return None

@@ -1,0 +1,207 @@
+"""Whether the clock of a launched server can be moved, without any doubt.
+
+Programs differ in where they get the time from, and in how they wait for it: some look at several
+clocks, some have a tick of their own that must come for anything to happen, and that is worked off
+in a burst when many of them were missed. All of that is tried before the tests rely on it; where
+there is a doubt, time is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import re
+import select
+import socket
+import time
+
+from conformance import yamlish
+from conformance.target.address import Address, ask, visit
+from conformance.target.clock import GRANULARITY, FakeClock
+from conformance.target.starvation import processes
+from reference_server.wire import ProtocolError, ReplyReader
+
+_LIMIT = 5.0
+"""Seconds that a reply may take which does not depend on the clock."""
+_IN_TIME = 2.0
+"""Seconds of real time within which a server does what is due."""
+_EARLY = 0.02
+"""Seconds of real time within which a reply would be seen that comes before its time."""
+_STILL = 0.25
+"""Seconds of real time within which a server works off what it has missed, or begins to."""
+_DAY = 86400
+_AHEAD, _BEYOND = 600, 0.1
+"""Seconds before a time, and after it: a server that is a bit early or late is for the tests."""
+_TUBE = b"conformance-clock"
+_CHUNK = 65536
+_DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
+_LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"
+_SANITIZER = re.compile(rb"__(?:a|hwa|m|t)san_init")
+
+
+class _Doubt(Exception):
+    """The clock must not be moved; the text says why."""
+
+
+def why_not(address: Address, clock: FakeClock, pid: int) -> str:
+    """Why the clock of a server just launched cannot be moved; empty if it can."""
+    if not clock.read_back(pid):
+        return "nothing tells what the launched server's clock shows under libfaketime"
+    if _has_sanitizer(pid):
+        return _LOCKS_UP
+    try:
+        with visit(address, _LIMIT) as holder, visit(address, _LIMIT) as waiting:
+            _Probe(holder, waiting, clock).run()
+    except _Doubt as doubt:
+        return str(doubt)
+    except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
+        return _DOES_NOT_FOLLOW
+    return ""
+
+
+def _has_sanitizer(leader: int) -> bool:
+    """Whether a program of this session has an allocator that asks for the time.
+
+    libfaketime frees memory while it keeps others from asking, and sometimes the allocator of a
+    sanitizer asks just then; a probe would not see it.
+    """
+    for process in processes(leader):
+        with (
+            contextlib.suppress(OSError, ValueError),
+            (process / "exe").open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as program,
+        ):
+            if _SANITIZER.search(program):
+                return True
+    return False
+
+
+class _Probe:
+    """Two clients of the server; ``holder`` is always answered at once, ``waiting`` waits."""
+
+    def __init__(self, holder: socket.socket, waiting: socket.socket, clock: FakeClock) -> None:
+        self._holder = holder
+        self._waiting = waiting
+        self._clock = clock
+
+    def run(self) -> None:
+        """Raises :class:`_Doubt` if something does not happen as the clock says."""
+        # Some never come to the end of no time while the clock stands still.
+        self._waiting.sendall(b"reserve-with-timeout 0\r\n")
+        self._must(self._says(_IN_TIME), "under libfaketime, a timeout of 0 seconds never ends")
+        self._has_tubes = self._ask(b"use " + _TUBE) == "USING"
+        if self._has_tubes:
+            for line in (b"watch " + _TUBE, b"ignore default"):
+                self._waiting_asks(line)
+        job = self._a_day_passes()
+        self._timeouts_end(job)
+        if self._has_tubes:
+            for before in (b"0", b"3600"):
+                self._pause_of_zero_ends(before)
+
+    def _a_day_passes(self) -> bytes:
+        """Looks at a job that is delayed for a day, and gives its id."""
+        job = self._put(_DAY)
+        up = self._uptime()
+        then = self._clock.time() + _DAY - _AHEAD
+        self._clock.move(_DAY - _AHEAD)
+        self._stands_still(then)
+        self._must(not self._is_ready(job), _DOES_NOT_FOLLOW)
+        self._clock.move(_AHEAD + _BEYOND)
+        self._must(self._is_ready(job), _DOES_NOT_FOLLOW)
+        later = self._uptime()
+        if up is not None and later is not None:
+            self._must(abs(later - up - _DAY) <= 1, _DOES_NOT_FOLLOW)
+        return job
+
+    def _stands_still(self, expected: float) -> None:
+        """Expects that the clock shows this, and goes on showing it when nobody moves it."""
+        end = time.monotonic() + _STILL
+        while (left := end - time.monotonic()) > 0:
+            ahead = self._clock.time() - expected
+            runs = (
+                f"under libfaketime, the launched server's clock runs {ahead:.3f} s ahead by itself"
+            )
+            self._must(ahead < GRANULARITY, runs)
+            time.sleep(min(left, 0.01))
+
+    def _timeouts_end(self, job: bytes) -> None:
+        """Expects that a timeout of an hour, or else a time to run of two, ends in time.
+
+        Some programs look at one clock for delays, and at another for timeouts.
+        """
+        self._clock.settle()
+        if self._has_tubes:
+            self._ask(b"watch " + _TUBE)
+            self._ask(b"ignore default")
+        self._must(self._reserves() == job, _DOES_NOT_FOLLOW)
+        seconds = 3600
+        self._waiting.sendall(b"reserve-with-timeout 3600\r\n")
+        self._clock.settle()
+        if self._says(_EARLY):
+            # It does not know that; but the job times out.
+            seconds = 7200
+            self._waiting.sendall(b"reserve\r\n")
+            self._clock.settle()
+        self._clock.move(seconds - _AHEAD)
+        self._must(not self._says(_EARLY), _DOES_NOT_FOLLOW)
+        self._clock.move(_AHEAD + _BEYOND)
+        self._must(self._says(_IN_TIME), _DOES_NOT_FOLLOW)
+        for sock in (self._holder, self._waiting):
+            with contextlib.suppress(ProtocolError):
+                ask(sock, b"delete " + job, _LIMIT)
+
+    def _pause_of_zero_ends(self, before: bytes) -> None:
+        """Expects that a client is served after an instant, without the clock being moved."""
+        if self._ask(b"pause-tube %b %b" % (_TUBE, before)) != "PAUSED":
+            return
+        job = self._put(0)
+        self._waiting.sendall(b"reserve\r\n")
+        if before != b"0":
+            self._ask(b"pause-tube %b 0" % _TUBE)
+        self._must(self._says(_IN_TIME), "under libfaketime, a pause of 0 seconds never ends")
+        self._waiting_asks(b"delete " + job)
+
+    def _put(self, delay: int) -> bytes:
+        reply = ask(self._holder, b"put 0 %d 7200 0\r\n" % delay, _LIMIT)
+        self._must(reply.word == "INSERTED", _DOES_NOT_FOLLOW)
+        return str(reply.args[0]).encode()
+
+    def _is_ready(self, job: bytes) -> bool:
+        if self._has_tubes:
+            return self._dictionary(b"stats-job " + job)["state"] == "ready"
+        return self._dictionary(b"stats")["current-jobs-ready"] != "0"
+
+    def _uptime(self) -> int | None:
+        told = self._dictionary(b"stats").get("uptime", "")
+        return int(told) if told.isdecimal() else None
+
+    def _reserves(self) -> bytes:
+        reply = ask(self._holder, b"reserve", _LIMIT, tells_priority=None)
+        return str(reply.args[0]).encode()
+
+    def _dictionary(self, line: bytes) -> dict[str, str]:
+        return yamlish.dictionary(ask(self._holder, line, _LIMIT).body or b"")
+
+    def _ask(self, line: bytes) -> str:
+        return ask(self._holder, line, _LIMIT).word
+
+    def _waiting_asks(self, line: bytes) -> None:
+        ask(self._waiting, line, _LIMIT)
+
+    def _says(self, seconds: float) -> bool:
+        """Whether a reply comes for who waits, within so many seconds of real time."""
+        if not select.select([self._waiting], [], [], seconds)[0]:
+            return False
+        reader = ReplyReader(tells_priority=None)
+        self._waiting.settimeout(_LIMIT)
+        while reader.next_reply() is None:
+            data = self._waiting.recv(_CHUNK)
+            self._must(bool(data), _DOES_NOT_FOLLOW)
+            reader.receive(data)
+        return True
+
+    @staticmethod
+    def _must(holds: bool, reason: str) -> None:
+        if not holds:
+            raise _Doubt(reason)

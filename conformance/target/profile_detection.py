@@ -1,0 +1,142 @@
+"""Which profile a target speaks: by the version that it tells, and by what it answers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+
+from conformance import yamlish
+from conformance.target.address import Address, ask, visit
+from reference_server.commands import COMMANDS
+from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
+from reference_server.wire import BAD_FORMAT, CRLF, UNKNOWN_COMMAND, ProtocolError, Reply
+
+LIMIT = 2.0
+"""Seconds that a reply may take."""
+_STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
+_OF_THE_OLDEST = {b"peek": ("NOT_FOUND", "FOUND"), b"stats 0": ("NOT_FOUND",)}
+"""What only servers without tubes answer like this: peek without an id, and stats with one."""
+_STRING = re.compile(rb"(?m)^(?:name|hostname): *(\S)")
+
+
+def recognise(address: Address, version: str) -> tuple[Profile, str]:
+    """The profile of a server, and why.
+
+    A server may say any version, or none; one that knows more than its version has is newer. What
+    it knows counts more than what it does not know: one that lacks a command is no older server.
+    """
+    told = profile_of_version(version)
+    if told is NEWEST:
+        return told, "as its stats say"
+    known, missing = _news(address)
+    order = list(PROFILES.values())
+    oldest = order[0]
+    latest = max(known, key=order.index, default=oldest)
+    if told not in (None, oldest) and order.index(told) >= order.index(latest):
+        return told, "as its stats say"
+    if latest is oldest:
+        shown = sum(_answers(address, line, words) for line, words in _OF_THE_OLDEST.items())
+        if told is oldest and shown:
+            return told, "as its stats say"
+        if shown < len(_OF_THE_OLDEST):
+            return NEWEST, "the newest, as no profile fits: it has no tubes, and is not like 0.6"
+    gap = next((profile for profile in missing if order.index(profile) < order.index(latest)), None)
+    if gap is not None:
+        why = f"it has no {missing[gap]}, but {known[latest]}"
+        return NEWEST, f"the newest, as no profile fits: {why}"
+    if not missing:
+        return NEWEST, "as it has all that is asked for"
+    first, name = next(iter(missing.items()))
+    return order[order.index(first) - 1], f"as it has no {name}"
+
+
+def knows(address: Address) -> str | None:
+    """The first command that a server answers as a beanstalk server does, if there is any."""
+    for verb, grammar in COMMANDS.items():
+        if grammar.probe is not None and _answers(address, grammar.probe, grammar.replies):
+            return verb
+    return None
+
+
+def pipelines(address: Address, line: bytes) -> bool:
+    """Whether a server answers both of two commands that arrive together, each this line."""
+    data, end = b"", time.monotonic() + LIMIT
+    with contextlib.suppress(OSError), visit(address, LIMIT) as sock:
+        sock.sendall((line + CRLF) * 2)
+        while data.count(CRLF) < 2:
+            sock.settimeout(max(end - time.monotonic(), 0.001))
+            if not (more := sock.recv(65536)):
+                break
+            data += more
+    return data.count(CRLF) >= 2
+
+
+def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:
+    """Of which profiles a server knows something that was new then, of which nothing, and what.
+
+    The oldest comes first. A profile is in neither if that cannot be told.
+    """
+    replies = {name: _ask(address, line) for name, line in _STATISTICS.items()}
+    bodies = {name: reply.body or b"" for name, reply in replies.items() if reply is not None}
+    known: dict[Profile, str] = {}
+    missing: dict[Profile, str] = {}
+    older, *newer = PROFILES.values()
+    for profile in newer:
+        absent = []
+        for name, is_there in _new_things(address, bodies, older, profile):
+            if is_there:
+                known[profile] = name
+                break
+            absent.append(name)
+        else:
+            if absent:
+                missing[profile] = absent[0]
+        older = profile
+    return known, missing
+
+
+def _new_things(
+    address: Address, bodies: dict[str, bytes], older: Profile, profile: Profile
+) -> Iterator[tuple[str, bool]]:
+    """What came with a profile, and whether a server has it, as far as that can be told."""
+    for verb, grammar in COMMANDS.items():
+        if verb in profile.commands - older.commands and grammar.probe is not None:
+            reply = _ask(address, grammar.probe)
+            yield verb, reply not in (None, UNKNOWN_COMMAND, BAD_FORMAT)
+    for command, body in bodies.items():
+        keys = _keys(body)
+        for name in sorted(older.lacks - profile.lacks) if keys else ():
+            if name.startswith(f"{command}."):
+                key = name.removeprefix(f"{command}.")
+                yield f"{key} in {command}", key in keys
+    if profile.yaml_quotes and not older.yaml_quotes:
+        begins = [match[1] for body in bodies.values() for match in _STRING.finditer(body)]
+        if begins:
+            yield "quoted strings in stats", b'"' in begins
+
+
+def _keys(body: bytes) -> set[str]:
+    """The keys of statistics; none if they cannot be read."""
+    try:
+        return set(yamlish.dictionary(body))
+    except ValueError:
+        return set()
+
+
+def _answers(address: Address, line: bytes, words: tuple[str, ...]) -> bool:
+    reply = _ask(address, line)
+    return reply is not None and reply.word in words
+
+
+def _ask(address: Address, line: bytes) -> Reply | None:
+    """The answer, None if there is none: some servers hang up on what they do not know."""
+    try:
+        with visit(address, LIMIT) as sock:
+            return ask(sock, line, LIMIT, tells_priority=None)
+    except ProtocolError as error:
+        # It knows the command, and answers wrongly.
+        return Reply(str(error))
+    except (OSError, EOFError):
+        return None

@@ -1,0 +1,346 @@
+"""The server under test: how we reach it, what clock it sees, and what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+
+from conformance import yamlish
+from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
+from conformance.target.clock import FakeClock, RealClock, TargetClock, faketime_library
+from conformance.target.clock_probe import why_not
+from conformance.target.launch import PROBE_LIMIT, DidNotStart, Launched
+from conformance.target.profile_detection import knows, pipelines, recognise
+from conformance.target.starvation import LONGEST_WAIT, Starvation, pressure
+from conformance.verdict import NotTestable
+from reference_server.commands import COMMANDS
+from reference_server.profiles import NEWEST, Profile
+from reference_server.wire import NotAReply, ProtocolError
+
+LEAST_READY = 1000
+"""Jobs that a ready queue must hold, where it has a limit."""
+ALIVE_LIMIT = 2.0
+"""Seconds within which a server that is alive answers a new connection."""
+LAST_MOMENTS = 1.0
+"""Seconds within which a process has ended whose connections have."""
+HANGS = f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
+
+
+class Target(ABC):
+    """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it."""
+
+    exclusive = True
+    generation = 0
+    """Changes when a server is lost: what listens there later is another one, with other jobs."""
+    profile = NEWEST
+    counts_nothing = False
+    """Whether its statistics have been asked for again and again, and did not count that."""
+    pipelines = True
+    """Whether it answers commands that arrive together, as it must; else it gets one at a time."""
+    known: bytes | None = None
+    """A line that it answers, if it hangs up at others."""
+    ignores_ends = False
+    """Whether it has not ended a connection on which nothing more can come."""
+    clock: TargetClock
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.clock_reason = ""
+        self.version = "unknown"
+        self.profile_reason = ""
+
+    @property
+    @abstractmethod
+    def address(self) -> Address:
+        """Where it listens now."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process of a server that we have started."""
+        return None
+
+    def connect(self) -> socket.socket:
+        """A new connection; raises OSError."""
+        return connect(self.address, PROBE_LIMIT)
+
+    def fate(self) -> str | None:
+        """What became of a target that does not talk; None if it does, to others."""
+        limit = time.monotonic() + LONGEST_WAIT
+        starvation = Starvation(self.starved)
+        fate = self._fate()
+        while fate == HANGS and starvation.seconds() > ALIVE_LIMIT / 4 and time.monotonic() < limit:
+            # It has not come to that, where others need the CPU.
+            starvation = Starvation(self.starved)
+            fate = self._fate()
+        return fate
+
+    def _fate(self) -> str | None:
+        try:
+            with connect(self.address, ALIVE_LIMIT) as sock:
+                ask(sock, self.known or self.profile.neutral, ALIVE_LIMIT)
+        except TimeoutError:
+            return HANGS
+        except ConnectionRefusedError:
+            return self._gone("it refuses connections")
+        except (OSError, EOFError) as error:
+            return self._gone(str(error) or "it closes new connections at once")
+        except ProtocolError:
+            return None
+        return None
+
+    def _gone(self, how: str) -> str:
+        self.generation += 1
+        return f"the target is gone: {how}"
+
+    def said(self) -> str:
+        """The last that it printed, if we can see that."""
+        return ""
+
+    def starved(self) -> float:
+        """Seconds for which it has waited for a CPU, as far as we can see that."""
+        return 0.0
+
+    def restore(self) -> None:
+        """Brings back a target that was lost, if that is in our power."""
+
+    def fresh(self, **configuration: object) -> Target:
+        """A new server of this kind, to be closed by the caller; raises NotTestable."""
+        raise NotTestable("needs --launch: a server of its own")
+
+    def in_real_time(self) -> Target:
+        """This server, or another of its kind, under a real clock."""
+        return self
+
+    def restart(self) -> None:
+        """Ends the server and starts it again as it was; raises NotTestable."""
+        raise NotTestable("needs --launch: a server to restart")
+
+    def signal(self, number: int) -> None:
+        """Sends a signal; raises NotTestable."""
+        raise NotTestable("needs --launch: a server to send signals to")
+
+    def close(self) -> None:
+        """Ends what we have started."""
+
+    def probe(self) -> Profile:
+        """Makes sure that it is a beanstalk server, and gives its profile.
+
+        Raises :class:`TargetError`.
+        """
+        try:
+            with visit(self.address, PROBE_LIMIT) as sock:
+                reply = ask(sock, b"stats", PROBE_LIMIT)
+        except NotAReply as error:
+            raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
+        except ProtocolError as error:
+            self.profile_reason = f"the newest, as it does not say what it is: {error}"
+            return self.profile
+        except (EOFError, ConnectionResetError, BrokenPipeError) as error:
+            if verb := knows(self.address):
+                self.known = COMMANDS[verb].probe
+                self.profile_reason = "the newest, as it hangs up when asked for its stats"
+                return self.profile
+            said = str(error) if isinstance(error, EOFError) else ""
+            raise TargetError(
+                f"{self.label} is not a beanstalk server: asked for its stats, it closed the"
+                f" connection" + (f" after it had sent {said[:100]}" if said else "")
+            ) from error
+        except TimeoutError as error:
+            raise TargetError(
+                f"{self.label} did not answer within {PROBE_LIMIT:g} seconds"
+            ) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TargetError(f"{self.label} cannot be reached: {reason}") from error
+        stats: dict[str, str] = {}
+        with contextlib.suppress(ValueError):
+            stats = yamlish.dictionary(reply.body or b"")
+        self.version = stats.get("version", self.version)
+        limit = stats.get("limit-max-jobs-ready", "")
+        if limit.isdecimal() and len(limit) < 10 and int(limit) < LEAST_READY:
+            raise TargetError(
+                f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
+            )
+        self.profile, self.profile_reason = recognise(self.address, self.version)
+        self.pipelines = pipelines(self.address, self.profile.neutral)
+        return self.profile
+
+
+class Remote(Target):
+    """A server that somebody else runs."""
+
+    exclusive = False
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._address = parse_address(text)
+        self.clock = RealClock()
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def starved(self) -> float:
+        # On this machine it may be any process; if any waited, it may have been this one.
+        host = self._address[0] if isinstance(self._address, tuple) else "localhost"
+        return pressure() if host == "localhost" or host.startswith(("127.", "::1")) else 0.0
+
+
+class LaunchedTarget(Target):
+    """A server that we run, from a command template.
+
+    ``follows``: it is known that the program's clock can be moved.
+    """
+
+    def __init__(
+        self, command: str, clock: str = "auto", follows: bool = False, **values: object
+    ) -> None:
+        super().__init__(command.split()[0].rpartition("/")[2] if command.split() else command)
+        self._command = command
+        self._choice = clock
+        self._known_to_follow = follows
+        self._values = values
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if values.get("binlog"):
+            self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-")
+            self._values = {**values, "binlog": self._folder.name}
+        self._in_real_time: LaunchedTarget | None = None
+        self._restoring = threading.Lock()
+        self._server = self._launch()
+
+    def _launch(self) -> Launched:
+        library = None if self._choice == "real" else faketime_library()
+        if library is not None:
+            server = self._with_moved_clock(FakeClock(library))
+            if server is not None:
+                return server
+        elif self._choice != "real":
+            self.clock_reason = "libfaketime is not installed"
+        if self._choice == "fake":
+            raise TargetError(f"--clock=fake is not possible: {self.clock_reason}")
+        self._choice = "real"
+        self.clock = RealClock()
+        return self._start()
+
+    def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
+        """The server under a clock that we move; None if that cannot be done without doubt."""
+        self.clock = clock
+        try:
+            server = self._start()
+        except DidNotStart as error:
+            if self._known_to_follow:
+                raise
+            self.clock_reason = f"under libfaketime, the launched server {error.fate}"
+            return None
+        except OSError as error:
+            self.clock_reason = f"under libfaketime, the launched server cannot be reached: {error}"
+            return None
+        if self._known_to_follow:
+            return server
+        self.clock_reason = (
+            why_not(server.address, clock, server.process.pid)
+            if self._answers
+            else "under libfaketime, the launched server does not answer"
+        )
+        if not self.clock_reason:
+            self._known_to_follow = True
+            return server
+        server.end()
+        return None
+
+    def _start(self) -> Launched:
+        """Starts the server under the clock that was chosen."""
+        fake = self.clock if isinstance(self.clock, FakeClock) else None
+        server = Launched(self._command, fake.environment() if fake else None, self._values)
+        self._answers = server.answers()
+        if fake is not None:
+            try:
+                fake.watch(server.address)
+            except OSError:
+                server.end()
+                raise
+            fake.read_back(server.process.pid)
+        return server
+
+    @property
+    def address(self) -> Address:
+        return self._server.address
+
+    @property
+    def pid(self) -> int | None:
+        return self._server.process.pid
+
+    def fate(self) -> str | None:
+        fate = super().fate()
+        if fate is None:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # While it writes down its memory, it is still there.
+            self._server.process.wait(LAST_MOMENTS)
+        status = self._server.exit_status()
+        return fate if status is None else f"the target crashed: {status}"
+
+    def starved(self) -> float:
+        return self._server.meter.read().waited
+
+    def probe(self) -> Profile:
+        if not self._answers and self._server.exit_status() is None:
+            raise TargetError(f"{self.label} did not answer within {PROBE_LIMIT:g} seconds")
+        return super().probe()
+
+    def said(self) -> str:
+        said = self._server.said()
+        # As in the command: the folder is another one each time.
+        return said.replace(self._folder.name, "{binlog}") if self._folder else said
+
+    def restore(self) -> None:
+        # Many tests may lose it at the same time.
+        with self._restoring:
+            self._restore()
+
+    def _restore(self) -> None:
+        if self._server.exit_status() is not None or super().fate() is not None:
+            self._server.end()
+            # Before: who is connected to the new one, sees that it is not the old one.
+            self.generation += 1
+            self._server = self._launch()
+
+    def fresh(self, **configuration: object) -> Target:
+        for name in configuration:
+            if f"{{{name}}}" not in self._command:
+                raise NotTestable(f"needs --launch with {{{name}}} in its command")
+        follows = self._known_to_follow
+        return self._like_this(
+            LaunchedTarget(self._command, self._choice, follows, **configuration)
+        )
+
+    def in_real_time(self) -> Target:
+        if not self.clock.movable:
+            return self
+        if self._in_real_time is None:
+            self._in_real_time = self._like_this(LaunchedTarget(self._command, "real"))
+        return self._in_real_time
+
+    def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
+        other.profile, other.pipelines, other.known = self.profile, self.pipelines, self.known
+        other.counts_nothing, other.ignores_ends = self.counts_nothing, self.ignores_ends
+        return other
+
+    def restart(self) -> None:
+        self._server.end()
+        self._server = self._start()
+
+    def signal(self, number: int) -> None:
+        self._server.signal(number)
+
+    def close(self) -> None:
+        if self._in_real_time is not None:
+            self._in_real_time.close()
+        self._server.end()
+        if self._folder is not None:
+            self._folder.cleanup()

@@ -1,0 +1,100 @@
+"""Quirks of beanstalkd: each test tells which variant it has seen, and judges nothing."""
+
+import re
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect, NewTube
+from reference_server.wire import escape
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=requirement(f"quirk.{name}"))
+        for name, line in (
+            ("pause-tube-without-a-blank", "pause-tube{tube} 0"),
+            ("kick-with-a-sign", "kick +1"),
+            ("kick-with-letters-behind", "kick 1x"),
+            ("kick-beyond-32-bits", f"kick {2**32 + 1}"),
+            ("timeout-with-letters-behind", "reserve-with-timeout 0x"),
+            ("timeout-with-a-word-behind", "reserve-with-timeout 0 x"),
+            ("nul-in-a-line", "list-tube-used\0"),
+        )
+    ],
+)
+def test_an_odd_line(client: Connection, line: str) -> str:
+    reply = client.send(line.format(tube=client.tube)).any_reply()
+    return f"“{escape(line.encode())}” is answered {reply}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(data, marks=requirement(f"quirk.{name}"))
+        for name, data in (
+            ("quit-with-letters-behind", b"quitx\r\nlist-tube-used\r\n"),
+            ("negative-timeout", b"reserve-with-timeout -1\r\n"),
+            ("replies-to-a-long-line", b"%b\r\nlist-tube-used\r\n" % (b"x" * 300)),
+            ("line-of-225-bytes", b"%b\r\nlist-tube-used\r\nstats-job 0\r\n" % (b"x" * 223)),
+            ("carriage-return-in-a-line", b"bogus\rbogus\r\nlist-tube-used\r\n"),
+        )
+    ],
+)
+def test_odd_lines_and_a_half_close(client: Connection, data: bytes) -> str:
+    client.raw(data, replies=0)
+    client.half_close()
+    words = [reply.word for reply in client.rest()]
+    sent = re.sub("x{10,}", lambda run: f"x{{{len(run[0])}}}", escape(data))
+    return f"“{sent}” is answered {', '.join(words) or 'nothing'}"
+
+
+@requirement("quirk.job-visible-while-it-arrives")
+def test_a_job_whose_body_has_not_come(client: Connection, other: Connection) -> str:
+    job = client.put(b"a")
+    client.raw(b"put 0 0 60 1\r\n", replies=0)
+    other.linger()
+    word = other.send(f"stats-job {job + 1}").any_reply().word
+    client.raw(b"a\r\n").reply("INSERTED")
+    return f"stats-job is answered {word}"
+
+
+@requirement("quirk.order-of-waiting-clients")
+def test_the_order_in_which_waiting_clients_are_served(
+    producer: Connection, new_worker: Connect
+) -> str:
+    waiting = []
+    for _ in range(4):
+        waiting.append(new_worker().send("reserve"))
+        producer.linger()
+    jobs = producer.put_many([b"a"] * 4)
+    got = {exchange.reply("RESERVED").args[0]: n for n, exchange in enumerate(waiting, 1)}
+    return "of four who wait: " + ", ".join(str(got[job]) for job in jobs)
+
+
+@requirement("quirk.order-of-list-tubes")
+def test_the_order_of_list_tubes(client: Connection, new_tube: NewTube) -> str:
+    tubes = [new_tube() for _ in range(5)]
+    for tube in reversed(tubes):
+        client.send(f"watch {tube}").reply("WATCHING")
+    names = [name for name in client.send("list-tubes").names() if name in tubes]
+    orders = {
+        "as created": tubes[::-1],
+        "newest first": tubes,
+        "by name": sorted(tubes),
+    }
+    return next((name for name, order in orders.items() if names == order), "another")
+
+
+@requirement("quirk.time-left-of-ready-jobs")
+def test_the_time_left_of_a_ready_job(client: Connection) -> str:
+    return f"time-left is {client.stats_job(client.put(b'a'))['time-left']}"
+
+
+@requirement("quirk.pause-of-zero-is-told")
+def test_the_pause_of_a_tube_paused_for_no_time(client: Connection) -> str:
+    client.send(f"pause-tube {client.tube} 0").reply("PAUSED")
+    stats = client.stats_tube()
+    return ", ".join(f"{key} is {stats[key]}" for key in ("pause", "pause-time-left"))

@@ -1,0 +1,201 @@
+"""Time: the timeout of a reserve, the safety margin, DEADLINE_SOON."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.schedule import Timeline
+from reference_server.wire import (
+    DEADLINE_SOON,
+    DELETED,
+    RELEASED,
+    RESERVED,
+    TIMED_OUT,
+    TOUCHED,
+)
+
+
+@requirement("reserve.timed-out")
+@pytest.mark.parametrize("timeout", [1, 2, 3])
+def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) -> None:
+    waiting = worker.reserve_within(timeout)
+    clock.advance(timeout)
+    waiting.expect(TIMED_OUT)
+
+
+@requirement("reserve.timed-out")
+def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
+    waiting = worker.reserve_within(86400)
+    clock.advance(86399)
+    waiting.is_pending()
+    clock.advance(1)
+    waiting.expect(TIMED_OUT)
+
+
+@requirement("reserve.waits-for-job")
+def test_a_reserve_without_timeout_waits_on(
+    worker: Connection, producer: Connection, clock: Timeline
+) -> None:
+    waiting = worker.send("reserve")
+    clock.advance(3)
+    waiting.is_pending()
+    job = producer.put(b"a")
+    waiting.expect_now(RESERVED(job, b"a"))
+
+
+@requirement("reserve.timeout-limits-wait")
+def test_a_job_that_comes_in_time_is_given(
+    worker: Connection, producer: Connection, clock: Timeline
+) -> None:
+    waiting = worker.reserve_within(3)
+    clock.advance(1)
+    waiting.is_pending()
+    job = producer.put(b"a")
+    waiting.expect_now(RESERVED(job, b"a"))
+    clock.advance(3)
+    worker.send("list-tube-used").reply("USING")
+
+
+@requirement("reserve.deadline-soon-in-margin")
+@pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
+def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, command: str) -> None:
+    job = client.put(b"a", ttr=3)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.finds_no_job()
+    clock.advance(2)
+    client.send(command).expect(DEADLINE_SOON)
+
+
+@requirement("reserve.pending-reserve-aborted-by-deadline")
+@pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 9"])
+def test_a_pending_reserve_is_answered_deadline_soon(
+    worker: Connection, producer: Connection, clock: Timeline, command: str
+) -> None:
+    job = producer.put(b"a", ttr=3)
+    worker.reserve().expect(RESERVED(job, b"a"))
+    waiting = worker.send(command)
+    clock.advance(2)
+    waiting.expect(DEADLINE_SOON)
+
+
+@requirement("reserve.deadline-soon-leaves-job")
+def test_after_deadline_soon_the_job_is_still_the_clients(
+    client: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2)
+    client.reserve().expect(RESERVED(job, b"a"))
+    waiting = client.send("reserve")
+    clock.advance(1)
+    waiting.expect(DEADLINE_SOON)
+    client.send(f"touch {job}").expect(TOUCHED)
+    client.send(f"release {job} 0 0").expect(RELEASED)
+    client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement("reserve.ready-job-in-margin")
+def test_reserve_in_the_margin_while_there_is_a_ready_job(
+    client: Connection, clock: Timeline
+) -> None:
+    held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
+    client.reserve().expect(RESERVED(held, b"a"))
+    clock.advance(1)
+    client.reserve().expect(RESERVED(ready, b"b"), DEADLINE_SOON)
+
+
+@requirement("reserve.ready-job-in-margin-is-given")
+def test_a_ready_job_is_given_in_the_margin_too(client: Connection, clock: Timeline) -> None:
+    held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
+    client.reserve().expect(RESERVED(held, b"a"))
+    clock.advance(1)
+    client.reserve().expect(RESERVED(ready, b"b"))
+
+
+@requirement("reserve.deadline-soon-beats-timeout")
+def test_when_timeout_and_margin_come_together(client: Connection, clock: Timeline) -> None:
+    job = client.put(b"a", ttr=3)
+    both = client.raw(b"reserve\r\nreserve-with-timeout 2\r\n", replies=2)
+    both.expect(RESERVED(job, b"a"))
+    clock.advance(2)
+    both.nth(1).expect(DEADLINE_SOON)
+
+
+@requirement("reserve.timed-out")
+def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeline) -> None:
+    job = client.put(b"a", ttr=4)
+    client.reserve().expect(RESERVED(job, b"a"))
+    waiting = client.reserve_within(1)
+    clock.advance(1)
+    waiting.expect(TIMED_OUT)
+    waiting = client.send("reserve")
+    clock.advance(2)
+    waiting.expect(DEADLINE_SOON)
+
+
+@requirement("reserve.several-jobs-earliest-deadline")
+@pytest.mark.parametrize("ttrs", [(9, 3, 6), (3, 6, 9), (9, 6, 3)])
+def test_of_several_jobs_the_earliest_deadline_counts(
+    client: Connection, clock: Timeline, ttrs: tuple[int, ...]
+) -> None:
+    jobs = {ttr: client.put(b"a", pri=pri, ttr=ttr) for pri, ttr in enumerate(ttrs)}
+    for ttr in ttrs:
+        client.reserve().expect(RESERVED(jobs[ttr], b"a"))
+    waiting = client.send("reserve")
+    clock.advance(2)
+    waiting.expect(DEADLINE_SOON)
+    client.send(f"delete {jobs[3]}").expect(DELETED)
+    waiting = client.send("reserve")
+    clock.advance(3)
+    waiting.expect(DEADLINE_SOON)
+
+
+@requirement("touch.ends-margin")
+def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -> None:
+    job = client.put(b"a", ttr=3)
+    client.reserve().expect(RESERVED(job, b"a"))
+    waiting = client.send("reserve")
+    clock.advance(2)
+    waiting.expect(DEADLINE_SOON)
+    client.send(f"touch {job}").expect(TOUCHED)
+    client.finds_no_job()
+    waiting = client.send("reserve")
+    clock.advance(2)
+    waiting.expect(DEADLINE_SOON)
+
+
+@requirement("reserve.deadline-soon-in-margin")
+def test_a_client_without_reserved_jobs_is_not_warned(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    other.finds_no_job()
+    client.send(f"delete {job}").expect(DELETED)
+    client.finds_no_job()
+
+
+@requirement("reserve.deadline-unblocks-connection", "reserve.pipelined-behind-wait")
+def test_the_exchange_of_seed_001(
+    worker: Connection, producer: Connection, clock: Timeline
+) -> None:
+    tweet = b"this is my cool tweet"
+    job = producer.put(tweet, ttr=30)
+    both = worker.raw(b"reserve\r\nreserve\r\n", replies=2)
+    both.expect(RESERVED(job, tweet))
+    delete = worker.send(f"delete {job}")
+    clock.advance(29)
+    both.nth(1).expect(DEADLINE_SOON)
+    delete.expect(DELETED)
+
+
+@requirement("reserve.deadline-unblocks-connection", "reserve.pipelined-behind-wait")
+def test_the_exchange_of_seed_001_with_a_ttr_of_3_seconds(
+    worker: Connection, producer: Connection, clock: Timeline
+) -> None:
+    job = producer.put(b"this is my cool tweet", ttr=3)
+    both = worker.raw(b"reserve\r\nreserve\r\n", replies=2)
+    both.expect(RESERVED(job, b"this is my cool tweet"))
+    delete = worker.send(f"delete {job}")
+    clock.advance(2)
+    both.nth(1).expect(DEADLINE_SOON)
+    delete.expect(DELETED)

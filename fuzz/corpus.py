@@ -1,0 +1,82 @@
+"""Inputs that led to something new, to be mutated further; other fuzzers may share them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from random import Random
+
+from conformance.random_testing.findings import write_whole
+from fuzz.suppression import Known
+
+MOST = 5000
+"""Inputs beyond which each new one takes the place of another."""
+LARGEST = 64
+"""Bytes of an input that is kept."""
+
+
+class Pool:
+    """The inputs that are kept, in memory and in ``folder``, if there is one.
+
+    ``is_new`` tells whether what was sent last has led to something new in some other way.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, is_new: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.is_new = is_new
+        self.shapes: set[Hashable] = set()
+        """All that was seen come of an input."""
+        self.avoids: frozenset[str] = frozenset()
+        """Commands that are not sent any more, as it is known what is wrong with them."""
+        self.known = Known()
+        """Lines that are hardly sent any more, for the same reason."""
+        self._inputs: list[bytes] = []
+        self._names: set[str] = set()
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def note(self, data: bytes, shape: Hashable) -> bool:
+        """Keeps an input of which something new came; gives whether it is new."""
+        if shape in self.shapes:
+            return False
+        self.shapes.add(shape)
+        if len(data) <= LARGEST:
+            self._add(data)
+        return True
+
+    def pick(self, chance: Random) -> bytes:
+        """One of the inputs, new ones more often."""
+        late = max(chance.random(), chance.random())
+        return self._inputs[int(late * len(self._inputs))]
+
+    def exchange(self) -> None:
+        """Takes in what other fuzzers have put into the folder."""
+        if self._folder is None:
+            return
+        for entry in os.scandir(self._folder):
+            if entry.name in self._names or entry.name.startswith("."):
+                continue
+            self._names.add(entry.name)
+            if entry.is_file() and entry.stat().st_size <= LARGEST:
+                self._remember(Path(entry.path).read_bytes())
+
+    def _add(self, data: bytes) -> None:
+        self._remember(data)
+        name = hashlib.sha256(data).hexdigest()[:16]
+        if self._folder is None or name in self._names:
+            return
+        self._names.add(name)
+        write_whole(self._folder / name, data)
+
+    def _remember(self, data: bytes) -> None:
+        if len(self._inputs) < MOST:
+            self._inputs.append(data)
+        else:
+            self._inputs[hash(data) % MOST] = data

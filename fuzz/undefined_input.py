@@ -1,0 +1,156 @@
+"""Bytes of which no text says what comes of them: a server must survive, and serve others.
+
+Nothing is judged but that: clients send noise, stop in the middle, do not read, and are gone, while
+somebody else goes on talking with the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from random import Random
+from typing import NamedTuple
+
+from conformance.oracle.underspecification import understood
+from conformance.target.address import ask, send_end, send_reset
+from conformance.target.target import Target
+from conformance.transcript import Direction, Transcript, letters
+from fuzz.minimise import with_plainer
+from fuzz.mutate import Mutator
+from reference_server.profiles import Profile
+from reference_server.wire import CRLF, ProtocolError
+
+CLIENTS = 8
+ACTIONS = 300
+"""What clients do in one go, all together."""
+_LINES = (
+    *(b"put 0 0 60 5\r\nhello\r\n", b"reserve-with-timeout 0\r\n", b"delete 1\r\n", b"peek 1\r\n"),
+    *(b"reserve\r\n", b"stats\r\n", b"watch a\r\n", b"use a\r\n", b"kick 9\r\n", b"bury 1 0\r\n"),
+    *(b"pause-tube a 0\r\n", b"touch 1\r\n", b"release 1 0 0\r\n", b"stats-job 1\r\n", b"quit\r\n"),
+    *(
+        b"put 0 0 1 2147483648\r\n",
+        b"put 0 1 1 0\r\n\r\n",
+        b"list-tubes\r\n",
+        b"ignore default\r\n",
+    ),
+)
+
+
+class Action(NamedTuple):
+    """A client sends something, or (``end``) closes, resets, or half-closes its connection."""
+
+    client: int
+    data: bytes
+    end: str = ""
+
+    @property
+    def lines(self) -> list[bytes]:
+        """What is sent, line by line, the beginning of a line included."""
+        return [line for line in self.data.split(CRLF) if line]
+
+
+def actions(chance: Random) -> list[Action]:
+    """What some clients do."""
+    mutate = Mutator(chance)
+    made: list[Action] = []
+    for _ in range(ACTIONS):
+        client = chance.randrange(CLIENTS)
+        kind = chance.random()
+        if kind < 0.1:
+            made.append(Action(client, b"", mutate.pick(("closes", "resets", "half-closes"))))
+            continue
+        if kind < 0.3:
+            data = chance.randbytes(chance.randrange(1, 300))
+        elif kind < 0.9:
+            data = mutate(mutate.pick(_LINES))
+        else:
+            data = mutate.pick(_LINES) * 50
+        if chance.random() < 0.2:
+            # A CR at any place.
+            at = chance.randrange(len(data) + 1)
+            data = data[:at] + b"\r" + data[at:]
+        made.append(Action(client, data.replace(b"%d", b"1")))
+    return made
+
+
+def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
+    """Actions that send but the first of their lines, where that still shows it."""
+    return with_plainer(done, _with_single_line, shows)
+
+
+def _with_single_line(action: Action) -> Iterator[Action]:
+    if len(action.lines) > 1:
+        yield action._replace(data=action.lines[0] + CRLF)
+
+
+def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[str | None, float]:
+    """What is wrong with a target to which this was done, if anything is.
+
+    And the longest time that somebody else had to wait for a reply, in seconds.
+    """
+    clients: dict[int, socket.socket] = {}
+    slowest = 0.0
+    try:
+        with target.connect() as bystander:
+            for number, action in enumerate(done):
+                _take(target, clients, action)
+                if number % 10 == 0 or number == len(done) - 1:
+                    start = time.monotonic()
+                    ask(bystander, target.profile.neutral, patience)
+                    slowest = max(slowest, time.monotonic() - start)
+    except (OSError, EOFError, ProtocolError) as error:
+        said = str(error) or type(error).__name__
+        return target.fate() or f"somebody else was not served: {said}", slowest
+    finally:
+        for sock in clients.values():
+            sock.close()
+    return target.fate(), slowest
+
+
+def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> None:
+    sock = clients.get(action.client)
+    if sock is None:
+        sock = clients[action.client] = target.connect()
+        sock.setblocking(False)
+    # A server may have closed it, or not read what was sent before.
+    with contextlib.suppress(OSError):
+        if not action.end:
+            sock.send(action.data)
+        elif action.end == "half-closes":
+            send_end(sock)
+        else:
+            del clients[action.client]
+            end = send_reset if action.end == "resets" else socket.socket.close
+            end(sock)
+
+
+def is_wild(transcript: Transcript, profile: Profile) -> bool:
+    """Whether nothing of what was sent can be judged, and nothing that came is known."""
+    if any(entry.direction == "<" or not entry.connection for entry in transcript.entries):
+        return False
+    readers = understood(transcript.entries, profile)
+    return any(reader.is_quirk or not reader.is_complete for reader in readers)
+
+
+def actions_of(transcript: Transcript) -> list[Action]:
+    """What the clients of a transcript do, of which nobody can say what comes."""
+    names = list(dict.fromkeys(entry.connection for entry in transcript.entries))
+    return [
+        Action(names.index(entry.connection), b"", entry.data.decode())
+        if entry.direction == "!"
+        else Action(names.index(entry.connection), entry.data)
+        for entry in transcript.entries
+        if entry.direction == ">" or entry.data in (b"closes", b"resets", b"half-closes")
+    ]
+
+
+def told(done: Sequence[Action]) -> Transcript:
+    """Actions as a transcript; nobody has looked at the time."""
+    names, transcript = list(islice(letters(), CLIENTS)), Transcript()
+    for action in done:
+        direction: Direction = "!" if action.end else ">"
+        transcript.add(names[action.client], direction, action.end.encode() or action.data, 0.0)
+    return transcript
