@@ -7,6 +7,7 @@ from socket import MSG_WAITALL
 
 import pytest
 
+from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
@@ -53,3 +54,10 @@ def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
                 session.flush()
         assert raised.value.observed == "OK with current-connections: 3"
         session.abandon()
+
+
+def test_a_signal_may_be_on_its_way_while_nothing_is_said() -> None:
+    judge = Judge()
+    judge.connect(1)
+    judge.drains(1)
+    assert not judge.awaits(2)
