@@ -11,8 +11,9 @@ import pytest
 from conformance.dialogue import connection, scenario
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import BELIEVABLE, Timeline
+from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
-from conformance.target.address import ask, send_end, send_reset, visit
+from conformance.target.address import TargetError, ask, send_end, send_reset, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import Starvation
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
@@ -205,6 +206,21 @@ def test_statistics_that_never_change_are_no_matter_of_time(server: BuiltIn) -> 
 
     assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
     assert len(attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (wire.OK(b"---\ncmd-stats: 1\n"), "the stats of the target have no key 'max-job-size'"),
+        (wire.UNKNOWN_COMMAND, "stats is answered UNKNOWN_COMMAND"),
+    ],
+)
+def test_what_is_missing_where_limits_are_looked_up_is_told(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, reply: wire.Reply, told: str
+) -> None:
+    monkeypatch.setattr(Model, "_stats", lambda *_: reply)
+    with pytest.raises(TargetError, match=told):
+        counted(server, server.profile)
 
 
 @pytest.mark.parametrize(("starved", "verdict"), [(2.0, Inconclusive), (0.5, Deviation)])

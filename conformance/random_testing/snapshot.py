@@ -63,6 +63,8 @@ def counted(target: Target, profile: Profile) -> Counted:
     except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
         if fate := target.fate():
             raise TargetLost("a server that tells its stats", fate) from error
+        if isinstance(error, KeyError):
+            raise TargetError(f"the stats of the target have no key {error}") from error
         raise TargetError(f"the target does not tell its stats: {error}") from error
     # Without tubes, all that is counted is of the one queue.
     of_default = stats if default is None else default
@@ -72,7 +74,10 @@ def counted(target: Target, profile: Profile) -> Counted:
 
 
 def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
-    return yamlish.dictionary(ask(sock, line, REPLY_LIMIT).body or b"")
+    reply = ask(sock, line, REPLY_LIMIT)
+    if reply.body is None:
+        raise ValueError(f"{line.decode()} is answered {reply}")
+    return yamlish.dictionary(reply.body)
 
 
 def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
