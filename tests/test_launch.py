@@ -65,14 +65,14 @@ def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(
 
 BUSY = """
 import threading, time
-plain = serve._Connection.buffer_updated
+plain = serve.Connection.buffer_updated
 def busy(self, count):
-    serve._Connection.buffer_updated = plain
+    serve.Connection.buffer_updated = plain
     end = time.process_time() + 2
     while time.process_time() < end:
         pass
     plain(self, count)
-serve._Connection.buffer_updated = busy
+serve.Connection.buffer_updated = busy
 """
 
 
@@ -84,7 +84,7 @@ def test_a_first_answer_that_needs_the_cpu_is_waited_for(
         assert server.answers()
 
 
-SILENT = "serve._Connection.buffer_updated = lambda self, count: None"
+SILENT = "serve.Connection.buffer_updated = lambda self, count: None"
 
 
 def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,11 +120,11 @@ import re, time
 from reference_server import stats
 tube = stats.tube
 stats.tube = lambda *of: re.sub(rb"(?m)^pause-time-left: .*", b"pause-time-left: 7", tube(*of))
-plain = serve._Connection.buffer_updated
+plain = serve.Connection.buffer_updated
 def slow(self, count):
     time.sleep(1.2)
     plain(self, count)
-serve._Connection.buffer_updated = slow
+serve.Connection.buffer_updated = slow
 """
 
 
