@@ -90,13 +90,13 @@ def test_a_failure_is_not_believed_when_the_scenario_is_behind_its_schedule(
     starve(1.0)
 
     def wrong(client: Connection) -> None:
-        client.send("list-tube-used").reply("INSERTED")
+        client.send("peek 0").reply("FOUND")
 
     outcome = run(wrong, {"client": None}, server, 0.25)
     assert isinstance(outcome.error, Inconclusive)
     assert "too busy to decide, 3 times" in str(outcome.error)
     assert outcome.error.deviation is not None
-    assert "list-tube-used" in outcome.transcript.render(None)
+    assert "peek 0" in outcome.transcript.render(None)
 
 
 @pytest.mark.usefixtures("behind")
@@ -123,6 +123,7 @@ def test_a_target_that_is_behind_by_itself_is_told_to_be_slow(
         lambda client: client.stats().number("version"),
         lambda client: client.send("list-tubes").dictionary(),
         lambda client: client.raw(b"no-such-command\r\n").reply("OK"),
+        lambda client: client.send("list-tube-used").reply("INSERTED"),
         lambda client: client.raw(b"no-such-command\r\n").expect(USING("a")),
     ],
 )

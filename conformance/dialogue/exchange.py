@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
 from conformance.verdict import Deviation
+from reference_server.commands import COMMANDS
 from reference_server.wire import OK, Reply
 
 T = TypeVar("T")
@@ -39,10 +40,16 @@ def _without_priority(reply: Reply) -> Reply:
     return reply
 
 
-def _wrong(expected: str, arrival: Arrival) -> Deviation:
-    """The deviation of a reply that was not expected."""
+def _is_of_another_command(word: str, expected: set[str]) -> bool:
+    """Whether no command has a reply with this word besides one of those expected."""
+    kinds = [{*grammar.replies} for grammar in COMMANDS.values() if word in grammar.replies]
+    return bool(kinds) and all(kind.isdisjoint(expected) for kind in kinds)
+
+
+def _wrong(expected: str, words: set[str], arrival: Arrival) -> Deviation:
+    """The deviation of a reply that was not expected; ``words`` are those of the expected."""
     reply = arrival.reply
-    timeless = reply.word in TIMELESS
+    timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
     return Deviation(expected, str(reply), arrival.position, conclusive=timeless)
 
 
@@ -80,7 +87,7 @@ class Exchange:
         expected = " or ".join(map(str, allowed))
         arrival = self._connection.take(self._index, self._sent_at, expected)
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
-            raise _wrong(expected, arrival)
+            raise _wrong(expected, {reply.word for reply in allowed}, arrival)
         return arrival.reply
 
     def expect_now(self, *allowed: Reply) -> Reply:
@@ -92,7 +99,7 @@ class Exchange:
         """Waits for a reply that begins with ``word``, whatever else it carries."""
         arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
         if arrival.reply.word != word:
-            raise _wrong(f"{word} …", arrival)
+            raise _wrong(f"{word} …", {word}, arrival)
         return arrival.reply
 
     def any_reply(self) -> Reply:
