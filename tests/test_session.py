@@ -43,6 +43,21 @@ def test_clients_may_be_there_before_and_go() -> None:
         session.abandon()
 
 
+def test_clients_may_hold_jobs_and_go() -> None:
+    with contextlib.closing(BuiltIn()) as server:
+        other = server.connect()
+        other.sendall(b"use their-own\r\nput 0 0 600 1\r\na\r\nwatch their-own\r\nreserve\r\n")
+        told = b"USING their-own\r\nINSERTED 1\r\nWATCHING 2\r\nRESERVED 1 1\r\na\r\n"
+        assert other.recv(len(told), MSG_WAITALL) == told
+        session = Exploration(1).session(server)
+        session.ask(1, STATS)
+        session.flush()
+        other.close()
+        session.ask(1, STATS)
+        session.finish()
+        session.abandon()
+
+
 def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
     with contextlib.closing(BuiltIn()) as server:
         session = Exploration(1).session(server)

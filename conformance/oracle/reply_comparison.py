@@ -12,7 +12,10 @@ from reference_server.wire import Reply
 
 TOLERANCE = 2
 """Seconds by which ages and times left may differ: they are told in whole seconds, at some time."""
-_QUEUES = tuple(f"current-jobs-{state}" for state in ("urgent", "ready", "delayed", "buried"))
+_QUEUES = tuple(
+    f"current-jobs-{state}" for state in ("urgent", "ready", "reserved", "delayed", "buried")
+)
+_FOR_A_WHILE = ("current-jobs-reserved", "current-jobs-delayed")
 _CLIENTS = tuple(
     f"current-{kind}"
     for kind in ("connections", "producers", "workers", "waiting", "using", "watching")
@@ -51,7 +54,7 @@ class Before(NamedTuple):
     def explains(self, key: str, mine: str, theirs: str) -> bool:
         """Whether a value of stats, or of those of default, is higher because of that.
 
-        Delays may end meanwhile, and clients go.
+        Delays may end meanwhile, and clients go, so that their jobs are ready.
         """
         if not theirs.isdecimal():
             return False
@@ -60,12 +63,13 @@ class Before(NamedTuple):
             return 0 <= more <= self.clients
         if key == "current-tubes":
             return 0 <= more <= len(self.tubes)
-        delayed, count = self.jobs.get("current-jobs-delayed", 0), self.jobs.get(key, 0)
-        if key == "current-jobs-delayed":
-            return 0 <= more <= delayed
+        count = self.jobs.get(key, 0)
+        if key in _FOR_A_WHILE:
+            return 0 <= more <= count
         if key == "current-jobs-buried":
             return more == count
-        return key in _QUEUES and count <= more <= count + delayed
+        joining = sum(self.jobs.get(state, 0) for state in _FOR_A_WHILE)
+        return key in _QUEUES and count <= more <= count + joining
 
 
 NOTHING = Before(frozenset(), {})
