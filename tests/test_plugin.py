@@ -277,7 +277,7 @@ def test_listing_requirements() -> None:
     done = suite("--list-requirements", "-k", "put.draining", "--target=127.0.0.1:1")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert "put.draining  must  all profiles  1 test" in lines
+    assert "put.draining  de-facto, must since 1.12  all profiles  1 test" in lines
     assert "put.draining-only-put  de-facto  all profiles  1 test" in lines
     loose = suite("--list-requirements", "-m", "de_facto")
     assert "  must  " not in loose.stdout
