@@ -27,32 +27,29 @@ def test_our_own_silence_shows_nothing(key: str, real_time: bool) -> None:
         session.abandon()
 
 
-def test_clients_may_be_there_before_and_go() -> None:
+@pytest.mark.parametrize(
+    ("said", "told", "count"),
+    [
+        (b"watch own\r\nignore default\r\nreserve\r\n", b"WATCHING 2\r\nWATCHING 1\r\n", 2),
+        (
+            b"use own\r\nput 0 0 600 1\r\na\r\nwatch own\r\nreserve\r\n",
+            b"USING own\r\nINSERTED 1\r\nWATCHING 2\r\nRESERVED 1 1\r\na\r\n",
+            1,
+        ),
+    ],
+    ids=["waiting", "holding a job"],
+)
+def test_clients_may_be_there_before_and_go(said: bytes, told: bytes, count: int) -> None:
     with contextlib.closing(BuiltIn()) as server:
-        others = [server.connect() for _ in range(2)]
+        others = [server.connect() for _ in range(count)]
         for other in others:
-            other.sendall(b"watch their-own\r\nignore default\r\nreserve\r\n")
-            assert other.recv(24, MSG_WAITALL) == b"WATCHING 2\r\nWATCHING 1\r\n"
+            other.sendall(said)
+            assert other.recv(len(told), MSG_WAITALL) == told
         session = Exploration(1).session(server)
         for other in others:
             session.ask(1, STATS)
             session.flush()
             other.close()
-        session.ask(1, STATS)
-        session.finish()
-        session.abandon()
-
-
-def test_clients_may_hold_jobs_and_go() -> None:
-    with contextlib.closing(BuiltIn()) as server:
-        other = server.connect()
-        other.sendall(b"use their-own\r\nput 0 0 600 1\r\na\r\nwatch their-own\r\nreserve\r\n")
-        told = b"USING their-own\r\nINSERTED 1\r\nWATCHING 2\r\nRESERVED 1 1\r\na\r\n"
-        assert other.recv(len(told), MSG_WAITALL) == told
-        session = Exploration(1).session(server)
-        session.ask(1, STATS)
-        session.flush()
-        other.close()
         session.ask(1, STATS)
         session.finish()
         session.abandon()
