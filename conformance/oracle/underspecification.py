@@ -37,6 +37,9 @@ _REFUSED = (Malformed(BAD_FORMAT), Malformed(UNKNOWN_COMMAND))
 _NUMBER = re.compile(rb"0|[1-9][0-9]*")
 _NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
 _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
+_TUBE = re.compile(rb"(?!-)" + _NAME.pattern)
+_MAY_NOT_BE_FOUND = (b"stats-tube", b"pause-tube")
+"""Commands about a tube: of what cannot be the name of one, they may say that it does not exist."""
 _NO_NAME = re.compile(rb"[\x01-\x08\x0e-\x1f!-\xff]+")
 _WORD = re.compile(rb"[a-z][a-z-]*")
 _LETTERS = {Kind.TUBE: "t", Kind.COUNT: "c", Kind.TIMEOUT: "c"}
@@ -111,6 +114,8 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     if not arguments or b"" in arguments:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
+    if word in _MAY_NOT_BE_FOUND and not _TUBE.fullmatch(arguments[0]):
+        return False
     decided = all(map(_is_decided, kinds, arguments))
     if kinds == "c":
         # Where one number is read as C does, what is behind it may not be looked at.

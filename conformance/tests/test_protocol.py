@@ -97,7 +97,7 @@ def test_a_name_may_not_contain(client: Connection, byte: bytes) -> None:
 
 
 @requirement("protocol.name-no-leading-hyphen")
-@pytest.mark.parametrize("verb", ["use", "watch", "ignore", "stats-tube"])
+@pytest.mark.parametrize("verb", ["use", "watch", "ignore"])
 def test_a_name_may_not_begin_with_a_hyphen(client: Connection, verb: str) -> None:
     client.send(f"{verb} -a").expect(BAD_FORMAT)
 

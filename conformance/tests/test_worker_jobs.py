@@ -193,12 +193,19 @@ def test_release_of_a_job_that_is_not_reserved_by_the_client(
 @pytest.mark.parametrize(
     "arguments",
     [
-        *("x 0 0", "-1 0 0", f"{2**64} 0 0", "1 -1 0", f"1 {2**32} 0", "1 0 -1", f"1 0 {2**32}"),
+        *("x 0 0", "-1 0 0", f"{2**64} 0 0", "1 -1 0", f"1 {2**32} 0", "1 0 -1"),
         *("1 0", "1", "1 0 0 0", "1 0x0 0", "1 0 0x"),
     ],
 )
 def test_a_malformed_release(client: Connection, arguments: str) -> None:
     client.send(f"release {arguments}").expect(BAD_FORMAT)
+
+
+@requirement("release.bad-format")
+def test_a_release_for_too_long(client: Connection, profile: Profile) -> None:
+    if not profile.limits_arguments:
+        raise NotApplicable(f"profile {profile.name} sets no limit to delays")
+    client.send(f"release 1 0 {2**32}").expect(BAD_FORMAT)
 
 
 @requirement("bury.buried")

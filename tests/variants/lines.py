@@ -17,6 +17,7 @@ from reference_server.wire import (
     CRLF,
     EXPECTED_CRLF,
     JOB_TOO_BIG,
+    NOT_FOUND,
     UNKNOWN_COMMAND,
     Body,
     Command,
@@ -106,6 +107,18 @@ def _extra(line: bytes, _: Request) -> Request | None:
     if word in (b"peek-reserved", b"stats-version"):
         return Command("peek-ready") if not blank else _BAD
     return Command("list-tube-used") if line == b"ping" else None
+
+
+def _no_tube(line: bytes, request: Request) -> Request | None:
+    """What cannot be the name of a tube does not exist."""
+    about_one = re.fullmatch(rb"stats-tube [!-~]{1,200}|pause-tube [!-~]{1,200} [0-9]{1,9}", line)
+    return Malformed(NOT_FOUND) if about_one and isinstance(request, Malformed) else None
+
+
+def _long_delay(line: bytes, _: Request) -> Request | None:
+    match = re.fullmatch(rb"release ([0-9]+) ([0-9]+) ([0-9]+)", line)
+    id, pri, delay = map(int, match.groups()) if match else (0, 0, 0)
+    return Command("release", (id, pri, U32)) if delay > U32 >= pri else None
 
 
 def _long_timeout(line: bytes, _: Request) -> Request | None:
@@ -252,6 +265,7 @@ LINES = (
         non_strict=non_strict("protocol.line-ends-with-crlf"),
     ),
     _reads("timeouts of any length", _long_timeout),
+    _reads("what cannot name a tube is not found", _no_tube, *RANDOM),
     Variant(
         "",
         "skips the body of a malformed put",
@@ -287,3 +301,4 @@ LINES = (
     Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
     Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
 )
+LONG_DELAYS = _reads("jobs may be released for longer than 32 bits tell", _long_delay)

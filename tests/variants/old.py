@@ -9,6 +9,7 @@ from reference_server.model import Model
 from reference_server.state import Connection
 from reference_server.wire import DRAINING, UNKNOWN_COMMAND, Body, Malformed, Put
 from tests.variants.documents import FEW_KEYS, edits
+from tests.variants.lines import LONG_DELAYS
 from tests.variants.orders import chooses, numbers
 from tests.variants.times import LATE
 from tests.variants.variant import Variant
@@ -41,6 +42,7 @@ OF_OLD: tuple[tuple[str, Variant], ...] = (
     ("1.12", FEW_KEYS),
     ("1.4", _LONG_LINES),
     ("1.10", _LONG_LINES),
+    ("1.10", LONG_DELAYS),
     ("0.6", _NEWEST_FIRST),
     ("0.6", numbers("ids high and with gaps", 2**40, lambda: 6)),
     ("0.6", LATE),
