@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
-from reference_server.commands import COMMANDS, U32, U64, VERBS, Kind
+from reference_server.commands import ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
 from reference_server.events import Close
 from reference_server.profiles import Profile
 from reference_server.wire import (
@@ -38,7 +38,9 @@ _NUMBER = re.compile(rb"0|[1-9][0-9]*")
 _NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
 _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
 _TUBE = re.compile(rb"(?!-)" + _NAME.pattern)
-_MAY_NOT_BE_FOUND = (b"stats-tube", b"pause-tube")
+_MAY_NOT_BE_FOUND = tuple(
+    verb.encode() for verb in ABOUT_A_TUBE if "NOT_FOUND" in COMMANDS[verb].replies
+)
 """Commands about a tube: of what cannot be the name of one, they may say that it does not exist."""
 _NO_NAME = re.compile(rb"[\x01-\x08\x0e-\x1f!-\xff]+")
 _WORD = re.compile(rb"[a-z][a-z-]*")
