@@ -393,6 +393,7 @@ def test_what_comes_behind_quit_is_not_done(client: Connection, other: Connectio
 
 @requirement("protocol.serial-replies")
 def test_commands_before_quit_are_answered(client: Connection) -> None:
+    client.needs(b"quit")
     client.raw(b"bogus\r\nlist-tube-used\r\nquit\r\n", replies=2)
     client.receives(UNKNOWN_COMMAND, USING(client.tube))
     client.is_closed_by_target()
