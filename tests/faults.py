@@ -9,13 +9,14 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 from unittest import mock
 
 from _pytest.mark import ParameterSet
@@ -41,6 +42,8 @@ EXAMPLES = 100
 """Random conversations of each kind."""
 FEW = 5
 """Other requirements that a fault may break and still be called small."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +201,11 @@ def _examine(name: str) -> tuple[str, bool, set[str]]:
     return name, caught(FAULTS[name]), strangers(FAULTS[name])
 
 
-def _part(text: str) -> list[str]:
-    """The names of a part of the faults, ``K/N``; of ``today/N``, another one each day."""
+def part_of(items: Sequence[T], text: str) -> Sequence[T]:
+    """Return a part of the items, ``K/N``; of ``today/N``, another one each day."""
     part, _, parts = text.partition("/")
     number = datetime.now(UTC).toordinal() if part == "today" else int(part)
-    return sorted(FAULTS)[number % int(parts) :: int(parts)]
+    return items[number % int(parts) :: int(parts)]
 
 
 def main() -> int:
@@ -213,7 +216,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
-    names, start = _part(parser.parse_args().part), time.monotonic()
+    names, start = part_of(sorted(FAULTS), parser.parse_args().part), time.monotonic()
     assert not failures(NO_FAULT, lambda _: True, enough=1, examples=20)
     missed = broad = 0
     # More processes than processors: a server that does not answer costs time, but no work.

@@ -10,7 +10,7 @@ from conformance.dialogue.scenario import PARTS, Scenario
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
-from conformance.target.target import Target
+from conformance.target.target import HANGS, Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 
@@ -136,7 +136,7 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
     ):
         return None
     fate = scenario.target.fate()
-    return None if fate is None or "hangs" in fate else fate
+    return None if fate in (None, HANGS) else fate
 
 
 class Overlapped:

@@ -10,11 +10,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from conformance.target.launch import Launched
+from tests.faults import part_of
 from tests.variants.gallery import VARIANTS
 from tests.variants.variant import Variant
 
@@ -97,13 +97,6 @@ def runs() -> list[tuple[str, str]]:
     return [(name, way) for way in WAYS for name in VARIANTS]
 
 
-def _chosen(part: str) -> list[tuple[str, str]]:
-    """A part of all runs, ``K/N``; of ``today/N``, another one each day."""
-    number, _, parts = part.partition("/")
-    first = datetime.now(UTC).toordinal() if number == "today" else int(number)
-    return runs()[first % int(parts) :: int(parts)]
-
-
 def main(argv: Sequence[str]) -> int:
     """``python -m tests.variants``: whether the suite has a false alarm for any variant."""
     parser = argparse.ArgumentParser(prog="python -m tests.variants", description=main.__doc__)
@@ -112,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("options", nargs="*", help="more options of the suite, behind --")
     args = parser.parse_args(argv)
     failed = 0
-    pairs = [pair for pair in _chosen(args.part) if args.only in (None, pair[0])]
+    pairs = [pair for pair in part_of(runs(), args.part) if args.only in (None, pair[0])]
     for name, way in pairs:
         came = run(VARIANTS[name], way, args.options)
         failed += bool(came.wrong)
