@@ -275,6 +275,14 @@ def test_the_level_of_an_answer(tmp_path: Path, line: str, reply: str, level: st
     assert done.returncode == int(level == "must")
 
 
+@pytest.mark.parametrize("line", ["release 1 0 4294967296", "pause-tube default 4294967296"])
+def test_old_texts_limit_no_time(tmp_path: Path, line: str) -> None:
+    text = f"A > {line}\\r\\n\nA < NOT_FOUND\\r\\n\n"
+    done = check_text(tmp_path, text, "--profile=1.10")
+    assert "LEVEL     left open" in done.stdout
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("odd", "level"), [("BAD_FORMAT", "must"), ("UNKNOWN_COMMAND", "must"), ("DELETED", "left")]
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from conformance.catalogue import catalogue
 from conformance.oracle.attribution import broken
 from conformance.oracle.oracle import Violation
-from conformance.oracle.underspecification import open_line, understood
+from conformance.oracle.underspecification import is_unlimited, open_line, understood
 from conformance.transcript import Entry
 from conformance.verdict import Deviation, TargetLost
 from reference_server.commands import VERBS
@@ -110,8 +110,13 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     # What explains all else does not explain what is counted.
     is_counted = expected.startswith("OK with cmd-")
     names = [] if is_counted else broken(entries, profile)
-    # Many faults explain that nothing came.
-    trusted = names and violation.observed != "nothing"
+    unlimited = any(
+        line is not None and is_unlimited(line, profile)
+        for reader in readers
+        for line in reader.lines
+    )
+    # Many faults explain that nothing came, and some a limit that is not in an old text.
+    trusted = names and violation.observed != "nothing" and not unlimited
     return Diagnosis(
         expected,
         violation.observed,

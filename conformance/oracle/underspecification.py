@@ -6,7 +6,7 @@ What a server does after a line that the text leaves open is at most de-facto wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -124,14 +124,23 @@ def is_decided(line: bytes, profile: Profile) -> bool:
         decided &= len(arguments) == 1
     if word == b"quit":
         return not arguments
-    if not profile.limits_arguments:
-        # A delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as well.
-        decided &= max(map(len, arguments)) <= profile.max_name
-        decided &= all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
+    decided &= not is_unlimited(line, profile)
     if word == b"put":
         # What follows a put that is refused may be taken for its body, or for commands.
         return decided and len(arguments) == 4 and all(map(_is_below_limit, arguments))
     return decided
+
+
+def is_unlimited(line: bytes, profile: Profile) -> bool:
+    """Return whether an argument is larger than others allow, of which old texts tell no limit.
+
+    A delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as well.
+    """
+    arguments = line.split(b" ")[1:]
+    return not profile.limits_arguments and not (
+        all(len(argument) <= profile.max_name for argument in arguments)
+        and all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
+    )
 
 
 def _is_decided(kind: str, argument: bytes) -> bool:
@@ -160,19 +169,31 @@ class LenientReader(RequestReader):
         request = super().parse(line)
         if isinstance(request, Put) or is_decided(line, self._profile):
             return request
-        plain = super().parse(_plain(line))
         options: list[Request | Close] = [request, *_REFUSED]
-        if not isinstance(plain, Put):
-            options.append(plain)
+        plain = map(super().parse, (_plain(line, _cut), _plain(line, _hold)))
+        options += [request for request in plain if not isinstance(request, Put)]
         found = dict.fromkeys(Close() if option == _QUIT else option for option in options)
         return cast("Request", Open(tuple(found)))
 
 
-def _plain(line: bytes) -> bytes:
-    """A line as those read it who take words for what they begin with."""
+def _cut(number: int) -> int:
+    return number & U32
+
+
+def _hold(number: int) -> int:
+    return min(number, U32)
+
+
+def _plain(line: bytes, fit: Callable[[int], int]) -> bytes:
+    """Return a line as servers read it that take an argument for the number that it begins with.
+
+    ``fit`` makes the last number one of 32 bits: a time, of which old texts tell no limit.
+    """
     word, *arguments = line.split()[:6] or [b""]
     numbers = (_DIGITS.match(argument) for argument in arguments)
-    plain = (m[0] if m else a for m, a in zip(numbers, arguments, strict=True))
+    plain = [m[0] if m else a for m, a in zip(numbers, arguments, strict=True)]
+    if len(plain) > 1 and plain[-1].isdigit():
+        plain[-1] = b"%d" % fit(int(plain[-1]))
     return b" ".join((word, *plain))
 
 
