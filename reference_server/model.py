@@ -31,7 +31,7 @@ from reference_server.state import (
     Bag,
     Connection,
     Job,
-    State,
+    JobState,
     Timer,
     Tube,
 )
@@ -113,9 +113,9 @@ class Model(Queries, Tubes, Waiting):
         for job in old.jobs.values():
             job = self.jobs[job.id] = replace(job, tube=self._tube(job.tube.name), reserver=None)
             job.tube.refs += 1
-            if job.state is State.DELAYED:
+            if job.state is JobState.DELAYED:
                 self._make_delayed(job, job.deadline)
-            elif job.state is State.BURIED:
+            elif job.state is JobState.BURIED:
                 job.tube.buried[job.id] = job
             else:
                 self._make_ready(job)
@@ -274,7 +274,7 @@ class Model(Queries, Tubes, Waiting):
         self.total_jobs += 1
         job.tube.total_jobs += 1
         self._enqueue(job)
-        return wire.BURIED if job.state is State.BURIED else wire.INSERTED(job.id)
+        return wire.BURIED if job.state is JobState.BURIED else wire.INSERTED(job.id)
 
     def _enqueue(self, job: Job) -> None:
         """Makes a job delayed or ready, as its delay says."""
@@ -284,7 +284,7 @@ class Model(Queries, Tubes, Waiting):
             self._make_ready(job)
 
     def _make_delayed(self, job: Job, deadline: int) -> None:
-        job.state = State.DELAYED
+        job.state = JobState.DELAYED
         job.deadline = deadline
         job.tube.delayed.add((deadline, job.id))
         self._timers.add((deadline, Timer.DELAY, job.id))
@@ -301,7 +301,7 @@ class Model(Queries, Tubes, Waiting):
         if self._is_full(tube):
             self._make_buried(job)
             return
-        job.state = State.READY
+        job.state = JobState.READY
         tube.ready.add((job.pri, job.id))
         tube.urgent += job.pri < URGENT
 
@@ -309,7 +309,7 @@ class Model(Queries, Tubes, Waiting):
         return self.max_jobs_ready is not None and len(tube.ready) >= self.max_jobs_ready
 
     def _make_buried(self, job: Job) -> None:
-        job.state = State.BURIED
+        job.state = JobState.BURIED
         job.buries += 1
         job.tube.buried[job.id] = job
 
@@ -324,7 +324,7 @@ class Model(Queries, Tubes, Waiting):
         self._outputs.append((conn.id, self._give(job, conn)))
 
     def _give(self, job: Job, conn: Connection) -> Reply:
-        job.state = State.RESERVED
+        job.state = JobState.RESERVED
         job.reserver = conn
         job.reserves += 1
         job.tube.reserved += 1
@@ -352,13 +352,13 @@ class Model(Queries, Tubes, Waiting):
     def _dequeue(self, job: Job) -> None:
         """Takes a job out of the queue that it is in."""
         tube = job.tube
-        if job.state is State.READY:
+        if job.state is JobState.READY:
             tube.ready.remove((job.pri, job.id))
             tube.urgent -= job.pri < URGENT
-        elif job.state is State.DELAYED:
+        elif job.state is JobState.DELAYED:
             tube.delayed.remove((job.deadline, job.id))
             self._timers.remove((job.deadline, Timer.DELAY, job.id))
-        elif job.state is State.BURIED:
+        elif job.state is JobState.BURIED:
             del tube.buried[job.id]
         else:
             self._unreserve(job)
@@ -390,7 +390,7 @@ class Model(Queries, Tubes, Waiting):
         job.releases += 1
         self.records += delay > 0
         self._enqueue(job)
-        return wire.BURIED if job.state is State.BURIED else wire.RELEASED
+        return wire.BURIED if job.state is JobState.BURIED else wire.RELEASED
 
     def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
         job = self._held(conn, id)
@@ -414,7 +414,7 @@ class Model(Queries, Tubes, Waiting):
 
     def _reserve_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is None or job.state is State.RESERVED:
+        if job is None or job.state is JobState.RESERVED:
             return wire.NOT_FOUND
         conn.worker = True
         self._dequeue(job)
@@ -465,7 +465,7 @@ class Model(Queries, Tubes, Waiting):
 
     def _kick_job(self, _: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is None or job.state not in (State.BURIED, State.DELAYED):
+        if job is None or job.state not in (JobState.BURIED, JobState.DELAYED):
             return wire.NOT_FOUND
         self._kick_one(job)
         return wire.KICKED

@@ -64,7 +64,7 @@ class Bag(Generic[T]):
         self._cursor = 1
 
 
-class State(Enum):
+class JobState(Enum):
     """The four states of the job lifecycle."""
 
     READY = "ready"
@@ -97,7 +97,7 @@ class Job:
     tube: Tube
     created: int
     body: bytes = b""
-    state: State = State.READY
+    state: JobState = JobState.READY
     deadline: int = 0
     reserver: Connection | None = None
     reserves: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Bag, Connection, Job, State, Tube
+from reference_server.state import SECOND, Bag, Connection, Job, JobState, Tube
 
 COUNTED_COMMANDS = (
     *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve"),
@@ -77,7 +77,7 @@ def _seconds(time: int) -> int:
 
 def job(model: Server, job: Job) -> bytes:
     """The document of stats-job, or of stats where that may name a job."""
-    timed = job.state in (State.RESERVED, State.DELAYED)
+    timed = job.state in (JobState.RESERVED, JobState.DELAYED)
     return _document(
         model,
         "stats-job",

@@ -10,7 +10,7 @@ from hypothesis.errors import Flaky
 
 from conformance import yamlish
 from conformance.oracle.oracle import Oracle, Violation
-from conformance.oracle.states import World
+from conformance.oracle.states import State
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Program, take
@@ -72,7 +72,7 @@ def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:
     _ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"a"))
     _ask(oracle, 1, b"delete 1000\r\n", DELETED)
     _ask(oracle, 1, b"delete 1000\r\n", NOT_FOUND)
-    assert oracle.most_worlds == 1
+    assert oracle.most_states == 1
 
 
 @pytest.mark.parametrize(("first", "second"), [(70, 77), (3, 2), (2, 3), (1, 2), (1, 77)], ids=str)
@@ -161,7 +161,7 @@ def test_a_timer_fires_within_its_lateness(at: float, allowed: str) -> None:
 def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = _oracle()
     oracle.hasty = True
-    monkeypatch.setattr(World, "saved", lambda _: pytest.fail("it was copied"))
+    monkeypatch.setattr(State, "saved", lambda _: pytest.fail("it was copied"))
     for job in (1, 2):
         _ask(oracle, 1, PUT, INSERTED(job))
         # From the second on, with a deadline that is far.

@@ -307,8 +307,8 @@ def test_an_assert_is_told_as_expected_and_observed(tmp_path: Path) -> None:
     script.write_text(
         "import sys\n"
         "from reference_server import serve\n"
-        "from reference_server.state import State\n"
-        "State.BURIED._value_ = 'gone'\n"
+        "from reference_server.state import JobState\n"
+        "JobState.BURIED._value_ = 'gone'\n"
         "sys.exit(serve.main())\n"
     )
     launch = f"--launch={sys.executable} {script} --host {{host}} --port {{port}}"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from conformance.oracle.oracle import FOR_EVER, Violation
-from conformance.oracle.states import Undecided, World, restored
-from conformance.oracle.transitions import Item, Moves
+from conformance.oracle.states import State, Undecided, restored
+from conformance.oracle.transitions import Item, Transitions
 from conformance.verdict import Inconclusive
 from reference_server import wire
 from reference_server.commands import WAITING
@@ -48,16 +48,16 @@ class _Heard(NamedTuple):
 
 @dataclass(slots=True)
 class _Step:
-    """A world, how many replies each client has got in it, and what may come of it."""
+    """A state, how many replies each client has got in it, and what may come of it."""
 
-    world: World
+    state: State
     given: Mapping[int, int]
     twins: Iterator[_Step]
     forks: bool
     """There are several, and each is a copy."""
 
 
-class History(Moves):
+class History(Transitions):
     """What clients have done and heard since the target had none of their jobs.
 
     Times are any numbers that grow; no timer may fall due meanwhile.
@@ -65,7 +65,7 @@ class History(Moves):
 
     def __init__(self, profile: Profile = NEWEST) -> None:
         super().__init__(profile, SECOND)
-        self._start = self._first_world()
+        self._start = self._first_state()
         self._heard: dict[int, list[_Heard]] = {}
         self._asked: dict[int, list[Command | Body | Malformed]] = {}
         self._ended: set[int] = set()
@@ -137,14 +137,14 @@ class History(Moves):
             step = path[-1]
             twin = next(step.twins, None)
             if twin is not None:
-                if not failed or twin.world.key() not in failed:
+                if not failed or twin.state.key() not in failed:
                     path.append(twin)
                 continue
             if self._is_explained(step):
                 return
             if sum(step.given.values()) > self._deepest:
                 self._note(step.given, self._first(step.given), None)
-            failed.add(step.world.key())
+            failed.add(step.state.key())
             path.pop()
             if not path:
                 raise self._violation()
@@ -169,32 +169,32 @@ class History(Moves):
                     self._urgent[offer] -= 1
 
     def _go_back(self, path: list[_Step], steps: int) -> None:
-        """To a world of which a copy was made, so many steps back at least."""
+        """To a state of which a copy was made, so many steps back at least."""
         del path[max(len(path) - steps, 1) :]
         while len(path) > 1 and not path[-1].forks:
             path.pop()
-        path[-1] = self._step(path[-1].world, path[-1].given) if len(path) > 1 else self._root()
+        path[-1] = self._step(path[-1].state, path[-1].given) if len(path) > 1 else self._root()
 
     def _root(self) -> _Step:
         return self._step(restored(self._start.saved()), dict.fromkeys(self._clients, 0))
 
-    def _step(self, world: World, given: Mapping[int, int]) -> _Step:
-        conns = self._next(world, given)
-        return _Step(world, given, self._twins(world, given, conns), len(conns) > 1)
+    def _step(self, state: State, given: Mapping[int, int]) -> _Step:
+        conns = self._next(state, given)
+        return _Step(state, given, self._twins(state, given, conns), len(conns) > 1)
 
     def _is_explained(self, step: _Step) -> bool:
         return self._first(step.given) is None and not any(
-            self._is_open(step.world, conn) for conn in self._clients
+            self._is_open(step.state, conn) for conn in self._clients
         )
 
     def _twins(
-        self, world: World, given: Mapping[int, int], conns: Sequence[tuple[bool, int]]
+        self, state: State, given: Mapping[int, int], conns: Sequence[tuple[bool, int]]
     ) -> Iterator[_Step]:
         """What comes of each that may be next."""
         for neutral, conn in conns:
             heard = self._after(conn, given)
             reply = heard and heard.reply
-            for twin in self._handled(world, conn, conn, reply, 0, len(conns) == 1):
+            for twin in self._handled(state, conn, conn, reply, 0, len(conns) == 1):
                 after = self._told(twin, given)
                 if after is not None:
                     yield self._step(twin, after)
@@ -202,7 +202,7 @@ class History(Moves):
                         # Whatever else may come next may as well come after it.
                         return
 
-    def _next(self, world: World, given: Mapping[int, int]) -> list[tuple[bool, int]]:
+    def _next(self, state: State, given: Mapping[int, int]) -> list[tuple[bool, int]]:
         """The clients whose next item may be handled now, the most likely first.
 
         And whether that changes nothing, if the reply is as it was heard.
@@ -211,9 +211,9 @@ class History(Moves):
         horizon = FOR_EVER if first is None else first.at
         found: list[tuple[int, int, int, int]] = []
         for conn, client in self._clients.items():
-            if not self._is_open(world, conn):
+            if not self._is_open(state, conn):
                 continue
-            item = client.items[world.done[conn]]
+            item = client.items[state.done[conn]]
             if item.at > horizon:
                 continue
             event, heard = item.event, self._after(conn, given)
@@ -228,7 +228,7 @@ class History(Moves):
             elif heard is not None and _changes_nothing(heard.reply):
                 rank = 0
             elif event.verb in WAITING:
-                job = world.model.next_ready(conn)
+                job = state.model.next_ready(conn)
                 if job is None:
                     # Who waits in vain gets what others should: it may as well come later.
                     rank = 3
@@ -243,10 +243,10 @@ class History(Moves):
             found.append((rank, -urgent, item.at, conn))
         return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
 
-    def _told(self, world: World, given: Mapping[int, int]) -> Mapping[int, int] | None:
+    def _told(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
         """How many replies each client has got; None if they are not those that it has heard."""
         after = dict(given)
-        for conn, owed in world.owed.items():
+        for conn, owed in state.owed.items():
             while owed:
                 heard = self._after(conn, after)
                 if heard is None and conn in self._ended:

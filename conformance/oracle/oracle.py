@@ -1,11 +1,11 @@
 """Decides whether what went over the wire is allowed: the model, with all that it leaves open.
 
-The oracle holds the set of worlds, states of the model, that are consistent with everything seen.
-A reply is explained by moves: a request that was sent is handled, or a timer that is due fires. A
-world forks where several moves may have come next (commands of several connections that were in
-flight together, a timer that may or may not have fired between sending and receiving) and where the
-model has a choice; every reply that is observed removes the worlds that would not have given it.
-No world left is a violation; too many are given up as inconclusive, never taken for a pass.
+The oracle holds the set of states of the model that are consistent with everything seen. A reply
+is explained by transitions: a request that was sent is handled, or a timer that is due fires. A
+state forks where several transitions may have come next (commands of several connections that were
+in flight together, a timer that may or may not have fired between sending and receiving) and where
+the model has a choice; every reply that is observed removes the states that would not have given
+it. No state left is a violation; too many are given up as inconclusive, never taken for a pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conformance.oracle.reply_comparison import NOTHING, Before, difference
 from conformance.oracle.states import (
     EARLY,
     Frontier,
-    World,
+    State,
     counted_by,
     decided,
     guess,
@@ -28,7 +28,7 @@ from conformance.oracle.states import (
     restarted,
     waiting,
 )
-from conformance.oracle.transitions import MAKE_READY, MAY_ASK, SIGNALS, Item, Moves
+from conformance.oracle.transitions import MAKE_READY, MAY_ASK, SIGNALS, Item, Transitions
 from conformance.oracle.underspecification import Open
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
@@ -42,16 +42,16 @@ from reference_server.wire import Body, Command, Put, Reply
 FOR_EVER = 2**63
 _QUIT = Command("quit")
 _NOT_ALWAYS_CERTAIN = MAY_ASK | {"quit"}
-MAX_WORLDS = 64
-"""Worlds after a reply beyond which the oracle gives up."""
-MAX_MOVES = 2000
-"""Moves looked at for one reply beyond which the oracle gives up."""
+MAX_STATES = 64
+"""States after a reply beyond which the oracle gives up."""
+MAX_TRANSITIONS = 2000
+"""Transitions looked at for one reply beyond which the oracle gives up."""
 _KEPT = 64
 """Items of a client beyond which those that are done are forgotten."""
 
 
 class Violation(Exception):
-    """The target did what no world allows; ``expected`` is what the worlds would have given.
+    """The target did what no state allows; ``expected`` is what the states would have given.
 
     ``mark``: the number that was given to the message that shows it.
     """
@@ -73,7 +73,7 @@ class Violation(Exception):
         return self.observed.startswith("the end of the connection")
 
 
-class Oracle(Moves):
+class Oracle(Transitions):
     """Judges one conversation with a target of this profile.
 
     Times are in nanoseconds. ``lateness``: how late the target's timers may be. ``alone``: nobody
@@ -103,17 +103,17 @@ class Oracle(Moves):
         self._alone = alone
         self._before = NOTHING
         self._fresh = fresh
-        self._worlds = [self._first_world()]
-        self.model = self._worlds[0].model
+        self._states = [self._first_state()]
+        self.model = self._states[0].model
         """One of the states that the target may be in, to be looked at only."""
         self._expected: list[str] = []
         self._observed = ""
-        self._moves = 0
+        self._transitions = 0
         # The client, if any, whose commands are certain, as nothing else is going on.
         self._calm: int | None = None
         # Whether more than one thing may come of a job that becomes ready.
         self._crowded = False
-        self.most_worlds = 1
+        self.most_states = 1
 
     def adopt(
         self,
@@ -149,35 +149,35 @@ class Oracle(Moves):
     @property
     def states(self) -> int:
         """How many states the target may be in."""
-        return len(self._worlds)
+        return len(self._states)
 
     def jobs(self) -> set[int]:
         """The ids of all jobs that there may be."""
-        return {id for world in self._worlds for id in world.model.jobs}
+        return {id for state in self._states for id in state.model.jobs}
 
     def holds(self, conn: int) -> bool:
         """Whether a client holds jobs, in any of the possible states."""
-        return any(world.model.connections[conn].reserved for world in self._worlds)
+        return any(state.model.connections[conn].reserved for state in self._states)
 
     def gone(self) -> set[str]:
         """The tubes that may linger though nothing keeps them, and nobody else does."""
-        return {name for world in self._worlds for name in world.model.gone if self._alone}
+        return {name for state in self._states for name in state.model.gone if self._alone}
 
     def forget_gone(self) -> None:
         """All those tubes have had the time to go."""
-        for world in self._worlds:
-            world.model.forget_gone()
+        for state in self._states:
+            state.model.forget_gone()
 
     @property
     def is_settled(self) -> bool:
         """Whether there is one possible state, and nothing is open in it."""
-        return len(self._worlds) == 1 and self._is_done(self._worlds[0])
+        return len(self._states) == 1 and self._is_done(self._states[0])
 
     def is_handled(self, conn: int) -> bool:
         """Whether all that a client has sent is handled."""
-        world = self._worlds[0]
+        state = self._states[0]
         client = self._clients[conn]
-        return world.done[conn] == len(client.items) and not client.reader.buffered
+        return state.done[conn] == len(client.items) and not client.reader.buffered
 
     def is_leaving(self, conn: int) -> bool:
         """Whether a client sends nothing more that is handled."""
@@ -185,7 +185,7 @@ class Oracle(Moves):
 
     def next_due(self, now: int) -> int | None:
         """When a timer falls due next after ``now``, in any of the possible states."""
-        dues = (alarm[0] for world in self._worlds for alarm in world.model.due(FOR_EVER))
+        dues = (alarm[0] for state in self._states for alarm in state.model.due(FOR_EVER))
         return min((due for due in dues if due > now), default=None)
 
     # ------------------------------------------------------------ what the clients do
@@ -194,24 +194,24 @@ class Oracle(Moves):
         """A client has connected."""
         self._calm = None
         self._arrived(conn)
-        for world in self._worlds:
-            world.connect(conn)
+        for state in self._states:
+            state.connect(conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
         """A client has sent these bytes; gives whether all that comes of them is known."""
-        client, world = self._clients[conn], self._worlds[0]
+        client, state = self._clients[conn], self._states[0]
         if client.leaving:
             return False
-        reader, model = client.reader, world.model
+        reader, model = client.reader, state.model
         reader.receive(data)
         model.choose = guess if self.guess_order else decided
         if self._calm != conn:
-            self._calm = conn if self.eager and self._is_calm(world, conn) else None
-            self._crowded = waiting(model) > 1 or not self._is_done(world, conn)
+            self._calm = conn if self.eager and self._is_calm(state, conn) else None
+            self._crowded = waiting(model) > 1 or not self._is_done(state, conn)
         while reader.buffered and (request := reader.next_request()) is not None:
-            if self._calm is not None and self._is_certain(world, conn, request, now):
+            if self._calm is not None and self._is_certain(state, conn, request, now):
                 # All before it is done, so it need not be remembered.
-                world.owe(model.handle(request, max(now, model.now + 1), conn))
+                state.owe(model.handle(request, max(now, model.now + 1), conn))
                 continue
             self._calm = None
             client.items.append(Item(request, now))
@@ -221,11 +221,11 @@ class Oracle(Moves):
         if self._calm is not None:
             return not reader.buffered
         if len(client.items) > _KEPT and all(
-            w.done[conn] == len(client.items) for w in self._worlds
+            w.done[conn] == len(client.items) for w in self._states
         ):
             del client.items[:-1]
-            for world in self._worlds:
-                world.done[conn] = 1
+            for state in self._states:
+                state.done[conn] = 1
         return False
 
     def half_close(self, conn: int, now: int) -> None:
@@ -249,16 +249,16 @@ class Oracle(Moves):
         self._calm = None
         self._clients.clear()
         self._alone = False
-        self._worlds = [twin for world in self._worlds for twin in restarted(world)]
-        self.model = self._worlds[0].model
+        self._states = [twin for state in self._states for twin in restarted(state)]
+        self.model = self._states[0].model
 
     def drains(self, now: int) -> None:
         """The target was told to accept no more jobs."""
         self._calm = None
         self._signalled(now)
-        for world in self._worlds:
-            world.done.setdefault(SIGNALS, 0)
-            world.owed[SIGNALS] = deque()
+        for state in self._states:
+            state.done.setdefault(SIGNALS, 0)
+            state.owed[SIGNALS] = deque()
 
     def moved(self, before: int, now: int) -> None:
         self._calm = None
@@ -266,28 +266,28 @@ class Oracle(Moves):
 
     # ------------------------------------------------------------ what is certain
 
-    def _is_done(self, world: World, but: int | None = None) -> bool:
+    def _is_done(self, state: State, but: int | None = None) -> bool:
         """Whether nothing is open, except what ``but`` is owed."""
         return all(
-            world.done[number] == len(client.items) and (number == but or not world.owed[number])
+            state.done[number] == len(client.items) and (number == but or not state.owed[number])
             for number, client in self._clients.items()
         )
 
-    def _is_calm(self, world: World, but: int) -> bool:
+    def _is_calm(self, state: State, but: int) -> bool:
         """Whether nothing is open, except what ``but`` is owed, and what waits for a job."""
-        return self._is_still(but) and world.done[but] == len(self._clients[but].items)
+        return self._is_still(but) and state.done[but] == len(self._clients[but].items)
 
     def _is_still(self, but: int | None = None) -> bool:
         """Whether only one state is possible, and nothing can come of it but for ``but``."""
-        world = self._worlds[0]
-        return len(self._worlds) == 1 and not any(
-            conn != but and (world.owed[conn] or self._is_open(world, conn))
+        state = self._states[0]
+        return len(self._states) == 1 and not any(
+            conn != but and (state.owed[conn] or self._is_open(state, conn))
             for conn in self._clients
         )
 
-    def _is_certain(self, world: World, conn: int, event: Event, now: int) -> bool:
+    def _is_certain(self, state: State, conn: int, event: Event, now: int) -> bool:
         """Whether only one thing can come of what is handled next."""
-        model = world.model
+        model = state.model
         due, client = model.next_due, model.connections[conn]
         if (due is not None and due <= now + EARLY) or client.waiting or isinstance(event, Open):
             return False
@@ -311,7 +311,7 @@ class Oracle(Moves):
 
     def owed(self, conn: int) -> Collection[Reply]:
         """The replies that the target must send to a client now, as far as that is certain."""
-        return self._worlds[0].owed[conn] if len(self._worlds) == 1 else ()
+        return self._states[0].owed[conn] if len(self._states) == 1 else ()
 
     def kept(self, conn: int, replies: Sequence[Reply], now: int) -> None:
         """A client has got these replies, as they were owed if in haste."""
@@ -320,7 +320,7 @@ class Oracle(Moves):
                 self.received(conn, reply, now)
             return
         self._calm = None
-        owed = self._worlds[0].owed[conn]
+        owed = self._states[0].owed[conn]
         for _ in replies:
             owed.popleft()
         if self._proof in map(attrgetter("word"), replies):
@@ -336,8 +336,8 @@ class Oracle(Moves):
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """A client has got a reply; raises :class:`Violation` or Inconclusive."""
         self._calm = None
-        if len(self._worlds) == 1:
-            owed = self._worlds[0].owed[conn]
+        if len(self._states) == 1:
+            owed = self._states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._before) is None:
                 owed.popleft()
                 self._attend(conn, reply, now)
@@ -354,19 +354,19 @@ class Oracle(Moves):
     def _judge(self, conn: int, reply: Reply | None, now: int) -> None:
         self._expected = []
         self._observed = ""
-        self._moves = 0
-        worlds = [twin for world in self._worlds for twin in self._explain(world, conn, reply, now)]
-        if not worlds and not self._expected:
+        self._transitions = 0
+        states = [twin for state in self._states for twin in self._explain(state, conn, reply, now)]
+        if not states and not self._expected:
             sent = len(self._clients[conn].items)
             owes = any(
                 w.done[conn] < sent or (conn in w.model.connections and w.model.is_waiting(conn))
-                for w in self._worlds
+                for w in self._states
             )
             self._expected.append("no reply yet" if owes else "no reply without a request")
         if reply is None:
-            self._keep(worlds, "the end of the connection")
+            self._keep(states, "the end of the connection")
         else:
-            self._keep(worlds, self._observed or reply)
+            self._keep(states, self._observed or reply)
 
     def is_quiet(self, now: int) -> bool:
         """Whether nothing is open, and no timer near: nothing can come."""
@@ -382,33 +382,33 @@ class Oracle(Moves):
         if self.is_quiet(now):
             return
         self._expected = []
-        self._moves = 0
-        found, frontier = [], Frontier(self._worlds)
-        for world in frontier:
+        self._transitions = 0
+        found, frontier = [], Frontier(self._states)
+        for state in frontier:
             owed = [
                 replies[0]
-                for conn, replies in world.owed.items()
+                for conn, replies in state.owed.items()
                 if replies and not self._clients[conn].deaf
             ]
             if owed:
                 self._expected += map(str, owed)
                 continue
-            alarms, conns = self._possible(world, now)
-            if any(self._ends_put(world, conn) for conn in conns):
+            alarms, conns = self._possible(state, now)
+            if any(self._ends_put(state, conn) for conn in conns):
                 # Only the reply tells the id.
                 self._expected.append("a reply to put")
                 continue
-            neutral = [conn for conn in conns if self._is_neutral(world, conn)]
+            neutral = [conn for conn in conns if self._is_neutral(state, conn)]
             if neutral:
                 alarms, conns = [], neutral[:1]
             elif not conns:
                 # What need not have fired yet can still be looked at when it matters.
-                ordered = [a for a in alarms if not self._may_be_lost(world, a)]
-                alarms = ordered[:1] if self._must_fire(world, ordered, now) else []
+                ordered = [a for a in alarms if not self._may_be_lost(state, a)]
+                alarms = ordered[:1] if self._must_fire(state, ordered, now) else []
                 if not alarms:
-                    found.append(world)
+                    found.append(state)
             self._count(1)
-            frontier.worlds += self._after(world, alarms, conns, now)
+            frontier.states += self._after(state, alarms, conns, now)
         self._keep(found, "nothing")
         self._forget()
 
@@ -420,76 +420,76 @@ class Oracle(Moves):
 
     def _drop(self, conn: int) -> None:
         del self._clients[conn]
-        for world in self._worlds:
-            del world.done[conn], world.owed[conn]
+        for state in self._states:
+            del state.done[conn], state.owed[conn]
 
-    def _ends_put(self, world: World, conn: int) -> bool:
+    def _ends_put(self, state: State, conn: int) -> bool:
         """Whether a put is to be handled, and its client hears of it."""
         client = self._clients[conn]
-        if client.deaf or not isinstance(client.items[world.done[conn]].event, Body):
+        if client.deaf or not isinstance(client.items[state.done[conn]].event, Body):
             return False
-        return not world.model.connections[conn].refused
+        return not state.model.connections[conn].refused
 
-    def _count(self, moves: int) -> None:
-        self._moves += moves
-        if self._moves > MAX_MOVES or time.monotonic() > self.ends:
+    def _count(self, transitions: int) -> None:
+        self._transitions += transitions
+        if self._transitions > MAX_TRANSITIONS or time.monotonic() > self.ends:
             raise Inconclusive("too many ways in which it may have come to this reply")
 
-    def _keep(self, worlds: list[World], observed: object) -> None:
-        if not worlds:
+    def _keep(self, states: list[State], observed: object) -> None:
+        if not states:
             raise Violation(list(dict.fromkeys(self._expected)), str(observed))
-        if len(worlds) > 1:
-            worlds = list({world.key(): world for world in worlds}.values())
-        if len(worlds) > MAX_WORLDS:
-            raise Inconclusive(f"more than {MAX_WORLDS} states are possible")
-        self._worlds = worlds
-        self.model = worlds[0].model
-        self.most_worlds = max(self.most_worlds, len(worlds))
+        if len(states) > 1:
+            states = list({state.key(): state for state in states}.values())
+        if len(states) > MAX_STATES:
+            raise Inconclusive(f"more than {MAX_STATES} states are possible")
+        self._states = states
+        self.model = states[0].model
+        self.most_states = max(self.most_states, len(states))
 
-    # ------------------------------------------------------------ worlds and moves
+    # ------------------------------------------------------------ states and transitions
 
-    def _explain(self, world: World, conn: int, reply: Reply | None, now: int) -> list[World]:
-        """The worlds after this one in which the reply (None: the end) has been given."""
-        found, frontier = [], Frontier([world])
-        for world in frontier:
-            given = self._given(world, conn, reply)
+    def _explain(self, state: State, conn: int, reply: Reply | None, now: int) -> list[State]:
+        """The states after this one in which the reply (None: the end) has been given."""
+        found, frontier = [], Frontier([state])
+        for state in frontier:
+            given = self._given(state, conn, reply)
             if given is not None:
                 if given:
-                    found.append(world)
+                    found.append(state)
                 continue
-            alarms, conns = self._possible(world, now)
-            if conn in conns and self._is_neutral(world, conn):
+            alarms, conns = self._possible(state, now)
+            if conn in conns and self._is_neutral(state, conn):
                 # It may as well come first: nothing else depends on it, nor it on anything else.
                 alarms, conns = [], [conn]
-            frontier.worlds += self._after(world, alarms, conns, now, conn, reply)
+            frontier.states += self._after(state, alarms, conns, now, conn, reply)
         return found
 
     def _after(
         self,
-        world: World,
+        state: State,
         alarms: Sequence[Alarm],
         conns: Sequence[int],
         now: int,
         asked: int = 0,
         reply: Reply | None = None,
-    ) -> Iterator[World]:
-        """The worlds after one of these moves; ``reply`` was seen by ``asked``."""
+    ) -> Iterator[State]:
+        """The states after one of these transitions; ``reply`` was seen by ``asked``."""
         self._count(len(alarms) + len(conns))
         only = len(alarms) + len(conns) == 1
         for alarm in alarms:
-            yield from self._fired(world, alarm, only)
+            yield from self._fired(state, alarm, only)
         for conn in conns:
-            yield from self._handled(world, conn, asked, reply, now, only)
+            yield from self._handled(state, conn, asked, reply, now, only)
 
-    def _given(self, world: World, conn: int, reply: Reply | None) -> bool | None:
-        """Whether a world has given this reply; None if it has not given any that is open."""
-        owed = world.owed[conn]
+    def _given(self, state: State, conn: int, reply: Reply | None) -> bool | None:
+        """Whether a state has given this reply; None if it has not given any that is open."""
+        owed = state.owed[conn]
         if owed:
             if reply is None:
                 self._expected.append(str(owed[0]))
                 return False
-            world.bind(owed[0], reply)
-            owed = world.owed[conn]
+            state.bind(owed[0], reply)
+            owed = state.owed[conn]
             other = difference(owed[0], reply, self._alone, self._fresh, self._before)
             if other is None:
                 owed.popleft()
@@ -497,6 +497,6 @@ class Oracle(Moves):
             expected, self._observed = other
             self._expected.append(expected)
             return False
-        if reply is None and conn not in world.model.connections:
+        if reply is None and conn not in state.model.connections:
             return True
         return None

@@ -13,7 +13,7 @@ from conformance.verdict import Inconclusive
 from reference_server.events import Connect, Hangup, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Job, State
+from reference_server.state import SECOND, Job, JobState
 from reference_server.wire import Command, Put, Reply
 
 T = TypeVar("T")
@@ -22,13 +22,13 @@ EARLY = SECOND // 100
 """How much the clocks of target and tester may differ, in nanoseconds."""
 
 MAX_BRANCHES = 64
-"""Outcomes of one move beyond which it is not worth to look at them all."""
+"""Outcomes of one transition beyond which it is not worth to look at them all."""
 
 NAMING = ("INSERTED", "RESERVED", "FOUND")
 """Replies that name a job first of all."""
 
-Move = Callable[["World"], list[Output]]
-"""Something that may happen in a world, and the replies that it causes."""
+Transition = Callable[["State"], list[Output]]
+"""Something that may happen in a state, and the replies that it causes."""
 
 
 class Undecided(Exception):
@@ -54,7 +54,7 @@ def as_told(reply: Reply, options: Sequence[T]) -> T | None:
     return next((option for option in options if option in told), None)
 
 
-class World:
+class State:
     """One state that the target may be in: how far each client is handled, and what it is owed."""
 
     __slots__ = ("done", "guessed", "model", "owed")
@@ -78,10 +78,12 @@ class World:
             (self.model, self.done, self.owed, self.guessed), pickle.HIGHEST_PROTOCOL
         )
 
-    def apply(self, move: Move, choose: Callable[[Sequence[Any]], Any] = decided) -> None:
-        """Let a move happen, the model's choices made by ``choose``."""
+    def apply(
+        self, transition: Transition, choose: Callable[[Sequence[Any]], Any] = decided
+    ) -> None:
+        """Let a transition happen, the model's choices made by ``choose``."""
         self.model.choose = choose
-        self.owe(move(self))
+        self.owe(transition(self))
         self.model.choose = decided
 
     def owe(self, outputs: Iterable[Output]) -> None:
@@ -120,8 +122,8 @@ class World:
         self.guessed.discard(old)
         self.guessed.add(new)
 
-    def branches(self, move: Move, told: Reply | None = None) -> Iterator[World]:
-        """Yield the worlds after a move, one for each way in which the model may choose.
+    def branches(self, transition: Transition, told: Reply | None = None) -> Iterator[State]:
+        """Yield the states after a transition, one for each way in which the model may choose.
 
         ``told``: a reply that tells some of its choices.
         """
@@ -132,13 +134,13 @@ class World:
                 return
             twin = restored(saved)
             decider = _Decider(decisions.pop(), told)
-            twin.apply(move, decider)
+            twin.apply(transition, decider)
             decisions += decider.others()
             yield twin
         raise Inconclusive(f"more than {MAX_BRANCHES} things may come of one command")
 
     def key(self) -> object:
-        """The same for worlds between which nothing that follows can tell."""
+        """The same for states between which nothing that follows can tell."""
         model = self.model
         jobs = tuple(
             (*_visible(job), job.tube.name, job.reserver and job.reserver.id)
@@ -165,12 +167,12 @@ class World:
         return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed), gone
 
 
-def restored(saved: bytes) -> World:
-    """A world as it was when it was saved."""
+def restored(saved: bytes) -> State:
+    """A state as it was when it was saved."""
     model, done, owed, guessed = pickle.loads(saved)
-    world = World(model)
-    world.done, world.owed, world.guessed = done, owed, guessed
-    return world
+    state = State(model)
+    state.done, state.owed, state.guessed = done, owed, guessed
+    return state
 
 
 def new_model(profile: Profile) -> Model:
@@ -188,7 +190,7 @@ def counted_by(model: Model) -> Counters:
     stats |= {
         "total-jobs": model.total_jobs,
         "job-timeouts": model.timeouts,
-        # One is there already, of whoever moves the clock.
+        # One is there already, of whatever moves the clock.
         "total-connections": model.total_connections - 1,
     }
     (default,) = (tube for tube in model.tubes if tube.name == "default")
@@ -201,34 +203,34 @@ def counted_by(model: Model) -> Counters:
     return Counters(told[0], told[1], model.next_id)
 
 
-def restarted(world: World) -> list[World]:
+def restarted(state: State) -> list[State]:
     """What may come of the end and a new start of the target: it has its jobs still, or none."""
-    worlds = []
+    states = []
     for remembers in (True, False):
-        model = new_model(world.model.profile)
-        model.now = world.model.now
+        model = new_model(state.model.profile)
+        model.now = state.model.now
         if remembers:
-            model.remember(world.model)
-        worlds.append(World(model))
-    return worlds
+            model.remember(state.model)
+        states.append(State(model))
+    return states
 
 
 class Frontier:
-    """Worlds that are still to be looked at, each of them once; more may be added meanwhile."""
+    """States that are still to be looked at, each of them once; more may be added meanwhile."""
 
-    def __init__(self, worlds: Iterable[World]) -> None:
-        self.worlds = list(worlds)
+    def __init__(self, states: Iterable[State]) -> None:
+        self.states = list(states)
 
-    def __iter__(self) -> Iterator[World]:
+    def __iter__(self) -> Iterator[State]:
         seen: set[object] = set()
-        while self.worlds:
-            world = self.worlds.pop()
-            if self.worlds or seen:
-                key = world.key()
+        while self.states:
+            state = self.states.pop()
+            if self.states or seen:
+                key = state.key()
                 if key in seen:
                     continue
                 seen.add(key)
-            yield world
+            yield state
 
 
 def waiting(model: Model) -> int:
@@ -253,28 +255,30 @@ def is_open(model: Model, event: object) -> bool:
     return event.verb in ("use", "watch") and model.may_be_paused(str(event.args[0]))
 
 
-def after(world: World, move: Move, only: bool, told: Reply | None = None) -> Iterable[World]:
-    """Return the worlds after a move; ``told``: a reply that tells some of the model's choices.
+def after(
+    state: State, transition: Transition, only: bool, told: Reply | None = None
+) -> Iterable[State]:
+    """Return the states after a transition; a reply, ``told``, tells some of the model's choices.
 
     ``only``: nothing else may come next, nor have come before, and the model is not thought to
     choose; raises :class:`Undecided` if it does.
     """
     # A job that becomes ready may go to one of several clients that wait.
-    if not only or waiting(world.model) > 1:
-        return world.branches(move, told)
-    world.apply(move, decided if told is None else _Decider((), told, sure=True))
-    return (world,)
+    if not only or waiting(state.model) > 1:
+        return state.branches(transition, told)
+    state.apply(transition, decided if told is None else _Decider((), told, sure=True))
+    return (state,)
 
 
-def take_id(world: World, conn: int, told: Reply | None) -> None:
+def take_id(state: State, conn: int, told: Reply | None) -> None:
     """Lets a job have the id that the target gives it, or one that it may have given."""
-    model = world.model
+    model = state.model
     incoming = model.connections[conn].incoming
     if incoming is None:
         return
     id = incoming.id if told is None else int(told.args[0])
     if told is not None:
-        world.free(id)
+        state.free(id)
     if id in model.jobs:
         id = max(*model.jobs, model.next_id)
     others = [
@@ -287,7 +291,7 @@ def take_id(world: World, conn: int, told: Reply | None) -> None:
             other.id = incoming.id
     incoming.id = id
     if told is None:
-        world.guessed.add(id)
+        state.guessed.add(id)
     following = max([id, *(other.id for other in others)]) + 1
     if following > model.next_id:
         model.next_id = following
@@ -303,7 +307,7 @@ def _about(time: int | None) -> int | None:
 
 def _visible(job: Job) -> tuple[object, ...]:
     """What can be seen of a job, now or later."""
-    timed = job.state in (State.RESERVED, State.DELAYED)
+    timed = job.state in (JobState.RESERVED, JobState.DELAYED)
     return (
         *(job.id, job.state, job.pri, job.delay, timed and _about(job.deadline)),
         *(job.reserves, job.timeouts, job.releases, job.buries, job.kicks),

@@ -1,4 +1,4 @@
-"""What may come next in a world: a request that was sent is handled, or a timer fires."""
+"""What may come next in a state: a request that was sent is handled, or a timer fires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from conformance.oracle.states import (
     EARLY,
-    World,
+    State,
     after,
     has_tie,
     is_open,
@@ -49,7 +49,7 @@ class Item:
 
 @dataclass(slots=True)
 class Client:
-    """What a client has sent, understood once for all worlds."""
+    """What a client has sent, understood once for all states."""
 
     reader: RequestReader
     items: list[Item] = field(default_factory=list)
@@ -66,11 +66,11 @@ class Client:
         self.items.append(Item(Close(), now))
 
 
-class Moves:
+class Transitions:
     """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds.
 
-    ``hasty``: moves that are not thought to make the model choose are made without a copy; where
-    it chooses all the same, Undecided is raised, and the states are not to be used any more.
+    ``hasty``: transitions that are not thought to make the model choose are made without a copy;
+    where it chooses all the same, Undecided is raised, and the states are not to be used any more.
     """
 
     lenient = False
@@ -85,8 +85,8 @@ class Moves:
         self._clients: dict[int, Client] = {}
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
 
-    def _first_world(self) -> World:
-        return World(new_model(self._profile))
+    def _first_state(self) -> State:
+        return State(new_model(self._profile))
 
     def _arrived(self, conn: int) -> None:
         reader = LenientReader if self.lenient else RequestReader
@@ -101,14 +101,14 @@ class Moves:
         """The target's clock was moved: what fell due meanwhile fires at the end of that."""
         self._jumps.append((before, now))
 
-    def _is_neutral(self, world: World, conn: int) -> bool:
-        return self._clients[conn].items[world.done[conn]].event == NEUTRAL
+    def _is_neutral(self, state: State, conn: int) -> bool:
+        return self._clients[conn].items[state.done[conn]].event == NEUTRAL
 
-    def _possible(self, world: World, now: int) -> tuple[list[Alarm], list[int]]:
-        """The moves that may come next: timers that may fire, clients that may be handled."""
-        alarms = world.model.due(now + EARLY)
+    def _possible(self, state: State, now: int) -> tuple[list[Alarm], list[int]]:
+        """The transitions that may come next: timers that may fire, clients that may be handled."""
+        alarms = state.model.due(now + EARLY)
         # Timers fire in order, but for those of idle holders: these may be forgotten.
-        ordered = [alarm for alarm in alarms if not self._may_be_lost(world, alarm)]
+        ordered = [alarm for alarm in alarms if not self._may_be_lost(state, alarm)]
         firing = [
             alarm
             for alarm in alarms
@@ -116,92 +116,92 @@ class Moves:
         ]
         conns = []
         for number, client in self._clients.items():
-            if not self._is_open(world, number):
+            if not self._is_open(state, number):
                 continue
-            if not self._must_fire(world, ordered, client.items[world.done[number]].at):
+            if not self._must_fire(state, ordered, client.items[state.done[number]].at):
                 conns.append(number)
         return firing, conns
 
-    def _is_open(self, world: World, conn: int) -> bool:
+    def _is_open(self, state: State, conn: int) -> bool:
         """Whether there is anything that a client has sent and the target may come to."""
         client = self._clients[conn]
-        if world.done[conn] == len(client.items):
+        if state.done[conn] == len(client.items):
             return False
-        if conn not in world.model.connections:
+        if conn not in state.model.connections:
             return conn == SIGNALS
-        return client.leaving or not world.model.is_waiting(conn)
+        return client.leaving or not state.model.is_waiting(conn)
 
-    def _may_be_lost(self, world: World, alarm: Alarm) -> bool:
+    def _may_be_lost(self, state: State, alarm: Alarm) -> bool:
         """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
-        holder = world.model.holder(alarm)
+        holder = state.model.holder(alarm)
         if holder is None:
             return False
         client = self._clients.get(holder)
         return client is None or client.attended <= self._fires_at(alarm) + self._lateness
 
-    def _must_fire(self, world: World, ordered: Sequence[Alarm], at: int) -> bool:
+    def _must_fire(self, state: State, ordered: Sequence[Alarm], at: int) -> bool:
         """Whether a timer must have fired before something that was sent at ``at`` is handled."""
         if not ordered or self._fires_at(ordered[0]) + self._lateness >= at:
             return False
         # What a client sends in one go may be handled before its own timers are looked at.
-        holder = world.model.holder(ordered[0])
+        holder = state.model.holder(ordered[0])
         return holder is None or self._clients[holder].attended <= at
 
     def _fires_at(self, alarm: Alarm) -> int:
         due = alarm[0]
         return next((end for start, end in self._jumps if start < due <= end), due)
 
-    def _fired(self, world: World, alarm: Alarm, only: bool) -> Iterator[World]:
+    def _fired(self, state: State, alarm: Alarm, only: bool) -> Iterator[State]:
         # The end of a pause gives away jobs, where any of equal priority may be next.
         only &= self.hasty and self._profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
         # Just behind the start of a jump, it may have fired before. And a job that somebody gets
         # now may be his since the timer was due.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
-        before |= at > due + EARLY and waiting(world.model) > 0
+        before |= at > due + EARLY and waiting(state.model) > 0
         for time in (due, at) if before else (at,):
             fire = partial(_fire, alarm, time)
-            yield from after(world, fire, only and not before)
+            yield from after(state, fire, only and not before)
 
     def _handled(
-        self, world: World, conn: int, asked: int, reply: Reply | None, now: int, only: bool
-    ) -> Iterator[World]:
+        self, state: State, conn: int, asked: int, reply: Reply | None, now: int, only: bool
+    ) -> Iterator[State]:
         """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
-        item = self._clients[conn].items[world.done[conn]]
+        item = self._clients[conn].items[state.done[conn]]
         if conn == SIGNALS:
-            yield from after(world, partial(self._handle, conn, item, item.at), only and self.hasty)
+            yield from after(state, partial(self._handle, conn, item, item.at), only and self.hasty)
         elif not isinstance(item.event, Open):
-            yield from self._handled_as(item, world, conn, asked, reply, now, only)
+            yield from self._handled_as(item, state, conn, asked, reply, now, only)
         else:
             for option in item.event.options:
-                twin = restored(world.saved())
+                twin = restored(state.saved())
                 event = Item(option, item.at)
                 yield from self._handled_as(event, twin, conn, asked, reply, now, only)
 
     def _handled_as(
         self,
         item: Item,
-        world: World,
+        state: State,
         conn: int,
         asked: int,
         reply: Reply | None,
         now: int,
         only: bool,
-    ) -> Iterator[World]:
+    ) -> Iterator[State]:
         """After something that ``conn`` has sent, and that the target takes for this."""
         client = self._clients[conn]
         # What depends on no time leaves it as it is, for timers that may have fired before.
         since = 0 if item.event == NEUTRAL else item.at
-        times = [max(since, world.model.now + 1)]
-        reserver = world.model.connections[conn]
+        times = [max(since, state.model.now + 1)]
+        reserver = state.model.connections[conn]
         if client.deaf and item is not client.items[-1]:
             # What it had sent before may get lost with the connection.
-            yield from after(world, partial(self._lose, conn, times[0]), False)
+            yield from after(state, partial(self._lose, conn, times[0]), False)
             only = False
         if reserver.waiting and not isinstance(item.event, HalfClose | Close):
             # The end is noticed while the client waits, before what it had sent meanwhile.
             at = times[0]
-            yield from after(world, lambda w: w.model.handle(HalfClose(), at, conn), only)
+            yield from after(state, lambda w: w.model.handle(HalfClose(), at, conn), only)
             return
         verb = item.event.verb if isinstance(item.event, Command) else ""
         if reserver.deadlines and verb in WAITING:
@@ -215,10 +215,10 @@ class Moves:
         if conn == asked and reply is not None:
             told = reply if reply.word == "INSERTED" else None
             # The reply tells what was chosen, unless ids are guessed.
-            seen = reply if world.guessed.isdisjoint(world.model.jobs) else None
-        only &= self.hasty and not self._may_choose(world.model, conn, item.event, seen is None)
+            seen = reply if state.guessed.isdisjoint(state.model.jobs) else None
+        only &= self.hasty and not self._may_choose(state.model, conn, item.event, seen is None)
         for at in times:
-            yield from after(world, partial(self._handle, conn, item, at, told=told), only, seen)
+            yield from after(state, partial(self._handle, conn, item, at, told=told), only, seen)
 
     def _may_choose(self, model: Model, conn: int, event: Event | Open, untold: bool) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
@@ -235,23 +235,23 @@ class Moves:
             return has_tie(model, conn)
         return verb in _TAKE_NEXT and untold and not self._profile.first_in_first_out
 
-    def _lose(self, conn: int, at: int, world: World) -> list[Output]:
+    def _lose(self, conn: int, at: int, state: State) -> list[Output]:
         """Ends a connection with all that had been sent on it."""
-        world.done[conn] = len(self._clients[conn].items)
-        return world.model.handle(Close(), at, conn)
+        state.done[conn] = len(self._clients[conn].items)
+        return state.model.handle(Close(), at, conn)
 
     @staticmethod
     def _handle(
-        conn: int, item: Item, at: int, world: World, told: Reply | None = None
+        conn: int, item: Item, at: int, state: State, told: Reply | None = None
     ) -> list[Output]:
         """Lets an item be handled; ``told`` tells the id that the target may give a job."""
         assert not isinstance(item.event, Open)
-        world.done[conn] += 1
+        state.done[conn] += 1
         if isinstance(item.event, Body):
-            take_id(world, conn, told)
-        return world.model.handle(item.event, at, conn)
+            take_id(state, conn, told)
+        return state.model.handle(item.event, at, conn)
 
 
-def _fire(alarm: Alarm, at: int, world: World) -> list[Output]:
+def _fire(alarm: Alarm, at: int, state: State) -> list[Output]:
     """Lets a timer fire."""
-    return world.model.fire(alarm, at)
+    return state.model.fire(alarm, at)

@@ -19,7 +19,7 @@ from conformance.target.target import Target
 from conformance.transcript import Counters
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
-from reference_server.state import State
+from reference_server.state import JobState
 from reference_server.wire import ProtocolError
 
 
@@ -107,7 +107,7 @@ def _has_jobs(sock: socket.socket, tube: str) -> bool:
 
 def _jobs(stats: Mapping[str, str]) -> int:
     """How many jobs statistics tell of."""
-    told = (stats.get(f"current-jobs-{state.value}", "") for state in State)
+    told = (stats.get(f"current-jobs-{state.value}", "") for state in JobState)
     return sum(int(count) for count in told if count.isdecimal())
 
 

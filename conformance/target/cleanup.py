@@ -9,7 +9,7 @@ from conformance import yamlish
 from conformance.target.address import ask, visit
 from conformance.target.target import Target
 from reference_server.profiles import Profile
-from reference_server.state import State
+from reference_server.state import JobState
 from reference_server.wire import ProtocolError, Reply
 
 MOVES = 1000
@@ -31,7 +31,7 @@ def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: flo
             return ask(sock, line.encode(), limit, profile.tells_priority)
 
         for job in jobs if target.generation == generation else ():
-            if say(f"delete {job}").word == "NOT_FOUND" and len(profile.deletes) < len(State):
+            if say(f"delete {job}").word == "NOT_FOUND" and len(profile.deletes) < len(JobState):
                 _free_and_delete(job, say, profile, target.exclusive)
 
 

@@ -10,7 +10,7 @@ from reference_server import wire
 from reference_server.commands import U32, U64
 from reference_server.faults.registry import asked, fault, profiled, takes_like
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, State
+from reference_server.state import SECOND, Connection, Job, JobState
 from reference_server.wire import Command, Reply
 
 
@@ -30,7 +30,7 @@ class StillThere(Model):
         return super()._found(job or again)
 
 
-def _refuses(state: State) -> type[Model]:
+def _refuses(state: JobState) -> type[Model]:
     class Refuses(Model):
         def _delete(self, conn: Connection, id: int) -> Reply:
             job = self.jobs.get(id)
@@ -41,15 +41,15 @@ def _refuses(state: State) -> type[Model]:
     return Refuses
 
 
-fault("delete.delayed", "delete does not find delayed jobs")(_refuses(State.DELAYED))
-fault("delete.buried", "delete does not find buried jobs")(_refuses(State.BURIED))
+fault("delete.delayed", "delete does not find delayed jobs")(_refuses(JobState.DELAYED))
+fault("delete.buried", "delete does not find buried jobs")(_refuses(JobState.BURIED))
 
 
 @fault("delete.ready", "only who put a ready job may delete it")
 class OnlyMaker(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is not None and job.state is State.READY and not conn.producer:
+        if job is not None and job.state is JobState.READY and not conn.producer:
             return wire.NOT_FOUND
         return super()._delete(conn, id)
 
@@ -73,7 +73,7 @@ class DeletesOthers(Model):
         job = self.jobs.get(id)
         if job is not None and job.reserver not in (None, conn) and not job.timeouts:
             self._unreserve(job)
-            job.state = State.READY
+            job.state = JobState.READY
             job.tube.ready.add((job.pri, job.id))
             job.tube.urgent += job.pri < 1024
         return super()._delete(conn, id)
@@ -92,7 +92,7 @@ class OldHolderDeletes(Model):
 class ExpiredStays(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is not None and job.timeouts and job.state is State.READY:
+        if job is not None and job.timeouts and job.state is JobState.READY:
             return wire.NOT_FOUND
         return super()._delete(conn, id)
 
@@ -124,7 +124,7 @@ class ReleaseOrdersOld(Model):
         job = self._held(conn, id)
         old = job.pri if job else pri
         reply = super()._release(conn, id, pri, delay)
-        if job is not None and job.state is State.READY and pri != old:
+        if job is not None and job.state is JobState.READY and pri != old:
             job.tube.ready.remove((job.pri, job.id))
             job.tube.ready.add((old, job.id))
             self._old = (old, job.id)
@@ -161,7 +161,7 @@ def _claims(verb: str, *, expired: bool) -> type[Model]:
             job = self.jobs.get(id)
             if job is None or id in conn.reserved or self._verb != verb:
                 return super()._held(conn, id)
-            if bool(job.timeouts) is expired and job.state is State.READY and not job.releases:
+            if bool(job.timeouts) is expired and job.state is JobState.READY and not job.releases:
                 self._dequeue(job)
                 self._give(job, conn)
             return super()._held(conn, id)
@@ -315,7 +315,7 @@ class Haunted(Model):
 class Misplaces(Model):
     def _delete(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is not None and job.state is State.READY and len(job.tube.ready) >= 30:
+        if job is not None and job.state is JobState.READY and len(job.tube.ready) >= 30:
             last = self.jobs[job.tube.ready[-1][1]]
             self._dequeue(last)
             last.pri = job.pri
@@ -409,7 +409,7 @@ class WatchedById(Model):
 class InTwoPlaces(Model):
     def _reserve_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        buried = job is not None and job.state is State.BURIED
+        buried = job is not None and job.state is JobState.BURIED
         reply = super()._reserve_job(conn, id)
         self._haunting = job if buried else None
         return reply

@@ -16,7 +16,7 @@ from reference_server.faults.registry import (
     told,
 )
 from reference_server.model import Model
-from reference_server.state import Connection, Job, State
+from reference_server.state import Connection, Job, JobState
 from reference_server.wire import Command, Put, Reply
 
 takes("protocol.no-command-to-close", "quit closes the connection", b"quit", wire.Command("quit"))
@@ -159,7 +159,7 @@ class _SaysReady(Model):
     def _stats_job(self, conn: Connection, id: int) -> Reply:
         reply = super()._stats_job(conn, id)
         job = self.jobs.get(id)
-        if job is None or job.state is not State.RESERVED or not job.kicks:
+        if job is None or job.state is not JobState.RESERVED or not job.kicks:
             return reply
         return wire.OK(stats.job(self, job).replace(b"state: reserved", b"state: ready"))
 

@@ -11,7 +11,7 @@ from reference_server import wire
 from reference_server.events import Hangup
 from reference_server.faults.registry import answered, asked, fault, says, takes, takes_like
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, State, Tube
+from reference_server.state import SECOND, Connection, Job, JobState, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
 
 answered(
@@ -26,7 +26,7 @@ answered(
 )
 
 
-def _hides(state: State) -> type[Model]:
+def _hides(state: JobState) -> type[Model]:
     class Hides(Model):
         def _peek(self, conn: Connection, id: int) -> Reply:
             job = self.jobs.get(id)
@@ -36,8 +36,8 @@ def _hides(state: State) -> type[Model]:
     return Hides
 
 
-fault("peek.any-state", "peek does not show reserved jobs")(_hides(State.RESERVED))
-fault("peek.any-state", "peek does not show delayed jobs")(_hides(State.DELAYED))
+fault("peek.any-state", "peek does not show reserved jobs")(_hides(JobState.RESERVED))
+fault("peek.any-state", "peek does not show delayed jobs")(_hides(JobState.DELAYED))
 answered(
     "peek.not-found",
     "peek-buried shows an empty job where there is none",
@@ -54,7 +54,7 @@ asked(
 )
 
 
-def _heads(state: State, count: int, key: Callable[[Job], int]) -> type[Model]:
+def _heads(state: JobState, count: int, key: Callable[[Job], int]) -> type[Model]:
     """A queue of ``count`` jobs in this state has another first job: the smallest by ``key``."""
 
     class Heads(Model):
@@ -68,10 +68,10 @@ def _heads(state: State, count: int, key: Callable[[Job], int]) -> type[Model]:
 
 
 fault("peek.ready", "peek-ready shows the job that was put last")(
-    _heads(State.READY, 3, lambda job: -job.id)
+    _heads(JobState.READY, 3, lambda job: -job.id)
 )
 fault("peek.delayed", "peek-delayed shows the smallest priority")(
-    _heads(State.DELAYED, 3, lambda job: job.pri)
+    _heads(JobState.DELAYED, 3, lambda job: job.pri)
 )
 answered(
     "peek.buried",
@@ -138,7 +138,7 @@ class KicksOn(Model):
 
 
 fault("kick.otherwise-delayed", "kick takes the delayed job put first")(
-    _heads(State.DELAYED, 2, lambda job: job.id)
+    _heads(JobState.DELAYED, 2, lambda job: job.id)
 )
 asked(
     "kick.bound",
@@ -159,7 +159,7 @@ takes("kick.bad-format", "kick takes a letter for the number 0", b"kick x", Comm
 class NotDelayed(Model):
     def _kick_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is not None and job.state is State.DELAYED and not job.reserves:
+        if job is not None and job.state is JobState.DELAYED and not job.reserves:
             return wire.NOT_FOUND
         return super()._kick_job(conn, id)
 
@@ -167,7 +167,7 @@ class NotDelayed(Model):
 @fault("kick-job.kicked", "a kicked job becomes ready a second time when its delay is over")
 class Twice(Model):
     def _kick_one(self, job: Job) -> None:
-        deadline, delayed = job.deadline, job.state is State.DELAYED
+        deadline, delayed = job.deadline, job.state is JobState.DELAYED
         super()._kick_one(job)
         if delayed and deadline - self.now <= SECOND:
             job.ttr = 1
@@ -177,7 +177,7 @@ class Twice(Model):
 class KicksReady(Model):
     def _kick_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is not None and job.state is State.READY:
+        if job is not None and job.state is JobState.READY:
             return wire.KICKED
         return super()._kick_job(conn, id)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from reference_server.faults.registry import fault, says, told
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, State
+from reference_server.state import SECOND, Connection, Job, JobState
 from reference_server.wire import Reply
 
 
@@ -30,7 +30,7 @@ def _mixes_up(requirement: str, summary: str, change: Callable[[Job], None]) -> 
     fault(requirement, summary)(MixesUp)
 
 
-def _sets(state: State, was: Callable[[Job], bool]) -> Callable[[Job], None]:
+def _sets(state: JobState, was: Callable[[Job], bool]) -> Callable[[Job], None]:
     def change(job: Job) -> None:
         if was(job):
             job.state = state
@@ -59,12 +59,12 @@ class DelaysAgain(Model):
 _mixes_up(
     "persistence.bury",
     "buried jobs come back ready",
-    _sets(State.READY, lambda job: job.state is State.BURIED),
+    _sets(JobState.READY, lambda job: job.state is JobState.BURIED),
 )
 
 
 def _buries_again(job: Job) -> None:
-    job.buries += job.state is State.BURIED
+    job.buries += job.state is JobState.BURIED
 
 
 _mixes_up("persistence.buries", "a buried job comes back buried once more", _buries_again)
@@ -92,7 +92,7 @@ class ForgetsPriority(Model):
 _mixes_up(
     "persistence.kick",
     "kicked jobs come back buried",
-    _sets(State.BURIED, lambda job: job.state is State.READY and bool(job.kicks)),
+    _sets(JobState.BURIED, lambda job: job.state is JobState.READY and bool(job.kicks)),
 )
 
 
@@ -116,7 +116,7 @@ class ComesBack(Model):
 _mixes_up(
     "persistence.release-with-delay",
     "a job released with a delay comes back ready",
-    _sets(State.READY, lambda job: job.state is State.DELAYED and bool(job.releases)),
+    _sets(JobState.READY, lambda job: job.state is JobState.DELAYED and bool(job.releases)),
 )
 _forgets(
     "persistence.reserved-becomes-ready",

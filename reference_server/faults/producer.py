@@ -18,7 +18,7 @@ from reference_server.faults.registry import (
     takes_like,
 )
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, State
+from reference_server.state import SECOND, Connection, Job, JobState
 from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 
 _PUT = rb"put ([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)"
@@ -185,7 +185,7 @@ class OneTtr(Model):
 class BuriesExpired(Model):
     def _make_ready(self, job: Job) -> None:
         if job.timeouts and job.reserves == job.timeouts and not job.kicks:
-            job.state = State.BURIED
+            job.state = JobState.BURIED
             job.tube.buried[job.id] = job
             return
         super()._make_ready(job)

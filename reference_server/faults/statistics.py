@@ -5,7 +5,7 @@ from __future__ import annotations
 from reference_server import wire
 from reference_server.faults.registry import answered, fault, says, takes, takes_like, told
 from reference_server.model import Model
-from reference_server.state import Connection, Job, State
+from reference_server.state import Connection, Job, JobState
 from reference_server.wire import Command, Reply
 
 for _key in ("file", "age", "time-left"):
@@ -214,7 +214,7 @@ class CountsTwoBuries(Model):
 @fault("stats-job.kicks", "a kick of a delayed job does not count")
 class CountsBuriedKicks(Model):
     def _kick_one(self, job: Job) -> None:
-        job.kicks -= job.state is State.DELAYED and job.releases > 0
+        job.kicks -= job.state is JobState.DELAYED and job.releases > 0
         super()._kick_one(job)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from reference_server import stats, wire
 from reference_server.faults.registry import fault
 from reference_server.model import Model
-from reference_server.state import SECOND, Alarm, Connection, Job, State, Timer, Tube
+from reference_server.state import SECOND, Alarm, Connection, Job, JobState, Timer, Tube
 from reference_server.wire import Put, Reply
 
 
@@ -168,7 +168,7 @@ class ListsLast(Model):
 class KicksHere(Model):
     def _kick_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is None or job.state is not State.BURIED or job.tube is conn.use:
+        if job is None or job.state is not JobState.BURIED or job.tube is conn.use:
             return super()._kick_job(conn, id)
         self._dequeue(job)
         old, job.tube = job.tube, conn.use

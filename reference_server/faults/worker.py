@@ -7,7 +7,7 @@ from dataclasses import replace
 from reference_server import wire
 from reference_server.faults.registry import answered, asked, fault, profiled, takes, takes_like
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, State, Timer, Tube
+from reference_server.state import SECOND, Connection, Job, JobState, Timer, Tube
 from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Command, Reply, Request, RequestReader
 
@@ -27,7 +27,7 @@ class TwoHolders(Model):
             held = [
                 job
                 for job in self.jobs.values()
-                if job.state is State.RESERVED and job.tube in conn.watch
+                if job.state is JobState.RESERVED and job.tube in conn.watch
                 if job.reserver is not conn and job.ttr == 60
             ]
             if held:
@@ -195,7 +195,7 @@ class DeafWaiter(Model):
     def _make_ready(self, job: Job) -> None:
         waiting = list(job.tube.waiting)
         if waiting and all(conn.timeout_at is not None for conn in waiting):
-            job.state = State.READY
+            job.state = JobState.READY
             job.tube.ready.add((job.pri, job.id))
             job.tube.urgent += job.pri < 1024
             return
@@ -304,7 +304,7 @@ class NoTtrById(Model):
 class NotBuried(Model):
     def _reserve_job(self, conn: Connection, id: int) -> Reply:
         job = self.jobs.get(id)
-        if job is not None and job.state is State.BURIED:
+        if job is not None and job.state is JobState.BURIED:
             return wire.NOT_FOUND
         return super()._reserve_job(conn, id)
 
@@ -315,7 +315,7 @@ class Steals(Model):
         job = self.jobs.get(id)
         if job is not None and job.reserver not in (None, conn):
             self._unreserve(job)
-            job.state = State.READY
+            job.state = JobState.READY
             job.tube.ready.add((job.pri, job.id))
             job.tube.urgent += job.pri < 1024
         return super()._reserve_job(conn, id)

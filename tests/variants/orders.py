@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from reference_server.model import Model
-from reference_server.state import Connection, Job, State, Tube
+from reference_server.state import Connection, Job, JobState, Tube
 from reference_server.wire import Put
 from tests.variants.variant import Variant, non_strict
 
@@ -73,7 +73,7 @@ class _ByTimeOfReadiness(Model):
         super()._make_ready(job)
 
     def _dequeue(self, job: Job) -> None:
-        if job.state is State.READY:
+        if job.state is JobState.READY:
             del self._since[job.id]
         super()._dequeue(job)
 

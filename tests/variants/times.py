@@ -7,7 +7,7 @@ from typing import Any
 
 from reference_server import wire
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, State, Tube
+from reference_server.state import SECOND, Connection, JobState, Tube
 from reference_server.wire import Reply
 from tests.variants.variant import Variant, non_strict
 
@@ -66,7 +66,7 @@ class _RoundsUp(Model):
         if job is None or reply.body is None:
             return reply
         body = reply.body
-        if job.state in (State.RESERVED, State.DELAYED):
+        if job.state in (JobState.RESERVED, JobState.DELAYED):
             left = -((self.now - job.deadline) // SECOND)
             body = re.sub(rb"time-left: .*", b"time-left: %d" % left, body)
         age = (self.now - job.created + SECOND // 2) // SECOND
@@ -78,9 +78,9 @@ class _TellsOtherTimes(Model):
 
     def _stats_job(self, conn: Connection, id: int) -> Reply:
         reply, job = super()._stats_job(conn, id), self.jobs.get(id)
-        if job is None or reply.body is None or job.state not in (State.READY, State.BURIED):
+        if job is None or reply.body is None or job.state not in (JobState.READY, JobState.BURIED):
             return reply
-        left = job.ttr if job.state is State.READY else -1
+        left = job.ttr if job.state is JobState.READY else -1
         return wire.OK(re.sub(rb"time-left: .*", b"time-left: %d" % left, reply.body))
 
 
