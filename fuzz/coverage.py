@@ -7,9 +7,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from conformance.target.builtin import BuiltIn
-from reference_server import model, queries, tubes, wire
+from reference_server import lifecycle, model, store, wire
 
-FILES = frozenset(str(module.__file__) for module in (model, queries, tubes, wire))
+FILES = frozenset(str(module.__file__) for module in (lifecycle, model, store, wire))
 
 
 class Coverage:

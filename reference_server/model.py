@@ -4,10 +4,8 @@ The model is pure. It has no socket, no clock and no randomness: :meth:`Model.st
 and the time in nanoseconds, and gives the replies that the event causes on any connection. A put
 on one connection may answer a reserve on another; time alone may too.
 
-Where the text leaves a choice, the model asks ``choose``; the first option is what beanstalkd does.
-
-Timers are handled in the order in which they fall due, each at its own time, so that the outcome
-does not depend on how often the model is stepped.
+It reads like the text of the protocol: the rules of "Job Lifecycle" are in `lifecycle`, over the
+jobs, tubes and queues of `store`; here is a method for each command, in the order of the text.
 """
 
 from __future__ import annotations
@@ -17,26 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from sortedcontainers import SortedList
-
 from reference_server import stats, wire
 from reference_server.commands import COMMANDS
 from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
+from reference_server.lifecycle import Lifecycle
 from reference_server.profiles import NEWEST, Profile
-from reference_server.queries import Queries
-from reference_server.state import (
-    SECOND,
-    URGENT,
-    Alarm,
-    Bag,
-    Connection,
-    Job,
-    JobState,
-    Timer,
-    Tube,
-)
-from reference_server.tubes import COUNTED, NOTHING, Tubes
-from reference_server.waiting import Waiting
+from reference_server.state import SECOND, Connection, Job, JobState
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
@@ -47,19 +31,16 @@ _METHODS = {
     "reserve-with-timeout": "_reserve",
 }
 """The methods of the model that handle commands; named, so that a model can be copied."""
-LATE = ""
-"""What is too big is refused when its body has come."""
-_NO_END = frozenset((wire.EXPECTED_CRLF.word,))
 _OPTIONAL_ID = {("peek", 0): "_peek_buried", ("stats", 1): "_stats_job"}
 """Those of commands that may name a job, by the number of arguments."""
 
 
 def first(options: Sequence[T]) -> T:
-    """The choice that beanstalkd makes."""
+    """Return the option that beanstalkd takes."""
     return options[0]
 
 
-class Model(Queries, Tubes, Waiting):
+class Model(Lifecycle):
     """All state of a server. ``max_job_size`` is in bytes, the profile's default if None.
 
     ``max_jobs_ready``: how many jobs fit into the ready queue, the profile's default if None.
@@ -78,37 +59,18 @@ class Model(Queries, Tubes, Waiting):
         host: Callable[[], Mapping[str, object]] = dict,
         choose: Callable[[Sequence[Any]], Any] = first,
     ) -> None:
-        self.profile = profile
+        room = profile.max_jobs_ready if max_jobs_ready is None else max_jobs_ready
+        super().__init__(profile, room, now, choose)
         self.max_job_size = profile.max_job_size if max_job_size is None else max_job_size
-        self.max_jobs_ready = profile.max_jobs_ready if max_jobs_ready is None else max_jobs_ready
         self.binlog = binlog
         self.host = host
-        self.choose = choose
-        self.started = self.now = now
+        self.started = now
         self.draining = False
-        self.jobs: dict[int, Job] = {}
-        self.tubes: Bag[Tube] = Bag()
-        self.connections: dict[int, Connection] = {}
         self.commands: Counter[str] = Counter()
-        self.total_jobs = self.total_connections = self.timeouts = self.records = 0
-        self._by_name: dict[str, Tube] = {}
-        self.gone: dict[str, tuple[int, int]] = {}
-        self.next_id = 1
-        self._outputs: list[Output] = []
-        self._timers: SortedList[Alarm] = SortedList()
-        self._default = self._tube("default")
-        self._default.refs += 1
-
-    @property
-    def next_due(self) -> int | None:
-        """When time alone will change something next, in nanoseconds; None if never."""
-        try:
-            return self._timers[0][0]
-        except IndexError:
-            return None
+        self.total_jobs = self.total_connections = self.records = 0
 
     def remember(self, old: Model) -> None:
-        """Begins with the jobs that ``old``, ended, has left; those reserved are ready again."""
+        """Begin with the jobs that ``old``, ended, has left; those reserved are ready again."""
         self.next_id = old.next_id
         for job in old.jobs.values():
             job = self.jobs[job.id] = replace(job, tube=self._tube(job.tube.name), reserver=None)
@@ -121,7 +83,7 @@ class Model(Queries, Tubes, Waiting):
                 self._make_ready(job)
 
     def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        """Handles one event at ``now`` (nanoseconds) and gives the replies it causes, in order.
+        """Handle one event at ``now`` (nanoseconds) and return the replies it causes, in order.
 
         ``conn`` names the connection that the event is about: any new number for
         :class:`Connect`, that number from then on. A waiting connection must not be given
@@ -131,13 +93,6 @@ class Model(Queries, Tubes, Waiting):
         if self._timers and self._timers[0][0] <= now:
             self._fire_timers(now)
         self.now = max(self.now, now)
-        self._handle(event, conn)
-        return outputs
-
-    def handle(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        """As :meth:`step`, but no timer fires, and ``now`` is taken as it is."""
-        outputs = self._outputs = []
-        self.now = now
         self._handle(event, conn)
         return outputs
 
@@ -161,37 +116,6 @@ class Model(Queries, Tubes, Waiting):
         elif isinstance(event, Drain):
             self.draining = True
 
-    def rename(self, old: int, new: int) -> None:
-        """Gives a job another id; it keeps its place but where ids make the order."""
-        job = self.jobs[old]
-        tables: list[dict[int, Job]] = [self.jobs, job.tube.buried]
-        queues = [(job.tube.ready, job.pri), (job.tube.delayed, job.deadline)]
-        if job.reserver is not None:
-            tables.append(job.reserver.reserved)
-            queues.append((job.reserver.deadlines, job.deadline))
-        for queue, place in queues:
-            if (place, old) in queue:
-                queue.remove((place, old))
-                queue.add((place, new))
-        for kind in (Timer.DELAY, Timer.TTR):
-            if (job.deadline, kind, old) in self._timers:
-                self._timers.remove((job.deadline, kind, old))
-                self._timers.add((job.deadline, kind, new))
-        for table in tables:
-            renamed = [(new if id == old else id, other) for id, other in table.items()]
-            if old in table:
-                table.clear()
-                table.update(renamed)
-        job.id = new
-        self.next_id = max(self.next_id, new + 1)
-
-    def fire(self, alarm: Alarm, now: int) -> list[Output]:
-        """Lets one timer fire at ``now``, whatever others are due."""
-        outputs = self._outputs = []
-        self.now = max(self.now, now)
-        self._fire(alarm)
-        return outputs
-
     def _command(self, conn: Connection, command: Command) -> None:
         self.commands[command.verb] += 1
         method = _METHODS[command.verb]
@@ -201,17 +125,15 @@ class Model(Queries, Tubes, Waiting):
         if reply is not None:
             self._outputs.append((conn.id, reply))
 
-    # ------------------------------------------------------------ connections
+    # ------------------------------------------------------------ "Protocol": connections
 
     def _connect(self, number: int) -> None:
+        """Begin with "default", used and watched ("Job Lifecycle")."""
         conn = self.connections[number] = Connection(number, self._default)
         self.total_connections += 1
         self._default.using += 1
         self._default.refs += 1
         self._add_watch(conn, self._default)
-
-    def _quit(self, _: Connection) -> Hangup:
-        return Hangup()
 
     def _half_close(self, conn: Connection) -> None:
         conn.half_closed = True
@@ -221,6 +143,7 @@ class Model(Queries, Tubes, Waiting):
                 self._outputs.append((conn.id, reply))
 
     def _close(self, conn: Connection) -> None:
+        """Make the jobs of a client that has left ready again ("Worker Commands": reserve)."""
         if conn.incoming is not None:
             self._deref(conn.incoming.tube)
         if conn.waiting:
@@ -236,15 +159,12 @@ class Model(Queries, Tubes, Waiting):
         conn.use.using -= 1
         self._deref(conn.use)
 
-    # ------------------------------------------------------------ the life of a job
+    # ------------------------------------------------------------ "Producer Commands"
 
     def _put(self, conn: Connection, put: Put) -> None:
+        """Take the line of a put; what is too big is refused later ("Producer Commands": put)."""
         self.commands["put"] += 1
         if put.size > self.max_job_size:
-            # The text does not say whether the body must have come before it is refused.
-            if self.open_times and self.choose((LATE, wire.JOB_TOO_BIG.word)) != LATE:
-                conn.refused = True
-                self._outputs.append((conn.id, wire.JOB_TOO_BIG))
             return
         conn.producer = True
         ttr = max(put.ttr, 1)
@@ -253,15 +173,10 @@ class Model(Queries, Tubes, Waiting):
         self.next_id += 1
 
     def _end_put(self, conn: Connection, body: Body) -> None:
-        if not conn.refused:
-            reply = self._body(conn, body.data)
-            if self.open_times and not body.is_ended:
-                # Of two errors, the text does not say which is told.
-                reply = self._loose(reply, _NO_END)
-            self._outputs.append((conn.id, reply))
-        conn.refused = False
+        self._outputs.append((conn.id, self._body(conn, body.data)))
 
     def _body(self, conn: Connection, data: bytes | None) -> Reply:
+        """Insert the job whose body has come ("Producer Commands": put)."""
         job, conn.incoming = conn.incoming, None
         if job is None:
             return wire.JOB_TOO_BIG
@@ -276,98 +191,54 @@ class Model(Queries, Tubes, Waiting):
         self._enqueue(job)
         return wire.BURIED if job.state is JobState.BURIED else wire.INSERTED(job.id)
 
-    def _enqueue(self, job: Job) -> None:
-        """Makes a job delayed or ready, as its delay says."""
-        if job.delay:
-            self._make_delayed(job, self.now + job.delay * SECOND)
-        else:
-            self._make_ready(job)
+    def _use(self, conn: Connection, name: str) -> Reply:
+        """Let what a client puts go into a tube ("Producer Commands": use)."""
+        tube = self._tube(name)
+        tube.refs += 1
+        conn.use.using -= 1
+        self._deref(conn.use)
+        conn.use = tube
+        tube.using += 1
+        return wire.USING(name)
 
-    def _make_delayed(self, job: Job, deadline: int) -> None:
-        job.state = JobState.DELAYED
-        job.deadline = deadline
-        job.tube.delayed.add((deadline, job.id))
-        self._timers.add((deadline, Timer.DELAY, job.id))
+    # ------------------------------------------------------------ "Worker Commands"
 
-    def _make_ready(self, job: Job) -> None:
-        """Gives a job to a client that waits for it, or puts it into the ready queue.
+    def _reserve_without_timeout(self, conn: Connection) -> Reply | None:
+        """Give a job, as soon as there is one ("Worker Commands": reserve)."""
+        return self._reserve(conn, None)
 
-        It is buried if that is full.
+    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+        """Give a job, or let the client wait for one ("Worker Commands": reserve-with-timeout).
+
+        ``timeout`` is in seconds, None for ever.
         """
-        tube = job.tube
-        if tube.waiting and not tube.pause:
-            self._serve(job)
-            return
-        if self._is_full(tube):
-            self._make_buried(job)
-            return
-        job.state = JobState.READY
-        tube.ready.add((job.pri, job.id))
-        tube.urgent += job.pri < URGENT
+        conn.worker = True
+        job = self._next_ready(conn)
+        safe_until = self._safe_until(conn)
+        soon = safe_until is not None and self.now >= safe_until
+        if job and (not soon or self.choose(("RESERVED", "DEADLINE_SOON")) == "RESERVED"):
+            self._dequeue(job)
+            job.tube.waiting.passed_by()
+            return self._give(job, conn)
+        if soon:
+            return wire.DEADLINE_SOON
+        if timeout == 0 or conn.half_closed:
+            return self._give_up(conn)
+        self._start_waiting(conn, None if timeout is None else self.now + timeout * SECOND)
+        self._set_wake_up(conn)
+        return None
 
-    def _is_full(self, tube: Tube) -> bool:
-        return self.max_jobs_ready is not None and len(tube.ready) >= self.max_jobs_ready
-
-    def _make_buried(self, job: Job) -> None:
-        job.state = JobState.BURIED
-        job.buries += 1
-        job.tube.buried[job.id] = job
-
-    def _serve(self, job: Job) -> None:
-        waiting = job.tube.waiting
-        turn = waiting.turn()
-        conn = turn
-        if len(waiting) > 1:
-            conn = self.choose([turn, *(other for other in waiting if other is not turn)])
-        self._stop_waiting(conn)
-        waiting.took_turn()
-        self._outputs.append((conn.id, self._give(job, conn)))
-
-    def _give(self, job: Job, conn: Connection) -> Reply:
-        job.state = JobState.RESERVED
-        job.reserver = conn
-        job.reserves += 1
-        job.tube.reserved += 1
-        conn.reserved[job.id] = job
-        self._set_deadline(job, conn)
-        return wire.RESERVED(job.id, job.body, *self._told(job))
-
-    def _set_deadline(self, job: Job, conn: Connection) -> None:
-        job.deadline = self.now + job.ttr * SECOND
-        conn.deadlines.add((job.deadline, job.id))
-        self._timers.add((job.deadline, Timer.TTR, job.id))
-
-    def _clear_deadline(self, job: Job, conn: Connection) -> None:
-        conn.deadlines.remove((job.deadline, job.id))
-        self._timers.remove((job.deadline, Timer.TTR, job.id))
-
-    def _unreserve(self, job: Job) -> None:
-        conn = job.reserver
-        assert conn is not None
-        self._clear_deadline(job, conn)
-        del conn.reserved[job.id]
-        job.reserver = None
-        job.tube.reserved -= 1
-
-    def _dequeue(self, job: Job) -> None:
-        """Takes a job out of the queue that it is in."""
-        tube = job.tube
-        if job.state is JobState.READY:
-            tube.ready.remove((job.pri, job.id))
-            tube.urgent -= job.pri < URGENT
-        elif job.state is JobState.DELAYED:
-            tube.delayed.remove((job.deadline, job.id))
-            self._timers.remove((job.deadline, Timer.DELAY, job.id))
-        elif job.state is JobState.BURIED:
-            del tube.buried[job.id]
-        else:
-            self._unreserve(job)
-
-    def _held(self, conn: Connection, id: int) -> Job | None:
-        """The job with this id, if this client has reserved it."""
-        return conn.reserved.get(id)
+    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+        """Give the job that is named, unless it is reserved ("Worker Commands": reserve-job)."""
+        job = self.jobs.get(id)
+        if job is None or job.state is JobState.RESERVED:
+            return wire.NOT_FOUND
+        conn.worker = True
+        self._dequeue(job)
+        return self._give(job, conn)
 
     def _delete(self, conn: Connection, id: int) -> Reply:
+        """Remove a job, unless another client holds it ("Worker Commands": delete)."""
         job = self.jobs.get(id)
         if job is None or job.reserver not in (None, conn):
             return wire.NOT_FOUND
@@ -381,6 +252,7 @@ class Model(Queries, Tubes, Waiting):
         return wire.DELETED
 
     def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+        """Put a reserved job back into the ready or delay queue ("Worker Commands": release)."""
         job = self._held(conn, id)
         if job is None:
             return wire.NOT_FOUND
@@ -393,6 +265,7 @@ class Model(Queries, Tubes, Waiting):
         return wire.BURIED if job.state is JobState.BURIED else wire.RELEASED
 
     def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+        """Set a reserved job aside until it is kicked ("Worker Commands": bury)."""
         job = self._held(conn, id)
         if job is None:
             return wire.NOT_FOUND
@@ -403,6 +276,7 @@ class Model(Queries, Tubes, Waiting):
         return wire.BURIED
 
     def _touch(self, conn: Connection, id: int) -> Reply:
+        """Let the TTR of a reserved job begin again ("Worker Commands": touch)."""
         job = self._held(conn, id)
         if job is None:
             return wire.NOT_FOUND
@@ -410,60 +284,57 @@ class Model(Queries, Tubes, Waiting):
         self._set_deadline(job, conn)
         return wire.TOUCHED
 
-    # ------------------------------------------------------------ reserve
+    def _watch(self, conn: Connection, name: str) -> Reply:
+        """Add a tube to the watch list ("Worker Commands": watch)."""
+        tube = self._tube(name)
+        if tube not in conn.watch:
+            self._add_watch(conn, tube)
+        return wire.WATCHING(len(conn.watch))
 
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
-        job = self.jobs.get(id)
-        if job is None or job.state is JobState.RESERVED:
-            return wire.NOT_FOUND
-        conn.worker = True
-        self._dequeue(job)
-        return self._give(job, conn)
+    def _ignore(self, conn: Connection, name: str) -> Reply:
+        """Remove a tube from the watch list, but the last ("Worker Commands": ignore)."""
+        tube = self._by_name.get(name)
+        if tube is not None and tube in conn.watch:
+            if len(conn.watch) == 1:
+                return wire.NOT_IGNORED
+            self._remove_watch(conn, tube)
+        return wire.WATCHING(len(conn.watch))
 
-    # ------------------------------------------------------------ time
+    # ------------------------------------------------------------ "Other Commands"
 
-    def _fire_timers(self, now: int) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            self.now = max(self.now, self._timers[0][0])
-            self._fire(self._timers[0])
+    def _peek(self, _: Connection, id: int) -> Reply:
+        """Show the job that is named ("Other Commands": peek)."""
+        return self._found(self.jobs.get(id))
 
-    def _fire(self, alarm: Alarm) -> None:
-        _, kind, subject = alarm
-        if kind is Timer.WAIT:
-            self._wake_up(self.connections[subject])  # type: ignore[index]
-        elif kind is Timer.PAUSE:
-            self._unpause(self._by_name[subject])  # type: ignore[index]
-        else:
-            job = self.jobs[subject]  # type: ignore[index]
-            if kind is Timer.TTR:
-                self.timeouts += 1
-                job.timeouts += 1
-            self._dequeue(job)
-            self._make_ready(job)
+    def _peek_ready(self, conn: Connection) -> Reply:
+        """Show the next ready job of the used tube ("Other Commands": peek-ready)."""
+        return self._found(self._next_of(conn.use))
 
-    def _unpause(self, tube: Tube) -> None:
-        self._end_pause(tube)
-        while tube.waiting and (job := self._next_of(tube)):
-            self._dequeue(job)
-            self._serve(job)
+    def _peek_delayed(self, conn: Connection) -> Reply:
+        """Show the delayed job with the shortest delay left ("Other Commands": peek-delayed)."""
+        return self._found(self._soonest(conn.use))
 
-    # ------------------------------------------------------------ kick
+    def _peek_buried(self, conn: Connection) -> Reply:
+        """Show the next job in the list of buried jobs ("Other Commands": peek-buried)."""
+        return self._found(next(iter(conn.use.buried.values()), None))
+
+    def _found(self, job: Job | None) -> Reply:
+        return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body, *self._told(job))
 
     def _kick(self, conn: Connection, bound: int) -> Reply:
+        """Make buried jobs ready, or delayed ones if none is buried ("Other Commands": kick)."""
         tube = conn.use
         count = min(bound, len(tube.buried) or len(tube.delayed))
         for kicked in range(count):
             if self._is_full(tube):
                 return wire.KICKED_COUNT(kicked)
-            job = next(iter(tube.buried.values()), None)
-            if job is None:
-                # Where nobody waits, it makes no difference which is kicked first.
-                job = self._soonest(tube, taken=0 if tube.waiting else count - kicked)
+            job = next(iter(tube.buried.values()), None) or self._soonest(tube)
             assert job is not None
             self._kick_one(job)
         return wire.KICKED_COUNT(count)
 
     def _kick_job(self, _: Connection, id: int) -> Reply:
+        """Make the job that is named ready ("Other Commands": kick-job)."""
         job = self.jobs.get(id)
         if job is None or job.state not in (JobState.BURIED, JobState.DELAYED):
             return wire.NOT_FOUND
@@ -476,18 +347,44 @@ class Model(Queries, Tubes, Waiting):
         self.records += 1
         self._make_ready(job)
 
-    # ------------------------------------------------------------ stats
-
-    def _stats(self, _: Connection) -> Reply:
-        free = frozenset({"current-tubes"} if self.gone else ())
-        return self._loose(wire.OK(stats.server(self)), free)
-
     def _stats_job(self, _: Connection, id: int) -> Reply:
+        """Tell all about a job ("Other Commands": stats-job)."""
         job = self.jobs.get(id)
         return wire.NOT_FOUND if job is None else wire.OK(stats.job(self, job))
 
     def _stats_tube(self, _: Connection, name: str) -> Reply:
+        """Tell all about a tube ("Other Commands": stats-tube)."""
+        tube = self._by_name.get(name)
+        return wire.NOT_FOUND if tube is None else wire.OK(stats.tube(self, tube))
+
+    def _stats(self, _: Connection) -> Reply:
+        """Tell all about the server ("Other Commands": stats)."""
+        return wire.OK(stats.server(self))
+
+    def _list_tubes(self, _: Connection) -> Reply:
+        """List all tubes that exist ("Other Commands": list-tubes)."""
+        return wire.OK(stats.names(self.tubes))
+
+    def _list_tube_used(self, conn: Connection) -> Reply:
+        """Tell the tube that the client uses ("Other Commands": list-tube-used)."""
+        return wire.USING(conn.use.name)
+
+    def _list_tubes_watched(self, conn: Connection) -> Reply:
+        """List the tubes that the client watches ("Other Commands": list-tubes-watched)."""
+        return wire.OK(stats.names(conn.watch))
+
+    def _quit(self, _: Connection) -> Hangup:
+        """End the connection ("Other Commands": quit)."""
+        return Hangup()
+
+    def _pause_tube(self, _: Connection, name: str, delay: int) -> Reply:
+        """Let no job of a tube be reserved for a time ("Other Commands": pause-tube)."""
         tube = self._by_name.get(name)
         if tube is None:
-            return self._loose(wire.NOT_FOUND, frozenset({"OK"} if name in self.gone else ()))
-        return self._loose(wire.OK(stats.tube(self, tube)), COUNTED if tube.reborn else NOTHING)
+            return wire.NOT_FOUND
+        # A pause of 0 ends at the next instant, so that clients who wait are served.
+        length = delay * SECOND or 1
+        self._end_pause(tube)
+        self._pause(tube, length, self.now + length)
+        tube.pauses += 1
+        return wire.PAUSED

@@ -112,8 +112,7 @@ class Tube:
     """A tube: ready jobs by (pri, id), delayed jobs by (deadline, id), buried jobs in a FIFO.
 
     ``refs`` counts what keeps it alive: its jobs, and the connections that use or watch it.
-    ``pause`` is the length of the pause in nanoseconds, 0 if none is on. ``reborn``: it may be an
-    older one that has not gone yet, and have its counters.
+    ``pause`` is the length of the pause in nanoseconds, 0 if none is on.
     """
 
     name: str
@@ -131,7 +130,6 @@ class Tube:
     pauses: int = 0
     pause: int = 0
     unpause_at: int = 0
-    reborn: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -140,7 +138,7 @@ class Connection:
 
     While it waits for a job, ``timeout_at`` is when it gives up (None: never) and ``wakes_at``
     when it must be told something even if no job comes. ``incoming`` is the job whose body has
-    not arrived yet; ``refused``: that body is too big, and the client has been told.
+    not arrived yet.
     """
 
     id: int
@@ -149,7 +147,6 @@ class Connection:
     reserved: dict[int, Job] = field(default_factory=dict)
     deadlines: SortedList[tuple[int, int]] = field(default_factory=SortedList)
     incoming: Job | None = None
-    refused: bool = False
     producer: bool = False
     worker: bool = False
     half_closed: bool = False

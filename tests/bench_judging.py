@@ -52,10 +52,10 @@ def round_trips(target: Target, seed: int) -> int:
 def generator(target: Target, seed: int) -> int:
     """Commands of the second gear's generator, pipelined, their replies read and not looked at."""
     model = Model()
-    model.handle(Connect(), 0, 1)
+    model.step(Connect(), 0, 1)
     for _ in range(50):
-        model.handle(Put(0, 0, 60, 1), 0, 1)
-        model.handle(Body(b"a"), 0, 1)
+        model.step(Put(0, 0, 60, 1), 0, 1)
+        model.step(Body(b"a"), 0, 1)
     writer = Writer(Random(seed), BRISK, lambda id: id)
     count = 0
     with connect(target.address, LIMIT) as sock:

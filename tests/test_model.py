@@ -1,14 +1,21 @@
-"""A model can be copied at any time, and the copy goes its own way."""
+"""The model: what its tables say, the order of its commands, and that it can be copied."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import random
+import re
 
+import pytest
+
+from reference_server.commands import ABOUT_A_JOB, COMMANDS
 from reference_server.engine import Engine
-from reference_server.events import Close, Connect
+from reference_server.events import Close, Connect, Event, Tick
+from reference_server.lifecycle import BECOMES, REPLIES, STATES, TRANSITIONS
 from reference_server.model import Model
-from reference_server.wire import Body, Command, Put
+from reference_server.state import SECOND
+from reference_server.wire import Body, Command, Put, Reply
 
 
 def _busy(model: Model, seed: int) -> None:
@@ -79,3 +86,76 @@ def test_a_server_that_ends_serves_who_waited_for_the_jobs_of_others() -> None:
     engine.close()
     assert links[1].got == b"RESERVED 1 1\r\na\r\n"
     assert all(link.closed for link in links)
+
+
+def _model_with_job(state: str, delay: int = 5) -> tuple[Model, int]:
+    """Return a model with two clients, and its one job, in a state as the first client sees it."""
+    model = Model()
+    for conn in (1, 2):
+        model.step(Connect(), 0, conn)
+    model.step(Put(0, delay if state == "delayed" else 0, 9, 1), 0, 1)
+    model.step(Body(b"a"), 0, 1)
+    if state in ("buried", "reserved"):
+        model.step(Command("reserve"), 0, 1)
+    if state == "buried":
+        model.step(Command("bury", (1, 0)), 0, 1)
+    if state == "reserved by another":
+        model.step(Command("reserve"), 0, 2)
+    return model, 1
+
+
+def _state(model: Model, job: int) -> str:
+    return model.jobs[job].state.value if job in model.jobs else "gone"
+
+
+@pytest.mark.parametrize("row", REPLIES.strip().splitlines(), ids=lambda row: row.split()[0])
+@pytest.mark.parametrize("state", STATES)
+def test_each_command_on_a_job_does_as_the_table_says(state: str, row: str) -> None:
+    verb, *words = row.split()
+    model, job = _model_with_job(state)
+    arguments = {"release": (job, 0, 0), "bury": (job, 0)}.get(verb, (job,))
+    ((_, reply),) = model.step(Command(verb, arguments), 0, 1)
+    word = words[STATES.index(state)]
+    assert isinstance(reply, Reply)
+    assert reply.word == word
+    assert _state(model, job) == BECOMES.get(word, state.split()[0])
+
+
+EVENTS: dict[str, tuple[Event, int]] = {
+    "reserve": (Command("reserve-with-timeout", (0,)), 0),
+    "kick": (Command("kick", (1,)), 0),
+    "release-with-delay": (Command("release", (1, 0, 3)), 0),
+    "the-delay-ends": (Tick(), 5 * SECOND),
+    "the-ttr-ends": (Tick(), 9 * SECOND),
+    "the-client-leaves": (Close(), 0),
+}
+"""Events and the times at which they happen."""
+
+
+@pytest.mark.parametrize("row", TRANSITIONS.strip().splitlines(), ids=lambda row: row.split()[0])
+@pytest.mark.parametrize("state", STATES[:4])
+def test_each_other_event_does_as_the_table_says(state: str, row: str) -> None:
+    name, *becomes = row.split()
+    event, at = EVENTS[name]
+    model, job = _model_with_job(state, 5 if name == "the-delay-ends" else 60)
+    model.step(event, at, 1)
+    after = becomes[STATES.index(state)]
+    assert _state(model, job) == (state if after == "-" else after)
+
+
+def test_the_tables_name_every_command_about_a_job() -> None:
+    named = {row.split()[0] for row in REPLIES.strip().splitlines()}
+    assert named == set(ABOUT_A_JOB)
+    assert EVENTS.keys() == {row.split()[0] for row in TRANSITIONS.strip().splitlines()}
+
+
+def test_a_method_for_each_command_in_the_order_of_the_text_cites_its_section() -> None:
+    sections = re.findall(r'# -+ "(.*)"\n((?:.*\n)*?)(?=    # -|\Z)', inspect.getsource(Model))
+    cited = [
+        (section, verb)
+        for section, source in sections
+        for line in re.findall(r'""".*\."""|""".*', source)
+        for told, verb in re.findall(r'\("(.* Commands)": ([a-z-]+)\)\.', line)
+        if told == section and verb in COMMANDS
+    ]
+    assert list(dict.fromkeys(verb for _, verb in cited)) == list(COMMANDS)

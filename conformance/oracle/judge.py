@@ -11,11 +11,11 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
+from conformance.oracle.open_model import OpenModel
 from conformance.oracle.oracle import Oracle, Violation
 from conformance.oracle.reply_comparison import NOTHING, Before
 from conformance.oracle.states import Undecided
 from conformance.transcript import Counters
-from reference_server.model import Model
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
 from reference_server.wire import ProtocolError, Reply, ReplyReader
@@ -57,7 +57,7 @@ class Judge:
         self._save()
 
     @property
-    def model(self) -> Model:
+    def model(self) -> OpenModel:
         """One of the states that the target may be in, to be looked at only."""
         return self._oracle.model
 

@@ -34,9 +34,9 @@ from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.commands import WAITING
 from reference_server.events import Event, HalfClose
+from reference_server.lifecycle import SAFETY_MARGIN
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
-from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Body, Command, Put, Reply
 
 FOR_EVER = 2**63
@@ -428,7 +428,7 @@ class Oracle(Transitions):
         client = self._clients[conn]
         if client.deaf or not isinstance(client.items[state.done[conn]].event, Body):
             return False
-        return not state.model.connections[conn].refused
+        return conn not in state.model.refused
 
     def _count(self, transitions: int) -> None:
         self._transitions += transitions

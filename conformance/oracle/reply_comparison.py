@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 from conformance import yamlish
-from reference_server.tubes import Loose
+from conformance.oracle.open_model import Loose
 from reference_server.wire import Reply
 
 TOLERANCE = 2

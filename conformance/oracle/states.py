@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from conformance.oracle.open_model import OpenModel
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import Connect, Hangup, Output
-from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Job, JobState
 from reference_server.wire import Command, Put, Reply
@@ -59,7 +59,7 @@ class State:
 
     __slots__ = ("done", "guessed", "model", "owed")
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: OpenModel) -> None:
         self.model = model
         self.done: dict[int, int] = {}
         self.owed: dict[int, deque[Reply]] = {}
@@ -149,21 +149,21 @@ class State:
         tubes = frozenset(
             (
                 *(tube.name, tube.refs, tube.pause and _about(tube.unpause_at)),
-                *(tuple(tube.buried), tube.total_jobs, tube.deletes, tube.pauses, tube.reborn),
+                *(tuple(tube.buried), tube.total_jobs, tube.deletes, tube.pauses),
             )
             for tube in model.tubes
         )
         conns = tuple(
             (
                 *(conn.id, conn.use.name, frozenset(tube.name for tube in conn.watch)),
-                *(conn.waiting, _about(conn.timeout_at), conn.half_closed, conn.refused),
+                *(conn.waiting, _about(conn.timeout_at), conn.half_closed),
             )
             for conn in model.connections.values()
         )
         owed = tuple((conn, tuple(replies)) for conn, replies in self.owed.items() if replies)
         counters = frozenset(model.commands.items())
         numbers = model.timeouts, model.next_id, tuple(self.done.items())
-        gone = frozenset(model.gone.items())
+        gone = frozenset(model.gone.items()), frozenset(model.reborn), frozenset(model.refused)
         return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed), gone
 
 
@@ -175,16 +175,12 @@ def restored(saved: bytes) -> State:
     return state
 
 
-def new_model(profile: Profile) -> Model:
+def new_model(profile: Profile) -> OpenModel:
     """Return the model of a server that has just begun, with all that the text leaves open."""
-    model = Model(profile)
-    model.tie = EARLY
-    model.choose = decided
-    model.open_times = True
-    return model
+    return OpenModel(profile, EARLY, decided)
 
 
-def counted_by(model: Model) -> Counters:
+def counted_by(model: OpenModel) -> Counters:
     """What a model has counted."""
     stats = {f"cmd-{verb}": count for verb, count in model.commands.items()}
     stats |= {
@@ -233,18 +229,18 @@ class Frontier:
             yield state
 
 
-def waiting(model: Model) -> int:
+def waiting(model: OpenModel) -> int:
     """How many clients wait for a job."""
     return sum(conn.waiting for conn in model.connections.values())
 
 
-def has_tie(model: Model, conn: int) -> bool:
+def has_tie(model: OpenModel, conn: int) -> bool:
     """Whether it cannot be told which delay of the tube that a client uses ends first."""
     delayed = model.connections[conn].use.delayed
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
 
 
-def is_open(model: Model, event: object) -> bool:
+def is_open(model: OpenModel, event: object) -> bool:
     """Whether the text leaves open when something happens that makes a difference to this."""
     if isinstance(event, Put):
         return event.size > model.max_job_size

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from conformance.oracle.open_model import OpenModel
 from conformance.oracle.states import (
     EARLY,
     State,
@@ -21,10 +22,9 @@ from conformance.oracle.states import (
 from conformance.oracle.underspecification import LenientReader, Open
 from reference_server.commands import WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
-from reference_server.model import Model
+from reference_server.lifecycle import SAFETY_MARGIN
 from reference_server.profiles import Profile
 from reference_server.state import Alarm
-from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Body, Command, Reply, RequestReader
 
 SIGNALS = -2
@@ -220,7 +220,7 @@ class Transitions:
         for at in times:
             yield from after(state, partial(self._handle, conn, item, at, told=told), only, seen)
 
-    def _may_choose(self, model: Model, conn: int, event: Event | Open, untold: bool) -> bool:
+    def _may_choose(self, model: OpenModel, conn: int, event: Event | Open, untold: bool) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
 
         That is a hint: others are noticed when they do.

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from reference_server import wire
 from reference_server.faults.registry import answered, asked, fault, profiled, takes, takes_like
+from reference_server.lifecycle import SAFETY_MARGIN
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, JobState, Timer, Tube
-from reference_server.waiting import SAFETY_MARGIN
 from reference_server.wire import Command, Reply, Request, RequestReader
 
 answered(

@@ -228,8 +228,13 @@ class _RefusesAtOnce(Model):
     def _put(self, conn: Connection, put: Put) -> None:
         super()._put(conn, put)
         if put.size > self.max_job_size:
-            conn.refused = True
             self._outputs.append((conn.id, JOB_TOO_BIG))
+
+    def _end_put(self, conn: Connection, body: Body) -> None:
+        is_refused = conn.incoming is None
+        super()._end_put(conn, body)
+        if is_refused:
+            self._outputs.pop()
 
 
 LINES = (

@@ -1,0 +1,229 @@
+"""The model with all that the text leaves open in time: early here may be late elsewhere.
+
+The reference server does everything at once. A target may let a tube linger that nothing keeps, may
+refuse what is too big before or after its body, and may end two delays in either order if they end
+almost together. Here the model asks ``choose`` about that, or answers with a :class:`Loose` reply.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reference_server import wire
+from reference_server.events import Event, Output
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import SECOND, Alarm, Connection, Job, Timer, Tube
+from reference_server.wire import Body, Put, Reply
+
+LATE = ""
+"""The choice to refuse what is too big when its body has come."""
+_NO_END = frozenset((wire.EXPECTED_CRLF.word,))
+_COUNTED = frozenset(("total-jobs", "cmd-delete", "cmd-pause-tube"))
+"""What stats-tube tells of all that a tube has seen."""
+
+
+class Loose(Reply):
+    """A reply of which some part is open.
+
+    ``free``: words that may come instead, tubes that may be listed, keys of any value.
+    """
+
+    free: frozenset[str]
+
+
+def _loose(reply: Reply, free: frozenset[str]) -> Reply:
+    """Return a reply of which these are free."""
+    if not free:
+        return reply
+    loose = Loose(*reply)
+    loose.free = free
+    return loose
+
+
+class OpenModel(Model):
+    """A model that asks ``choose`` wherever the text leaves open when something happens.
+
+    ``tie``: nanoseconds by which the ends of two delays must differ to be told apart.
+    """
+
+    def __init__(self, profile: Profile, tie: int, choose: Callable[[Sequence[Any]], Any]) -> None:
+        self.tie = tie
+        self.gone: dict[str, tuple[int, int]] = {}
+        """The pause of each tube that may linger though nothing keeps it, and when it ends."""
+        self.reborn: set[str] = set()
+        """Tubes that may be older ones, which have not gone yet, and have their counters."""
+        self.refused: set[int] = set()
+        """Clients that were told that a body is too big before it came."""
+        self.has_guessed = False
+        """Whether a choice was made of which nothing need have told since."""
+        self._kicked = 0
+        super().__init__(profile, choose=choose)
+
+    # ------------------------------------------------------------ one step, as the oracle likes it
+
+    def handle(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        """Handle one event as :meth:`step` does, at ``now`` exactly, and let no timer fire."""
+        outputs = self._outputs = []
+        self.now = now
+        self._handle(event, conn)
+        return outputs
+
+    def fire(self, alarm: Alarm, now: int) -> list[Output]:
+        """Let one timer fire at ``now``, whatever others are due."""
+        outputs = self._outputs = []
+        self.now = max(self.now, now)
+        self._fire(alarm)
+        return outputs
+
+    # ------------------------------------------------------------ questions
+
+    def due(self, now: int) -> list[Alarm]:
+        """Return the timers that have fallen due by ``now``, in order."""
+        return list(itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers))
+
+    def holder(self, alarm: Alarm) -> int | None:
+        """Return the connection that holds the job whose TTR ends; None for another timer."""
+        _, kind, subject = alarm
+        if kind is not Timer.TTR:
+            return None
+        assert isinstance(subject, int)
+        job = self.jobs[subject]
+        assert job.reserver is not None
+        return job.reserver.id
+
+    def next_ready(self, conn: int) -> Job | None:
+        """Return a job that a connection may get if it reserves one now; None if there is none."""
+        ids = self._next_ids(self.connections[conn])
+        return self.jobs[ids[0]] if ids else None
+
+    def may_be_paused(self, name: str) -> bool:
+        """Tell whether a tube of this name, if it lingers, is paused."""
+        return self.gone.get(name, (0, 0))[1] > self.now
+
+    def forget_gone(self) -> None:
+        """Let no tube linger any more, nor have lingered."""
+        self.gone.clear()
+        self.reborn.clear()
+        self.has_guessed = False
+
+    # ------------------------------------------------------------ ids that the target gives
+
+    def rename(self, old: int, new: int) -> None:
+        """Give a job another id; it keeps its place but where ids make the order."""
+        job = self.jobs[old]
+        tables: list[dict[int, Job]] = [self.jobs, job.tube.buried]
+        queues = [(job.tube.ready, job.pri), (job.tube.delayed, job.deadline)]
+        if job.reserver is not None:
+            tables.append(job.reserver.reserved)
+            queues.append((job.reserver.deadlines, job.deadline))
+        for queue, place in queues:
+            if (place, old) in queue:
+                queue.remove((place, old))
+                queue.add((place, new))
+        for kind in (Timer.DELAY, Timer.TTR):
+            if (job.deadline, kind, old) in self._timers:
+                self._timers.remove((job.deadline, kind, old))
+                self._timers.add((job.deadline, kind, new))
+        for table in tables:
+            renamed = [(new if id == old else id, other) for id, other in table.items()]
+            if old in table:
+                table.clear()
+                table.update(renamed)
+        job.id = new
+        self.next_id = max(self.next_id, new + 1)
+
+    # ------------------------------------------------------------ tubes that linger
+
+    def _tube(self, name: str) -> Tube:
+        is_new = name not in self._by_name
+        tube = super()._tube(name)
+        if is_new and name in self.gone:
+            self.reborn.add(name)
+            self._revive(tube)
+        return tube
+
+    def _revive(self, tube: Tube) -> None:
+        """Let a tube go on with the pause that it had, if it is the one that was there before."""
+        if self.may_be_paused(tube.name):
+            self.has_guessed = True
+            if self.choose(("gone", "there")) == "there":
+                self._pause(tube, *self.gone[tube.name])
+        del self.gone[tube.name]
+
+    def _deref(self, tube: Tube) -> None:
+        pause = tube.pause, tube.unpause_at
+        super()._deref(tube)
+        if not tube.refs:
+            self.gone[tube.name] = pause
+            self.reborn.discard(tube.name)
+
+    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+        reply = super()._pause_tube(conn, name, delay)
+        if reply != wire.NOT_FOUND or name not in self.gone:
+            return reply
+        if self.choose(("NOT_FOUND", "PAUSED")) == "NOT_FOUND":
+            return reply
+        length = delay * SECOND or 1
+        self.gone[name] = length, self.now + length
+        return wire.PAUSED
+
+    def _list_tubes(self, conn: Connection) -> Reply:
+        return _loose(super()._list_tubes(conn), frozenset(self.gone))
+
+    def _stats(self, conn: Connection) -> Reply:
+        return _loose(super()._stats(conn), frozenset({"current-tubes"} if self.gone else ()))
+
+    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+        reply = super()._stats_tube(conn, name)
+        if reply == wire.NOT_FOUND:
+            return _loose(reply, frozenset({"OK"} if name in self.gone else ()))
+        return _loose(reply, _COUNTED if name in self.reborn else frozenset())
+
+    # ------------------------------------------------------------ bodies that are too big
+
+    def _put(self, conn: Connection, put: Put) -> None:
+        super()._put(conn, put)
+        if put.size <= self.max_job_size:
+            return
+        # The text does not say whether the body must have come before it is refused.
+        if self.choose((LATE, wire.JOB_TOO_BIG.word)) != LATE:
+            self.refused.add(conn.id)
+            self._outputs.append((conn.id, wire.JOB_TOO_BIG))
+
+    def _end_put(self, conn: Connection, body: Body) -> None:
+        if conn.id in self.refused:
+            self.refused.remove(conn.id)
+            return
+        super()._end_put(conn, body)
+        if not body.is_ended:
+            # Of two errors, the text does not say which is told.
+            id, reply = self._outputs[-1]
+            assert isinstance(reply, Reply)
+            self._outputs[-1] = id, _loose(reply, _NO_END)
+
+    def _close(self, conn: Connection) -> None:
+        super()._close(conn)
+        self.refused.discard(conn.id)
+
+    # ------------------------------------------------------------ delays that end together
+
+    def _soonest(self, tube: Tube) -> Job | None:
+        head, kicked = super()._soonest(tube), self._kicked
+        if head is None:
+            return head
+        self._kicked = max(kicked - 1, 0)
+        end = head.deadline + self.tie
+        near = itertools.takewhile(lambda entry: entry[0] <= end, tube.delayed)
+        jobs = [self.jobs[id] for _, id in near]
+        # It is among those that are kicked whichever of the others comes before it.
+        return head if len(jobs) <= max(kicked, 1) else self.choose(jobs)
+
+    def _kick(self, conn: Connection, bound: int) -> Reply:
+        # Where nobody waits, it makes no difference which is kicked first.
+        self._kicked = 0 if conn.use.waiting else min(bound, len(conn.use.delayed))
+        reply = super()._kick(conn, bound)
+        self._kicked = 0
+        return reply
