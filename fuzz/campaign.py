@@ -87,7 +87,7 @@ class Campaign:
             steps.append(step)
             take(session, step)
         session.finish(self.looks)
-        if session.is_spent or not session.judge.is_settled:
+        if session.is_spent or not session.judge.oracle.is_settled:
             # What is still open would only slow down what follows.
             self._end()
 

@@ -108,7 +108,7 @@ class Author:
         pick, chance, session = self._mutate.pick, self._chance, self._session
         unsettled = 0
         while cases > 0 and unsettled < _UNSETTLED:
-            unsettled = unsettled + 1 if session.judge.states > 1 else 0
+            unsettled = unsettled + 1 if len(session.judge.oracle.states) > 1 else 0
             if not session.may_ask(HOSTILE):
                 yield Leave(HOSTILE, half=True)
             length = pick(BURSTS)

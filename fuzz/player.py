@@ -51,7 +51,7 @@ class Author:
         """The steps; each must be taken before the next is asked for."""
         chance = self._chance
         while commands > 0:
-            if self._brisk and self._session.judge.states > 1:
+            if self._brisk and len(self._session.judge.oracle.states) > 1:
                 return
             kind = chance.random()
             free = [number for number in CLIENTS if self._session.may_ask(number)]

@@ -83,7 +83,7 @@ class History(Transitions):
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
         """A client has sent these bytes."""
-        client = self._clients[conn]
+        client = self.clients[conn]
         client.reader.receive(data)
         while (request := client.reader.next_request()) is not None:
             client.items.append(Item(request, now))
@@ -92,7 +92,7 @@ class History(Transitions):
 
     def leaves(self, conn: int, now: int) -> None:
         """A client sends nothing more; it may still hear something."""
-        client = self._clients[conn]
+        client = self.clients[conn]
         client.items.append(Item(HalfClose(), now))
         client.leave(now)
 
@@ -128,7 +128,7 @@ class History(Transitions):
         self._misfits = []
         self._deepest = -1
         self._urgent.clear()
-        size = sum(len(client.items) for client in self._clients.values())
+        size = sum(len(client.items) for client in self.clients.values())
         path = [self._root()]
         failed: set[object] = set()
         failures = jumps = deepest = 0
@@ -176,7 +176,7 @@ class History(Transitions):
         path[-1] = self._step(path[-1].state, path[-1].given) if len(path) > 1 else self._root()
 
     def _root(self) -> _Step:
-        return self._step(restored(self._start.saved()), dict.fromkeys(self._clients, 0))
+        return self._step(restored(self._start.saved()), dict.fromkeys(self.clients, 0))
 
     def _step(self, state: State, given: Mapping[int, int]) -> _Step:
         conns = self._next(state, given)
@@ -184,7 +184,7 @@ class History(Transitions):
 
     def _is_explained(self, step: _Step) -> bool:
         return self._first(step.given) is None and not any(
-            self._is_open(step.state, conn) for conn in self._clients
+            self.is_pending(step.state, conn) for conn in self.clients
         )
 
     def _twins(
@@ -210,8 +210,8 @@ class History(Transitions):
         first = self._first(given)
         horizon = FOR_EVER if first is None else first.at
         found: list[tuple[int, int, int, int]] = []
-        for conn, client in self._clients.items():
-            if not self._is_open(state, conn):
+        for conn, client in self.clients.items():
+            if not self.is_pending(state, conn):
                 continue
             item = client.items[state.done[conn]]
             if item.at > horizon:
@@ -232,7 +232,7 @@ class History(Transitions):
                 if job is None:
                     # Who waits in vain gets what others should: it may as well come later.
                     rank = 3
-                elif not self._profile.first_in_first_out:
+                elif not self.profile.first_in_first_out:
                     rank = 1
                 elif heard is None or heard.reply != wire.RESERVED(job.id, job.body):
                     self._note(given, heard, wire.RESERVED(job.id, job.body))
@@ -267,7 +267,7 @@ class History(Transitions):
 
     def _first(self, given: Mapping[int, int]) -> _Heard | None:
         """What any client has heard next."""
-        following = (self._after(conn, given) for conn in self._clients)
+        following = (self._after(conn, given) for conn in self.clients)
         return min((heard for heard in following if heard is not None), default=None)
 
     # ------------------------------------------------------------ what is wrong

@@ -13,35 +13,19 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 
 from conformance.oracle.reply_comparison import NOTHING, Before, difference
-from conformance.oracle.states import (
-    EARLY,
-    Frontier,
-    State,
-    counted_by,
-    decided,
-    guess,
-    is_open,
-    restarted,
-    waiting,
-)
-from conformance.oracle.transitions import MAKE_READY, MAY_ASK, SIGNALS, Item, Transitions
-from conformance.oracle.underspecification import Open
+from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by, restarted
+from conformance.oracle.transitions import SIGNALS, Item, Transitions
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
-from reference_server.commands import WAITING
-from reference_server.events import Event, HalfClose
-from reference_server.lifecycle import SAFETY_MARGIN
+from reference_server.events import HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
-from reference_server.wire import Body, Command, Put, Reply
+from reference_server.wire import Body, Reply
 
 FOR_EVER = 2**63
-_QUIT = Command("quit")
-_NOT_ALWAYS_CERTAIN = MAY_ASK | {"quit"}
 MAX_STATES = 64
 """States after a reply beyond which the oracle gives up."""
 MAX_TRANSITIONS = 2000
@@ -79,10 +63,6 @@ class Oracle(Transitions):
     Times are in nanoseconds. ``lateness``: how late the target's timers may be. ``alone``: nobody
     else uses the target, and what it had counted before is adopted. ``fresh``: statistics are as
     they are now.
-
-    With ``eager`` set, what has a certain outcome is handled when it is sent, with ``guess_ids`` a
-    put, too; that is faster, but a violation must be judged again without. With ``hasty`` set,
-    Undecided must be judged again without.
     """
 
     def __init__(
@@ -91,263 +71,169 @@ class Oracle(Transitions):
         lateness: int = SECOND // 4,
         alone: bool = False,
         fresh: bool = True,
-        guess_ids: bool = False,
     ) -> None:
         super().__init__(profile, lateness)
-        self.eager = False
-        self.guess_ids = guess_ids
-        self.guess_order = True
-        """Where any of equal priority may be next, the oldest is, until another one was."""
         self.ends = math.inf
         """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
         self._before = NOTHING
         self._fresh = fresh
-        self._states = [self._first_state()]
-        self.model = self._states[0].model
+        self.states = [self._first_state()]
+        """The states that the target may be in."""
+        self.model = self.states[0].model
         """One of the states that the target may be in, to be looked at only."""
         self._expected: list[str] = []
         self._observed = ""
         self._transitions = 0
-        # The client, if any, whose commands are certain, as nothing else is going on.
-        self._calm: int | None = None
-        # Whether more than one thing may come of a job that becomes ready.
-        self._crowded = False
         self.most_states = 1
 
     def adopt(
         self,
-        counters: Mapping[str, str],
-        of_default: Mapping[str, str],
-        next_id: int,
+        counters: Counters,
         before: Before = NOTHING,
     ) -> None:
-        """Takes over what the target had counted before, in its stats and those of default.
+        """Take over what the target had counted before.
 
         ``before``: what it had, and keeps.
         """
         self._before = before
-        model = self.model
-        for key, value in counters.items():
-            if key.startswith("cmd-"):
-                model.commands[key.removeprefix("cmd-")] = int(value)
-        model.total_jobs = int(counters["total-jobs"])
-        model.next_id = next_id
-        model.timeouts = int(counters["job-timeouts"])
-        (default,) = model.tubes
-        default.total_jobs = int(of_default["total-jobs"])
-        # Old profiles do not tell all of them.
-        default.deletes = int(of_default.get("cmd-delete", 0))
-        default.pauses = int(of_default.get("cmd-pause-tube", 0))
-        model.total_connections = int(counters["total-connections"])
+        adopt(self.model, counters)
 
     @property
     def counters(self) -> Counters | None:
         """What the target has counted by now, as :meth:`adopt` takes it; None if not alone."""
         return counted_by(self.model) if self._alone else None
 
-    @property
-    def states(self) -> int:
-        """How many states the target may be in."""
-        return len(self._states)
-
     def jobs(self) -> set[int]:
         """The ids of all jobs that there may be."""
-        return {id for state in self._states for id in state.model.jobs}
+        return {id for state in self.states for id in state.model.jobs}
 
     def holds(self, conn: int) -> bool:
         """Whether a client holds jobs, in any of the possible states."""
-        return any(state.model.connections[conn].reserved for state in self._states)
+        return any(state.model.connections[conn].reserved for state in self.states)
 
     def gone(self) -> set[str]:
         """The tubes that may linger though nothing keeps them, and nobody else does."""
-        return {name for state in self._states for name in state.model.gone if self._alone}
+        return {name for state in self.states for name in state.model.gone if self._alone}
 
     def forget_gone(self) -> None:
         """All those tubes have had the time to go."""
-        for state in self._states:
+        for state in self.states:
             state.model.forget_gone()
 
     @property
     def is_settled(self) -> bool:
         """Whether there is one possible state, and nothing is open in it."""
-        return len(self._states) == 1 and self._is_done(self._states[0])
+        return len(self.states) == 1 and self.is_done(self.states[0])
 
     def is_handled(self, conn: int) -> bool:
         """Whether all that a client has sent is handled."""
-        state = self._states[0]
-        client = self._clients[conn]
+        state = self.states[0]
+        client = self.clients[conn]
         return state.done[conn] == len(client.items) and not client.reader.buffered
 
     def is_leaving(self, conn: int) -> bool:
         """Whether a client sends nothing more that is handled."""
-        return self._clients[conn].leaving
+        return self.clients[conn].leaving
 
     def next_due(self, now: int) -> int | None:
         """When a timer falls due next after ``now``, in any of the possible states."""
-        dues = (alarm[0] for state in self._states for alarm in state.model.due(FOR_EVER))
+        dues = (alarm[0] for state in self.states for alarm in state.model.due(FOR_EVER))
         return min((due for due in dues if due > now), default=None)
 
     # ------------------------------------------------------------ what the clients do
 
     def connect(self, conn: int) -> None:
         """A client has connected."""
-        self._calm = None
         self._arrived(conn)
-        for state in self._states:
+        for state in self.states:
             state.connect(conn)
 
-    def sent(self, conn: int, data: bytes, now: int) -> bool:
-        """A client has sent these bytes; gives whether all that comes of them is known."""
-        client, state = self._clients[conn], self._states[0]
-        if client.leaving:
-            return False
-        reader, model = client.reader, state.model
-        reader.receive(data)
-        model.choose = guess if self.guess_order else decided
-        if self._calm != conn:
-            self._calm = conn if self.eager and self._is_calm(state, conn) else None
-            self._crowded = waiting(model) > 1 or not self._is_done(state, conn)
-        while reader.buffered and (request := reader.next_request()) is not None:
-            if self._calm is not None and self._is_certain(state, conn, request, now):
-                # All before it is done, so it need not be remembered.
-                state.owe(model.handle(request, max(now, model.now + 1), conn))
-                continue
-            self._calm = None
-            client.items.append(Item(request, now))
-            if request == _QUIT:
-                client.leave(now)
-                return False
-        if self._calm is not None:
-            return not reader.buffered
-        if len(client.items) > _KEPT and all(
-            w.done[conn] == len(client.items) for w in self._states
-        ):
+    def sent(self, conn: int, data: bytes, now: int) -> None:
+        """A client has sent these bytes."""
+        client = self.clients[conn]
+        if not client.leaving:
+            client.reader.receive(data)
+            self.read(conn, now)
+
+    def read(self, conn: int, now: int) -> None:
+        """Understand what a client has sent, and forget of it what is done."""
+        client = self.clients[conn]
+        reader = client.reader
+        while not client.leaving and reader.buffered:
+            request = reader.next_request()
+            if request is None:
+                break
+            self.take(conn, request, now)
+        done = len(client.items)
+        if done > _KEPT and all(state.done[conn] == done for state in self.states):
             del client.items[:-1]
-            for state in self._states:
+            for state in self.states:
                 state.done[conn] = 1
-        return False
 
     def half_close(self, conn: int, now: int) -> None:
         """A client sends nothing more."""
-        self._calm = None
-        client = self._clients[conn]
+        client = self.clients[conn]
         if not client.leaving:
             client.items.append(Item(HalfClose(), now))
             client.leave(now)
 
     def close(self, conn: int, now: int) -> None:
         """A client has closed its connection, and does not hear of anything more."""
-        client = self._clients[conn]
-        self._calm = None
+        client = self.clients[conn]
         client.deaf = True
         if not client.leaving:
             client.leave(now)
 
     def restarted(self) -> None:
         """The target was ended, with all connections, and started again."""
-        self._calm = None
-        self._clients.clear()
+        self.clients.clear()
         self._alone = False
-        self._states = [twin for state in self._states for twin in restarted(state)]
-        self.model = self._states[0].model
+        self.states = [twin for state in self.states for twin in restarted(state)]
+        self.model = self.states[0].model
 
     def drains(self, now: int) -> None:
         """The target was told to accept no more jobs."""
-        self._calm = None
         self._signalled(now)
-        for state in self._states:
+        for state in self.states:
             state.done.setdefault(SIGNALS, 0)
             state.owed[SIGNALS] = deque()
 
-    def moved(self, before: int, now: int) -> None:
-        self._calm = None
-        super().moved(before, now)
-
-    # ------------------------------------------------------------ what is certain
-
-    def _is_done(self, state: State, but: int | None = None) -> bool:
+    def is_done(self, state: State, but: int | None = None) -> bool:
         """Whether nothing is open, except what ``but`` is owed."""
         return all(
             state.done[number] == len(client.items) and (number == but or not state.owed[number])
-            for number, client in self._clients.items()
+            for number, client in self.clients.items()
         )
 
-    def _is_calm(self, state: State, but: int) -> bool:
-        """Whether nothing is open, except what ``but`` is owed, and what waits for a job."""
-        return self._is_still(but) and state.done[but] == len(self._clients[but].items)
-
-    def _is_still(self, but: int | None = None) -> bool:
+    def is_still(self, but: int | None = None) -> bool:
         """Whether only one state is possible, and nothing can come of it but for ``but``."""
-        state = self._states[0]
-        return len(self._states) == 1 and not any(
-            conn != but and (state.owed[conn] or self._is_open(state, conn))
-            for conn in self._clients
+        state = self.states[0]
+        return len(self.states) == 1 and not any(
+            conn != but and (state.owed[conn] or self.is_pending(state, conn))
+            for conn in self.clients
         )
-
-    def _is_certain(self, state: State, conn: int, event: Event, now: int) -> bool:
-        """Whether only one thing can come of what is handled next."""
-        model = state.model
-        due, client = model.next_due, model.connections[conn]
-        if (due is not None and due <= now + EARLY) or client.waiting or isinstance(event, Open):
-            return False
-        if isinstance(event, Command):
-            if event.verb not in _NOT_ALWAYS_CERTAIN:
-                return True
-            if self._crowded and event.verb in MAKE_READY:
-                return False
-            if self._may_choose(model, conn, event, not self.guess_order):
-                return False
-            deadlines = client.deadlines
-            if deadlines and event.verb in WAITING:
-                edge = deadlines[0][0] - SAFETY_MARGIN
-                if edge + self._lateness + EARLY < now:
-                    return model.next_ready(conn) is None
-                return edge - self._lateness > now + EARLY
-            return event != _QUIT
-        if isinstance(event, Put):
-            return not is_open(model, event)
-        return not isinstance(event, Body) or (self.guess_ids and not self._crowded)
-
-    def owed(self, conn: int) -> Collection[Reply]:
-        """The replies that the target must send to a client now, as far as that is certain."""
-        return self._states[0].owed[conn] if len(self._states) == 1 else ()
-
-    def kept(self, conn: int, replies: Sequence[Reply], now: int) -> None:
-        """A client has got these replies, as they were owed if in haste."""
-        if not self.eager:
-            for reply in replies:
-                self.received(conn, reply, now)
-            return
-        self._calm = None
-        owed = self._states[0].owed[conn]
-        for _ in replies:
-            owed.popleft()
-        if self._proof in map(attrgetter("word"), replies):
-            self._clients[conn].attended = now
-
-    def _attend(self, conn: int, reply: Reply, now: int) -> None:
-        # beanstalkd may forget the TTR of a client's jobs until it says something.
-        if reply.word == self._proof:
-            self._clients[conn].attended = now
 
     # ------------------------------------------------------------ what the target does
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """A client has got a reply; raises :class:`Violation` or Inconclusive."""
-        self._calm = None
-        if len(self._states) == 1:
-            owed = self._states[0].owed[conn]
+        if len(self.states) == 1:
+            owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._before) is None:
                 owed.popleft()
-                self._attend(conn, reply, now)
+                self.attend(conn, (reply.word,), now)
                 return
         self._judge(conn, reply, now)
-        self._attend(conn, reply, now)
+        self.attend(conn, (reply.word,), now)
+
+    def received_all(self, conn: int, replies: Sequence[Reply], now: int) -> None:
+        """A client has got these replies."""
+        for reply in replies:
+            self.received(conn, reply, now)
 
     def ended(self, conn: int, now: int) -> None:
         """The target has closed a connection; raises :class:`Violation` or Inconclusive."""
-        self._calm = None
         self._judge(conn, None, now)
         self._drop(conn)
 
@@ -355,12 +241,12 @@ class Oracle(Transitions):
         self._expected = []
         self._observed = ""
         self._transitions = 0
-        states = [twin for state in self._states for twin in self._explain(state, conn, reply, now)]
+        states = [twin for state in self.states for twin in self._explain(state, conn, reply, now)]
         if not states and not self._expected:
-            sent = len(self._clients[conn].items)
+            sent = len(self.clients[conn].items)
             owes = any(
                 w.done[conn] < sent or (conn in w.model.connections and w.model.is_waiting(conn))
-                for w in self._states
+                for w in self.states
             )
             self._expected.append("no reply yet" if owes else "no reply without a request")
         if reply is None:
@@ -371,24 +257,23 @@ class Oracle(Transitions):
     def is_quiet(self, now: int) -> bool:
         """Whether nothing is open, and no timer near: nothing can come."""
         due = self.model.next_due
-        return (due is None or due > now + EARLY) and self._is_still()
+        return (due is None or due > now + EARLY) and self.is_still()
 
     def quiet(self, now: int) -> None:
         """Nothing more has come, though the target has had the time to answer all it was sent.
 
         Raises :class:`Violation` or Inconclusive.
         """
-        self._calm = None
         if self.is_quiet(now):
             return
         self._expected = []
         self._transitions = 0
-        found, frontier = [], Frontier(self._states)
+        found, frontier = [], Frontier(self.states)
         for state in frontier:
             owed = [
                 replies[0]
                 for conn, replies in state.owed.items()
-                if replies and not self._clients[conn].deaf
+                if replies and not self.clients[conn].deaf
             ]
             if owed:
                 self._expected += map(str, owed)
@@ -414,18 +299,18 @@ class Oracle(Transitions):
 
     def _forget(self) -> None:
         """Drops clients whose end the target has noticed."""
-        for conn, client in list(self._clients.items()):
+        for conn, client in list(self.clients.items()):
             if client.deaf:
                 self._drop(conn)
 
     def _drop(self, conn: int) -> None:
-        del self._clients[conn]
-        for state in self._states:
+        del self.clients[conn]
+        for state in self.states:
             del state.done[conn], state.owed[conn]
 
     def _ends_put(self, state: State, conn: int) -> bool:
         """Whether a put is to be handled, and its client hears of it."""
-        client = self._clients[conn]
+        client = self.clients[conn]
         if client.deaf or not isinstance(client.items[state.done[conn]].event, Body):
             return False
         return conn not in state.model.refused
@@ -442,7 +327,7 @@ class Oracle(Transitions):
             states = list({state.key(): state for state in states}.values())
         if len(states) > MAX_STATES:
             raise Inconclusive(f"more than {MAX_STATES} states are possible")
-        self._states = states
+        self.states = states
         self.model = states[0].model
         self.most_states = max(self.most_states, len(states))
 

@@ -199,6 +199,22 @@ def counted_by(model: OpenModel) -> Counters:
     return Counters(told[0], told[1], model.next_id)
 
 
+def adopt(model: OpenModel, counters: Counters) -> None:
+    """Let a model have counted what :func:`counted_by` tells."""
+    stats, of_default, model.next_id = counters
+    for key, value in stats.items():
+        if key.startswith("cmd-"):
+            model.commands[key.removeprefix("cmd-")] = int(value)
+    model.total_jobs = int(stats["total-jobs"])
+    model.timeouts = int(stats["job-timeouts"])
+    model.total_connections = int(stats["total-connections"])
+    (default,) = model.tubes
+    default.total_jobs = int(of_default["total-jobs"])
+    # Old profiles do not tell all of them.
+    default.deletes = int(of_default.get("cmd-delete", 0))
+    default.pauses = int(of_default.get("cmd-pause-tube", 0))
+
+
 def restarted(state: State) -> list[State]:
     """What may come of the end and a new start of the target: it has its jobs still, or none."""
     states = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,10 +25,11 @@ from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.lifecycle import SAFETY_MARGIN
 from reference_server.profiles import Profile
 from reference_server.state import Alarm
-from reference_server.wire import Body, Command, Reply, RequestReader
+from reference_server.wire import Body, Command, Reply, Request, RequestReader
 
 SIGNALS = -2
 """The number of what sends signals; it is no client."""
+_QUIT = Command("quit")
 NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
 _TAKE_NEXT = frozenset((*WAITING, "peek-ready"))
@@ -77,24 +78,37 @@ class Transitions:
     """It may take a line that the text leaves open for what it likes."""
 
     def __init__(self, profile: Profile, lateness: int) -> None:
-        self._profile = profile
-        self._lateness = lateness
+        self.profile = profile
+        self.lateness = lateness
         self.hasty = False
         self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
         """How a neutral command is answered."""
-        self._clients: dict[int, Client] = {}
+        self.clients: dict[int, Client] = {}
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
 
     def _first_state(self) -> State:
-        return State(new_model(self._profile))
+        return State(new_model(self.profile))
 
     def _arrived(self, conn: int) -> None:
         reader = LenientReader if self.lenient else RequestReader
-        self._clients[conn] = Client(reader(self._profile))
+        self.clients[conn] = Client(reader(self.profile))
+
+    def take(self, conn: int, request: Request | Open, now: int) -> None:
+        """Note a request that the target will come to."""
+        client = self.clients[conn]
+        client.items.append(Item(request, now))
+        if request == _QUIT:
+            client.leave(now)
+
+    def attend(self, conn: int, words: Iterable[str], now: int) -> None:
+        """Note that the target attends to a client, if one of these replies is a proof of it."""
+        # beanstalkd may forget the TTR of a client's jobs until it says something.
+        if self._proof in words:
+            self.clients[conn].attended = now
 
     def _signalled(self, now: int) -> None:
         """The target gets a signal, and comes to it some time."""
-        signals = self._clients.setdefault(SIGNALS, Client(RequestReader(self._profile)))
+        signals = self.clients.setdefault(SIGNALS, Client(RequestReader(self.profile)))
         signals.items.append(Item(Drain(), now))
 
     def moved(self, before: int, now: int) -> None:
@@ -102,7 +116,7 @@ class Transitions:
         self._jumps.append((before, now))
 
     def _is_neutral(self, state: State, conn: int) -> bool:
-        return self._clients[conn].items[state.done[conn]].event == NEUTRAL
+        return self.clients[conn].items[state.done[conn]].event == NEUTRAL
 
     def _possible(self, state: State, now: int) -> tuple[list[Alarm], list[int]]:
         """The transitions that may come next: timers that may fire, clients that may be handled."""
@@ -112,19 +126,19 @@ class Transitions:
         firing = [
             alarm
             for alarm in alarms
-            if not ordered or self._fires_at(alarm) <= self._fires_at(ordered[0]) + self._lateness
+            if not ordered or self._fires_at(alarm) <= self._fires_at(ordered[0]) + self.lateness
         ]
         conns = []
-        for number, client in self._clients.items():
-            if not self._is_open(state, number):
+        for number, client in self.clients.items():
+            if not self.is_pending(state, number):
                 continue
             if not self._must_fire(state, ordered, client.items[state.done[number]].at):
                 conns.append(number)
         return firing, conns
 
-    def _is_open(self, state: State, conn: int) -> bool:
+    def is_pending(self, state: State, conn: int) -> bool:
         """Whether there is anything that a client has sent and the target may come to."""
-        client = self._clients[conn]
+        client = self.clients[conn]
         if state.done[conn] == len(client.items):
             return False
         if conn not in state.model.connections:
@@ -136,16 +150,16 @@ class Transitions:
         holder = state.model.holder(alarm)
         if holder is None:
             return False
-        client = self._clients.get(holder)
-        return client is None or client.attended <= self._fires_at(alarm) + self._lateness
+        client = self.clients.get(holder)
+        return client is None or client.attended <= self._fires_at(alarm) + self.lateness
 
     def _must_fire(self, state: State, ordered: Sequence[Alarm], at: int) -> bool:
         """Whether a timer must have fired before something that was sent at ``at`` is handled."""
-        if not ordered or self._fires_at(ordered[0]) + self._lateness >= at:
+        if not ordered or self._fires_at(ordered[0]) + self.lateness >= at:
             return False
         # What a client sends in one go may be handled before its own timers are looked at.
         holder = state.model.holder(ordered[0])
-        return holder is None or self._clients[holder].attended <= at
+        return holder is None or self.clients[holder].attended <= at
 
     def _fires_at(self, alarm: Alarm) -> int:
         due = alarm[0]
@@ -153,7 +167,7 @@ class Transitions:
 
     def _fired(self, state: State, alarm: Alarm, only: bool) -> Iterator[State]:
         # The end of a pause gives away jobs, where any of equal priority may be next.
-        only &= self.hasty and self._profile.first_in_first_out
+        only &= self.hasty and self.profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
         # Just behind the start of a jump, it may have fired before. And a job that somebody gets
         # now may be his since the timer was due.
@@ -167,7 +181,7 @@ class Transitions:
         self, state: State, conn: int, asked: int, reply: Reply | None, now: int, only: bool
     ) -> Iterator[State]:
         """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
-        item = self._clients[conn].items[state.done[conn]]
+        item = self.clients[conn].items[state.done[conn]]
         if conn == SIGNALS:
             yield from after(state, partial(self._handle, conn, item, item.at), only and self.hasty)
         elif not isinstance(item.event, Open):
@@ -189,7 +203,7 @@ class Transitions:
         only: bool,
     ) -> Iterator[State]:
         """After something that ``conn`` has sent, and that the target takes for this."""
-        client = self._clients[conn]
+        client = self.clients[conn]
         # What depends on no time leaves it as it is, for timers that may have fired before.
         since = 0 if item.event == NEUTRAL else item.at
         times = [max(since, state.model.now + 1)]
@@ -209,18 +223,18 @@ class Transitions:
             if edge <= now + EARLY:
                 only = False
                 # The safety margin may have begun between sending and receiving, or hardly.
-                if item.at - self._lateness <= edge:
+                if item.at - self.lateness <= edge:
                     times = [min(item.at, edge - 1), max(item.at, edge)]
         told = seen = None
         if conn == asked and reply is not None:
             told = reply if reply.word == "INSERTED" else None
             # The reply tells what was chosen, unless ids are guessed.
             seen = reply if state.guessed.isdisjoint(state.model.jobs) else None
-        only &= self.hasty and not self._may_choose(state.model, conn, item.event, seen is None)
+        only &= self.hasty and not self.may_choose(state.model, conn, item.event, seen is None)
         for at in times:
             yield from after(state, partial(self._handle, conn, item, at, told=told), only, seen)
 
-    def _may_choose(self, model: OpenModel, conn: int, event: Event | Open, untold: bool) -> bool:
+    def may_choose(self, model: OpenModel, conn: int, event: Event | Open, untold: bool) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
 
         That is a hint: others are noticed when they do.
@@ -233,11 +247,11 @@ class Transitions:
         verb = event.verb if isinstance(event, Command) else ""
         if verb in _TAKE_SOONEST:
             return has_tie(model, conn)
-        return verb in _TAKE_NEXT and untold and not self._profile.first_in_first_out
+        return verb in _TAKE_NEXT and untold and not self.profile.first_in_first_out
 
     def _lose(self, conn: int, at: int, state: State) -> list[Output]:
         """Ends a connection with all that had been sent on it."""
-        state.done[conn] = len(self._clients[conn].items)
+        state.done[conn] = len(self.clients[conn].items)
         return state.model.handle(Close(), at, conn)
 
     @staticmethod

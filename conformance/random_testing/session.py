@@ -123,7 +123,7 @@ class Session:
     def begin(self) -> None:
         """Begins the transcript here."""
         self.transcript.entries.clear()
-        self.transcript.begins = self.judge.counters
+        self.transcript.begins = self.judge.oracle.counters
 
     # ------------------------------------------------------------ what the clients know
 
@@ -225,7 +225,7 @@ class Session:
         client.unsent += text[sent:]
         if len(client.unsent) > CHUNK:
             self._send(client)
-        if not client.known and judge.is_leaving(conn):
+        if not client.known and judge.oracle.is_leaving(conn):
             self._deliver()
             if not self._is_ended(number):
                 mark = self.transcript.last
@@ -266,7 +266,7 @@ class Session:
         if client is None or client.half_closed:
             return
         # Nobody could tell what became of commands that wait on a connection that is closed.
-        half = not reset and (half or not self.judge.is_handled(client.conn))
+        half = not reset and (half or not self.judge.oracle.is_handled(client.conn))
         half = half and self._profile.half_close
         word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
@@ -304,7 +304,7 @@ class Session:
             self._nudge()
             return
         while (now := self.now()) < end:
-            due = self.judge.next_due(now)
+            due = self.judge.oracle.next_due(now)
             self._move(end if due is None else min(due, end))
             # Far enough beyond it that it must have fired, unless its client is idle.
             self._move(self.now() + self._margin)
@@ -342,8 +342,8 @@ class Session:
         for number, client in list(self._clients.items()):
             if (
                 not client.half_closed
-                and self.judge.holds(client.conn)
-                and self.judge.is_handled(client.conn)
+                and self.judge.oracle.holds(client.conn)
+                and self.judge.oracle.is_handled(client.conn)
                 and self.may_ask(number)
             ):
                 self.ask(number, self._profile.neutral + b"\r\n")
@@ -363,10 +363,10 @@ class Session:
                 self._kick_all(number)
             if "ready" not in self._profile.deletes:
                 self._reserve_all(number)
-            for id in sorted(self.judge.jobs()):
+            for id in sorted(self.judge.oracle.jobs()):
                 self.ask(number, b"delete %d\r\n" % id)
             self.flush()
-            if not self.judge.jobs():
+            if not self.judge.oracle.jobs():
                 break
         if self._profile.has_tubes:
             self._await_tubes(number)
@@ -377,7 +377,7 @@ class Session:
             # When exactly it ends would be open for a while.
             self._end_pause()
             self.is_spent = True
-        if left := self.judge.jobs():
+        if left := self.judge.oracle.jobs():
             # Where much is open, it is not known what must be kicked before it can be deleted.
             delete_jobs(self.target, self._generation, left, REPLY_LIMIT)
             self.is_spent = True
@@ -393,7 +393,7 @@ class Session:
             self.ask(number, b"list-tubes\r\n", apart=True)
             self.flush()
             told = self._unforeseen.body or b"" if self._unforeseen else b""
-            if not self.judge.gone() & {*yamlish.names(told)}:
+            if not self.judge.oracle.gone() & {*yamlish.names(told)}:
                 break
             self._poll(STEP)
             if self.target.clock.movable:
@@ -418,7 +418,7 @@ class Session:
     def clean_up(self) -> None:
         """Deletes all jobs that were seen, without looking."""
         self._end_pause()
-        jobs = {*self._ids.values(), *self.judge.jobs()}
+        jobs = {*self._ids.values(), *self.judge.oracle.jobs()}
         delete_jobs(self.target, self._generation, jobs, REPLY_LIMIT)
 
     def _end_pause(self) -> None:

@@ -1,0 +1,184 @@
+"""The fast gear of an oracle: it takes the only outcome at once, and judges again when in doubt.
+
+As long as one state is possible and one thing can come of a command, the command is handled when it
+is sent, and its reply is compared with the one that is owed. An alarm in this gear is no verdict:
+the oracle starts from the last point at which all was settled, and judges again without haste.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+from typing import Any
+
+from conformance.oracle.oracle import Oracle, Violation
+from conformance.oracle.states import EARLY, State, Undecided, decided, guess, is_open, waiting
+from conformance.oracle.transitions import MAKE_READY, MAY_ASK
+from conformance.oracle.underspecification import Open
+from reference_server.commands import WAITING
+from reference_server.events import Event
+from reference_server.lifecycle import SAFETY_MARGIN
+from reference_server.wire import Body, Command, Put, Reply
+
+_QUIT = Command("quit")
+_NOT_ALWAYS_CERTAIN = MAY_ASK | {"quit"}
+_CHECKPOINT = 1000
+"""Calls after which a new point is remembered from which to judge again."""
+
+
+class FastGear:
+    """Drives an oracle in haste; ``oracle`` is as exact as ever.
+
+    ``guess_ids``: the id of a job is taken to be the next, until the target says another.
+    """
+
+    def __init__(self, oracle: Oracle, guess_ids: bool) -> None:
+        self.oracle = oracle
+        self._guess_ids = guess_ids
+        # Where any of equal priority may be next, the oldest is, until another one was.
+        self._guess_order = True
+        # The client, if any, whose commands are certain, as nothing else is going on.
+        self._calm: int | None = None
+        # Whether more than one thing may come of a job that becomes ready.
+        self._crowded = False
+        self._calls: list[tuple[str, int, tuple[Any, ...]]] = []
+        self._save()
+
+    def sent(self, conn: int, data: bytes, now: int) -> bool:
+        """Take what a client has sent; tell whether all that comes of it is known."""
+        self._calls.append(("sent", 0, (conn, data, now)))
+        try:
+            return self._handle_certain(conn, data, now)
+        except Undecided:
+            self._again()
+            return False
+
+    def owed(self, conn: int) -> Collection[Reply]:
+        """Return the replies that a client must get now, as far as that is certain."""
+        states = self.oracle.states
+        return states[0].owed[conn] if len(states) == 1 else ()
+
+    def kept(self, conn: int, replies: Sequence[Reply], now: int, mark: int) -> None:
+        """Take in replies that a client has got as they were owed."""
+        self._calls.append(("received_all", mark, (conn, replies, now)))
+        self._calm = None
+        owed = self.oracle.states[0].owed[conn]
+        for _ in replies:
+            owed.popleft()
+        self.oracle.attend(conn, map(attrgetter("word"), replies), now)
+
+    def do(self, name: str, mark: int, *args: Any) -> None:
+        """Call a method of the oracle; ``mark`` is the number of the message that it is about."""
+        self._calm = None
+        self._calls.append((name, mark, args))
+        try:
+            getattr(self.oracle, name)(*args)
+        except Undecided:
+            self._again()
+        except Violation as violation:
+            self._again()
+            # It was only in haste that it was not allowed.
+            if violation.observed.startswith("INSERTED") and "INSERTED" in violation.expected[0]:
+                self._guess_ids = False
+            elif violation.observed.startswith(("RESERVED", "FOUND")):
+                self._guess_order = self.oracle.profile.first_in_first_out
+        if name == "quiet" and self._may_save(*args):
+            self._save()
+
+    def awaits(self, now: int) -> bool:
+        """Tell whether something must still come, in haste's eyes."""
+        self._calm = None
+        try:
+            self.oracle.quiet(now)
+        except Violation:
+            return True
+        except Undecided:
+            self._again()
+            return self.awaits(now)
+        self._calls.append(("quiet", 0, (now,)))
+        return False
+
+    # ------------------------------------------------------------ what is certain
+
+    def _handle_certain(self, conn: int, data: bytes, now: int) -> bool:
+        oracle = self.oracle
+        client, state = oracle.clients[conn], oracle.states[0]
+        if client.leaving:
+            return False
+        reader, model = client.reader, state.model
+        model.choose = guess if self._guess_order else decided
+        if self._calm != conn:
+            is_calm = oracle.is_still(conn) and state.done[conn] == len(client.items)
+            self._calm = conn if is_calm else None
+            self._crowded = waiting(model) > 1 or not oracle.is_done(state, conn)
+        reader.receive(data)
+        while self._calm is not None:
+            if not reader.buffered or (request := reader.next_request()) is None:
+                return not reader.buffered
+            if self._is_certain(state, conn, request, now):
+                # All before it is done, so it need not be remembered.
+                state.owe(model.handle(request, max(now, model.now + 1), conn))
+            else:
+                self._calm = None
+                oracle.take(conn, request, now)
+        oracle.read(conn, now)
+        return False
+
+    def _is_certain(self, state: State, conn: int, event: Event | Open, now: int) -> bool:
+        """Tell whether only one thing can come of what is handled next."""
+        model = state.model
+        due, client = model.next_due, model.connections[conn]
+        if (due is not None and due <= now + EARLY) or client.waiting or isinstance(event, Open):
+            return False
+        if isinstance(event, Command):
+            if event.verb not in _NOT_ALWAYS_CERTAIN:
+                return True
+            if self._crowded and event.verb in MAKE_READY:
+                return False
+            if self.oracle.may_choose(model, conn, event, not self._guess_order):
+                return False
+            deadlines = client.deadlines
+            if deadlines and event.verb in WAITING:
+                edge, lateness = deadlines[0][0] - SAFETY_MARGIN, self.oracle.lateness
+                if edge + lateness + EARLY < now:
+                    return model.next_ready(conn) is None
+                return edge - lateness > now + EARLY
+            return event != _QUIT
+        if isinstance(event, Put):
+            return not is_open(model, event)
+        return not isinstance(event, Body) or (self._guess_ids and not self._crowded)
+
+    # ------------------------------------------------------------ judging again
+
+    def _may_save(self, now: int) -> bool:
+        """Tell whether all is settled, and so much has come that it is worth it."""
+        model = self.oracle.model
+        # All jobs are written down each time.
+        many = len(self._calls) > _CHECKPOINT + 5 * len(model.jobs)
+        return many and not model.has_guessed and self.oracle.is_quiet(now)
+
+    def _save(self) -> None:
+        self.oracle.hasty = True
+        self._saved = pickle.dumps(self.oracle, pickle.HIGHEST_PROTOCOL)
+        self._calls.clear()
+
+    def _again(self) -> None:
+        """Judge again without haste what has come since the last point that was remembered."""
+        self._calm = None
+        try:
+            self.oracle = self._judged(hasty=True)
+        except Undecided:
+            self.oracle = self._judged(hasty=False)
+
+    def _judged(self, hasty: bool) -> Oracle:
+        """Return an oracle that has judged it all, each command when it is answered."""
+        oracle: Oracle = pickle.loads(self._saved)
+        oracle.hasty, oracle.ends = hasty, self.oracle.ends
+        for name, mark, args in self._calls:
+            try:
+                getattr(oracle, name)(*args)
+            except Violation as violation:
+                violation.mark = mark
+                raise
+        return oracle
