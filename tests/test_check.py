@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from conformance import oracle
 from conformance.oracle.attribution import broken
 from conformance.oracle.check import check
 from conformance.oracle.diagnosis import diagnose
@@ -291,3 +293,9 @@ def test_a_line_that_was_refused_has_done_nothing(tmp_path: Path, odd: str, leve
     asked = f"A > stats \\r\\ndelete 7\\t\\r\\n\nA < BAD_FORMAT\\r\\n{odd}\\r\\n\n"
     done = check_text(tmp_path, put + asked + "A > delete 1\\r\\n\nA < NOT_FOUND\\r\\n\n")
     assert f"LEVEL     {level}" in done.stdout
+
+
+def test_the_example_on_the_page_of_the_oracle_is_true() -> None:
+    failed, attempted = doctest.testmod(oracle)
+    assert attempted == 3
+    assert not failed

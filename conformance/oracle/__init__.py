@@ -1,20 +1,52 @@
-"""Decides whether what went over the wire is allowed, with all that the text leaves open.
+r"""The judge of what went over the wire: is it allowed, with all that the text leaves open?
 
-The oracle holds the set of states of the model that are consistent with everything seen. A reply
-is explained by transitions: a request that was sent is handled, or a timer that is due fires. A
-state forks where several transitions may have come next, and where the model chooses; each
-observed reply removes the states that would not have given it. No state left is a violation; too
-many are inconclusive, never a pass. (Conformance to a nondeterministic model: Tretmans' ioco,
-1996; sets of states: SibylFS, 2015.) States that nothing which follows can tell apart are merged:
-they have the same transitions and give the same replies, so that each verdict is that of one of
-them.
+A recorded conversation is judged in three lines, without any target:
+
+>>> from conformance.oracle import check, parse
+>>> finding = check(parse(r'''
+... A > put 0 0 60 5\r\nhello\r\nreserve\r\n
+... A < INSERTED 1\r\n
+... A < RESERVED 1 5\r\nhello\r\n
+... B > delete 1\r\n
+... B < DELETED\r\n
+... '''))
+>>> print(finding.level, finding.expected, finding.observed, sep=", ")
+must, NOT_FOUND\r\n, DELETED\r\n
+
+`check` returns the first message that is not allowed, as a `Finding`, or None. It raises
+`Inconclusive` where too much is open to decide.
+
+States and transitions
+    The oracle holds the set of states of the model that are consistent with everything seen. A
+    transition explains a reply: a request that was sent is handled, or a timer that is due fires. A
+    state forks where several transitions may have come next, and where the model asks `choose`;
+    each reply that is observed removes the states that would not have given it. No state left is a
+    violation; too many are inconclusive, never a pass. (Conformance to a nondeterministic model:
+    Tretmans' ioco, 1996; sets of states: SibylFS, 2015.)
+
+Equal states are merged
+    `State.key` has all that a transition reads and all that a reply tells, with times as exact as
+    the clocks of target and tester agree. So two states with the same key have the same
+    transitions, these give the same replies, and they lead to states with the same key again: they
+    are bisimilar, and allow the same conversations. To keep one of them is sound: nothing is
+    allowed that the other would not allow, and nothing is refused that it would allow.
+
+Two gears
+    `FastGear` takes the only outcome at once, or guesses the most likely one: the next id, the
+    oldest of equal jobs, a command handled when it was sent. What it follows is one of the paths
+    that the exact oracle follows, so what it allows is allowed. What it refuses may be allowed by a
+    path that it has not taken: an alarm in haste is judged again, from the last point at which all
+    was settled, with all outcomes. So haste can make no verdict wrong.
 
 `linearizability` decides the same for clients at work at the same time, by a search for an order
 of their commands (Wing and Gong, 1993; Lowe's just-in-time linearization, 2017), and `invariants`
 what must hold of every job in any order.
 
-Two gears: `judge` takes the first outcome in haste as long as it is certain, and judges again,
-without haste and with all outcomes, what is then not allowed. So haste never makes a verdict.
-
 This package imports the vocabulary and `reference_server`; it knows no target and no socket.
 """
+
+from conformance.oracle.check import Finding, Level, check
+from conformance.transcript import parse
+from conformance.verdict import Inconclusive
+
+__all__ = ["Finding", "Inconclusive", "Level", "check", "parse"]

@@ -1,4 +1,4 @@
-"""Judges a recorded transcript with the oracle, without any target."""
+"""The public face of the oracle: it judges a recorded transcript, without any target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.transcript import RESTARTS, Entry, Transcript
-from reference_server.profiles import Profile
+from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
 
@@ -30,8 +30,8 @@ class Finding:
     about: str = ""
 
 
-def check(transcript: Transcript, profile: Profile) -> Finding | None:
-    """What is wrong with a transcript; None if nothing is. Raises Inconclusive.
+def check(transcript: Transcript, profile: Profile = NEWEST) -> Finding | None:
+    """Return what is wrong with a transcript; None if nothing is. Raises Inconclusive.
 
     What follows a finding is not judged, unless the text leaves open what was found.
     """
@@ -49,7 +49,7 @@ def check(transcript: Transcript, profile: Profile) -> Finding | None:
 
 
 def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
-    """What is told of a violation. ``firm``: it does not depend on lines that are open."""
+    """Return what is told of a violation. ``firm``: it does not depend on lines that are open."""
     level: Level = "must"
     if diagnosis.de_facto and not firm:
         level = "left open" if diagnosis.is_loosened else "de-facto"
