@@ -12,7 +12,7 @@ import pytest
 from conformance.target.clock import clear_leftovers, faketime_library
 
 BEANSTALKD = shutil.which("beanstalkd")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FAKETIME = faketime_library()
 
 BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}] [-b {{binlog}}]"
