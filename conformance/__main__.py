@@ -14,6 +14,7 @@ from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.check import Finding, check
 from conformance.random_testing.again import replayed
 from conformance.random_testing.replay import GOES_ON
+from conformance.run.entry import OPTIONS
 from conformance.run.suite import Options
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
@@ -29,8 +30,8 @@ from reports.write import write_comparison, write_report
 
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-SUITE = ("--pyargs", "conformance", "fuzz", *_QUIET)
-"""What pytest is asked to run."""
+SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", *_QUIET)
+"""What pytest is asked to run; a conftest.py of the current folder is for other tests."""
 
 _PASSED_ON = {
     "run": "run the suite; takes the options of pytest, those of the suite among them",
@@ -63,9 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, rest = parser.parse_known_args(argv)
     match args.command:
         case "run":
-            return pytest.main([*SUITE, *rest])
+            return pytest.main([*SUITE, *for_pytest(rest)])
         case "list":
-            return pytest.main([*SUITE, "-q", "--list-requirements", *rest])
+            return pytest.main([*SUITE, "-q", *for_pytest(["--list-requirements", *rest])])
         case "serve":
             return serve.main(rest)
         case "fuzz":
@@ -81,6 +82,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _replay(transcript, Options(args.target, args.launch, args.clock, 0.25))
     except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
         parser.error(str(error))
+
+
+def for_pytest(arguments: Sequence[str]) -> list[str]:
+    """Return arguments as pytest takes them: with ``--beanstalk-``, and values in the same word."""
+    told: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, _ = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--") or name not in OPTIONS:
+            told.append(argument)
+            continue
+        full = f"--beanstalk-{argument.removeprefix('--')}"
+        value = None if equals or "action" in OPTIONS[name] else next(rest, None)
+        told.append(full if value is None else f"{full}={value}")
+    return told
 
 
 def _write(parser: Parser, args: argparse.Namespace) -> int:

@@ -87,7 +87,7 @@ def test_a_server_may_begin_with_jobs(name: str, error: type[Exception] | None) 
 
 def test_a_slow_server_conforms_in_real_time() -> None:
     launch = command("replies-collected-for-30-milliseconds")
-    asked = [f"--launch={launch}", "-q", "-p", "no:cacheprovider", "--examples=5"]
+    asked = [f"--launch={launch}", "-q", "-p", "no:cacheprovider", "--beanstalk-examples=5"]
     asked += ["--pyargs", "conformance.tests.test_states", "conformance.tests.test_overlap"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *asked], capture_output=True, text=True, check=False

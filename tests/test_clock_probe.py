@@ -102,7 +102,7 @@ def test_a_server_with_a_tick_passes_in_real_time(tmp_path: Path, wait: str, rea
     assert "real clock, as under libfaketime, " in done.stdout
     refused = suite(f"--launch={command}", "--clock=fake", *tests)
     assert refused.returncode == 4
-    assert "--clock=fake is not possible: under libfaketime" in refused.stderr
+    assert "a fake clock is not possible: under libfaketime" in refused.stderr
 
 
 @needs_faketime

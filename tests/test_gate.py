@@ -146,12 +146,12 @@ def test_a_report_has_the_evidence_and_what_the_baseline_says(tmp_path: Path) ->
 def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    refuses(suite(f"--report={file}"), f"--report={file}: File exists")
+    refuses(suite(f"--report={file}"), f"cannot write a report to {file}: File exists")
 
 
-@pytest.mark.parametrize("option", ["--report", "--baseline"])
+@pytest.mark.parametrize("option", ["--beanstalk-report", "--beanstalk-baseline"])
 def test_an_option_whose_value_pytest_takes_for_a_folder(tmp_path: Path, option: str) -> None:
-    value = tmp_path if option == "--report" else tmp_path / "known.yaml"
+    value = tmp_path if option == "--beanstalk-report" else tmp_path / "known.yaml"
     (tmp_path / "known.yaml").touch()
     done = suite(option, str(value), "-k", "nothing", cwd=ROOT / "reports")
     refuses(done, f"write {option}={value} in one word")

@@ -148,7 +148,7 @@ def test_a_server_that_does_not_start_under_libfaketime(
         assert target.probe().name == "1.13"
     finally:
         target.close()
-    with pytest.raises(TargetError, match=f"--clock=fake is not possible: {told}"):
+    with pytest.raises(TargetError, match=f"a fake clock is not possible: {told}"):
         LaunchedTarget(command, "fake")
 
 

@@ -19,7 +19,7 @@ def on_a_terminal(*arguments: str, ci: bool = False) -> str:
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key != "CI"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz", *arguments],
+        [sys.executable, "-m", "conformance", "run", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

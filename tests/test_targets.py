@@ -177,7 +177,7 @@ def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path:
     server = tmp_path / "server.py"
     server.write_text("import sys\nfrom reference_server import serve\nserve.main(sys.argv[2:])\n")
     command = f"{sys.executable} {server} {mark} --host {{host}} --port {{port}}"
-    test = ["--pyargs", "conformance.tests.test_time_ttr", "--clock=real"]
+    test = ["--pyargs", "conformance.tests.test_time_ttr", "--beanstalk-clock=real"]
     # Where the tests run in the background of a shell, SIGINT is ignored, by their children, too.
     heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
     heard += " runpy.run_module('pytest', run_name='__main__')"
@@ -213,7 +213,7 @@ def test_a_program_that_does_not_follow_libfaketime_is_tested_in_real_time(
     assert "real clock (the launched server does not follow libfaketime)" in done.stdout
     refused = suite(f"--launch={command}", "--clock=fake")
     assert refused.returncode == 4
-    assert "--clock=fake is not possible" in refused.stderr
+    assert "a fake clock is not possible" in refused.stderr
 
 
 NO_TIME_NEVER_ENDS = """

@@ -1,4 +1,4 @@
-"""The pytest plugin: options, how tests run, and what is said of them."""
+"""The pytest plugin: how tests run, and what is said of them; its options are in ``entry``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from conformance.run.baseline import BaselineError, Known, read_baseline
 from conformance.run.evidence import describe, gather
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
-from conformance.run.suite import AUTO, Options, Suite, requirements, slugs
+from conformance.run.suite import Options, Suite, requirements, slugs
 from conformance.run.summary import Summary, properties
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
-from reference_server.profiles import PROFILES
 from reports.verdicts import LEVELS, Verdict
 
 _OUTCOME = pytest.StashKey[Outcome]()
@@ -29,82 +28,6 @@ _SUITE = pytest.StashKey[Suite]()
 _BASELINE = pytest.StashKey[Mapping[str, Known]]()
 LOSSES = {True: 30, False: 3}
 """Tests in a row that lose the target before the run is given up; True: we can restart it."""
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    # pytest has --strict already; to us it also means that de-facto requirements fail the run.
-    group = parser.getgroup("beanstalk", "conformance of beanstalk servers")
-    group.addoption(
-        "--target", metavar="ADDRESS", help="server to test: HOST:PORT or unix:/path/to/socket"
-    )
-    group.addoption(
-        "--launch",
-        metavar="COMMAND",
-        help="server to start and test: a command with {host} and {port}, and optional parts such"
-        " as [-z {max_job_size}]",
-    )
-    group.addoption(
-        "--clock",
-        choices=("auto", "real", "fake"),
-        default="auto",
-        help="clock of a launched server: fake moves it with libfaketime (default: if it can)",
-    )
-    group.addoption(
-        "--lateness",
-        type=float,
-        default=0.25,
-        metavar="SECONDS",
-        help="how late a timer of the target may be under a real clock (default: 0.25)",
-    )
-    group.addoption(
-        "--profile",
-        choices=(AUTO, *PROFILES),
-        default=AUTO,
-        help="the version of the protocol (default: auto, as the target's stats say)",
-    )
-    group.addoption(
-        "--baseline",
-        type=Path,
-        metavar="FILE",
-        help="known deviations: those listed do not fail the run, but their absence does",
-    )
-    group.addoption(
-        "--update-baseline",
-        action="store_true",
-        help="write what this run found into the --baseline file; reasons that are there stay",
-    )
-    group.addoption(
-        "--report",
-        type=Path,
-        metavar="FOLDER",
-        help="write results.json there, and a report as HTML, Markdown, JUnit and badge",
-    )
-    group.addoption(
-        "--examples",
-        type=int,
-        default=25,
-        metavar="N",
-        help="random conversations of each kind (default: 25)",
-    )
-    group.addoption(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="where random conversations begin (default: 0): the same ones each time",
-    )
-    group.addoption(
-        "--fuzz-time",
-        type=float,
-        default=10.0,
-        metavar="SECONDS",
-        help="how long hostile bytes are tried (default: 10)",
-    )
-    group.addoption(
-        "--list-requirements",
-        action="store_true",
-        help="list the requirements that are selected, with level, profile and tests, and stop",
-    )
 
 
 def _part(name: str) -> Any:
@@ -128,10 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(slug, ...): the requirements of the protocol that a test tests"
     )
-    option = config.getoption
+    chosen = config.option
     options = Options(
-        *(option("target"), option("launch"), option("clock"), option("lateness")),
-        *(option("examples"), option("seed"), option("fuzz_time"), option("profile")),
+        address=chosen.beanstalk_target,
+        command=chosen.beanstalk_launch,
+        clock=chosen.beanstalk_clock,
+        lateness=chosen.beanstalk_lateness,
+        examples=chosen.beanstalk_examples,
+        seed=chosen.beanstalk_seed,
+        fuzz_time=chosen.beanstalk_fuzz_time,
+        profile=chosen.beanstalk_profile,
     )
     options.check()
     for level in LEVELS:
@@ -139,12 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
     config.stash[_SUITE] = Suite(options, distributed=_is_worker(config))
     config.stash[_BASELINE] = {}
-    path = option("baseline")
-    if option("update_baseline") and path is None:
-        raise pytest.UsageError("--update-baseline needs --baseline=FILE")
+    path = chosen.beanstalk_baseline
+    if chosen.beanstalk_update_baseline and path is None:
+        raise pytest.UsageError(
+            "a baseline can be updated only where --beanstalk-baseline names one"
+        )
     if path is not None:
-        _check_root(config, "--baseline", path)
-    if path is not None and not (option("update_baseline") and not path.exists()):
+        _check_root(config, "--beanstalk-baseline", path)
+    if path is not None and not (chosen.beanstalk_update_baseline and not path.exists()):
         try:
             config.stash[_BASELINE] = read_baseline(path)
         except BaselineError as error:
@@ -152,16 +83,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.command is not None:
         _end_tidily()
     if not _is_worker(config):
-        update = path if option("update_baseline") else None
+        update = path if chosen.beanstalk_update_baseline else None
         summary = Summary(config.stash[_BASELINE], update)
         config.pluginmanager.register(summary, "conformance-summary")
-        if folder := option("report"):
-            _check_root(config, "--report", folder)
+        if folder := chosen.beanstalk_report:
+            _check_root(config, "--beanstalk-report", folder)
             _prepare(folder)
-            # It takes longer to import than the rest, and any pytest on this machine loads us.
+            # It takes longer to import than the rest, and most runs write no report.
             from conformance.run.record import Recorder
 
-            recorder = Recorder(folder, summary, options, bool(option("strict")))
+            recorder = Recorder(folder, summary, options, chosen.beanstalk_strict)
             config.pluginmanager.register(recorder, "conformance-recorder")
 
 
@@ -170,7 +101,7 @@ def _prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise pytest.UsageError(f"--report={folder}: {error.strerror}") from None
+        raise pytest.UsageError(f"cannot write a report to {folder}: {error.strerror}") from None
 
 
 def _check_root(config: pytest.Config, option: str, path: Path) -> None:
@@ -189,7 +120,7 @@ def _end_tidily() -> None:
 def _has_target(config: pytest.Config) -> bool:
     options = config.stash[_SUITE].options
     chosen = options.address is not None or options.command is not None
-    runs = not (config.getoption("collectonly") or config.getoption("list_requirements"))
+    runs = not (config.getoption("collectonly") or config.option.beanstalk_list_requirements)
     return chosen and runs and not _is_worker(config)
 
 
@@ -253,7 +184,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Lists the requirements instead of running their tests, if asked to."""
-    if not session.config.getoption("list_requirements"):
+    if not session.config.option.beanstalk_list_requirements:
         return None
     tests: dict[str, list[str]] = {}
     for item in session.items:
@@ -361,7 +292,7 @@ def pytest_runtest_makereport(
             requirements(item, item.config.stash[_SUITE].target.profile), evidence
         )
         report.user_properties.append(("evidence", evidence))
-    loose = said["verdict"] == Verdict.NON_STRICT and not item.config.getoption("strict")
+    loose = said["verdict"] == Verdict.NON_STRICT and not item.config.option.beanstalk_strict
     if said["known"] or loose:
         # Not a failure of the run; the summary shows it.
         report.outcome = "skipped"

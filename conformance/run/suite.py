@@ -13,6 +13,7 @@ from conformance.catalogue import Requirement, catalogue
 from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budget, round_trip
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
+from conformance.run.entry import AUTO
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
 from conformance.target.target import LaunchedTarget, Remote, Target
@@ -21,8 +22,6 @@ from reference_server.profiles import NEWEST, PROFILES, Profile
 
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
-AUTO = "auto"
-"""The profile is taken from what the target says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,16 @@ class Options:
         if self.address is not None and self.command is not None:
             raise pytest.UsageError("--target and --launch exclude each other")
         if self.clock == "fake" and self.command is None:
-            raise pytest.UsageError("--clock=fake needs --launch: it is set when a server starts")
+            raise pytest.UsageError("a fake clock needs --launch: it is set when a server starts")
         if self.examples < 1:
-            raise pytest.UsageError("--examples takes a number from 1 on")
+            raise pytest.UsageError("the number of examples is 1 or more")
         if not self.fuzz_time > 0:
-            raise pytest.UsageError("--fuzz-time takes seconds, more than 0")
+            raise pytest.UsageError("the time for hostile bytes is more than 0 seconds")
         if not 0 < self.lateness <= 0.5:
-            raise pytest.UsageError("--lateness takes seconds, more than 0 and at most 0.5")
+            raise pytest.UsageError("the lateness is more than 0 and at most 0.5 seconds")
+        if self.profile not in (AUTO, *PROFILES):
+            known = ", ".join((AUTO, *PROFILES))
+            raise pytest.UsageError(f"there is no profile {self.profile!r}; choose from {known}")
 
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
@@ -66,7 +68,7 @@ class Options:
             target = [f"--target={self.address}"]
         else:
             target = [] if self.command is None else ["--launch", self.command]
-        return target if self.profile == AUTO else [*target, f"--profile={self.profile}"]
+        return target if self.profile == AUTO else [*target, f"--beanstalk-profile={self.profile}"]
 
 
 def named(identity: Mapping[str, str]) -> str:
@@ -153,7 +155,9 @@ class Suite:
             "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
             "profile": self.target.profile.name,
             "profile_reason": (
-                self.target.profile_reason if self.options.profile == AUTO else "as --profile says"
+                self.target.profile_reason
+                if self.options.profile == AUTO
+                else "as the command line says"
             ),
             "clock": "moved" if self.target.clock.movable else "real",
             "clock_reason": self.target.clock_reason,

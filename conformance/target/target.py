@@ -222,7 +222,7 @@ class LaunchedTarget(Target):
         elif self._choice != "real":
             self.clock_reason = "libfaketime is not installed"
         if self._choice == "fake":
-            raise TargetError(f"--clock=fake is not possible: {self.clock_reason}")
+            raise TargetError(f"a fake clock is not possible: {self.clock_reason}")
         self._choice = "real"
         self.clock = RealClock()
         return self._start()

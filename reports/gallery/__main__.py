@@ -51,7 +51,7 @@ def run(name: str, server: Server, program: str) -> Results:
         alias = server.label.replace(" ", "-")
         (Path(folder) / alias).symlink_to(program)
         launch = f"{shlex.quote(alias)} {server.options}"
-        command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "fuzz", "-q"]
+        command = [sys.executable, "-m", "conformance", "run", "-q"]
         command += [f"--launch={launch}", f"--profile={server.profile}"]
         if baseline.exists():
             command.append(f"--baseline={baseline}")

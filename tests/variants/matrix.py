@@ -50,7 +50,7 @@ def run(variant: Variant, way: str, options: Sequence[str] = ()) -> Run:
         arguments = [*target, f"--report={folder}", "-q", "-p", "no:cacheprovider", *options]
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "pytest", *arguments],
+                [sys.executable, "-m", "conformance", "run", *arguments],
                 capture_output=True,
                 text=True,
                 timeout=LIMIT,

@@ -1,0 +1,145 @@
+"""The entry point of the pytest plugin: its options, and nothing more until they are used.
+
+Every pytest of this Python loads it, other people's tests included. So it is installed as a module
+of its own, ``beanstalk_conformance``, its options begin with ``--beanstalk-``, and it imports our
+packages only where our tests are asked for: other projects have packages such as ``reports``, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+TESTED = ("conformance", "fuzz")
+"""The packages with tests of a target."""
+PACKAGES = (*TESTED, "reference_server", "reports")
+AUTO = "auto"
+"""The profile is taken from what the target says of itself."""
+
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "clock": {
+        "choices": ("auto", "real", "fake"),
+        "default": "auto",
+        "help": "clock of a launched server: fake moves it with libfaketime (default: if it can)",
+    },
+    "lateness": {
+        "type": float,
+        "default": 0.25,
+        "metavar": "SECONDS",
+        "help": "how late a timer of the target may be under a real clock (default: 0.25)",
+    },
+    "profile": {
+        "default": AUTO,
+        "metavar": "NAME",
+        "help": "the version of the protocol (default: auto, as the target's stats say)",
+    },
+    "baseline": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "known deviations: those listed do not fail the run, but their absence does",
+    },
+    "update-baseline": {
+        "action": "store_true",
+        "help": "write what this run found into the baseline; reasons that are there stay",
+    },
+    "strict": {
+        "action": "store_true",
+        "help": "fail on de-facto requirements, too",
+    },
+    "report": {
+        "type": Path,
+        "metavar": "FOLDER",
+        "help": "write results.json there, and a report as HTML, Markdown, JUnit and badge",
+    },
+    "examples": {
+        "type": int,
+        "default": 25,
+        "metavar": "N",
+        "help": "random conversations of each kind (default: 25)",
+    },
+    "seed": {
+        "type": int,
+        "default": 0,
+        "metavar": "N",
+        "help": "where random conversations begin (default: 0): the same ones each time",
+    },
+    "fuzz-time": {
+        "type": float,
+        "default": 10.0,
+        "metavar": "SECONDS",
+        "help": "how long hostile bytes are tried (default: 10)",
+    },
+    "list-requirements": {
+        "action": "store_true",
+        "help": "list the requirements that are selected, with level, profile and tests, and stop",
+    },
+}
+"""The options by the names that ``beanstalk-conformance run`` has for them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("beanstalk", "conformance of beanstalk servers")
+    group.addoption(
+        "--target",
+        dest="beanstalk_target",
+        metavar="ADDRESS",
+        help="server to test: HOST:PORT or unix:/path/to/socket",
+    )
+    group.addoption(
+        "--launch",
+        dest="beanstalk_launch",
+        metavar="COMMAND",
+        help="server to start and test: a command with {host} and {port}, and optional parts such"
+        " as [-z {max_job_size}]",
+    )
+    for name, details in OPTIONS.items():
+        group.addoption(f"--beanstalk-{name}", **details)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _is_asked_for(config):
+        config.pluginmanager.register(_load(), "conformance.run.plugin")
+
+
+def _is_asked_for(config: pytest.Config) -> bool:
+    if config.option.beanstalk_target is not None or config.option.beanstalk_launch is not None:
+        return True
+    return any(_is_ours(config, argument.partition("::")[0]) for argument in config.args)
+
+
+def _is_ours(config: pytest.Config, place: str) -> bool:
+    """Tell whether tests of the suite are at a place of the command line."""
+    if config.option.pyargs and place.partition(".")[0] in TESTED:
+        return True
+    home, path = _home(), (config.invocation_params.dir / place).resolve()
+    return path == home or any(path.is_relative_to(home / package) for package in TESTED)
+
+
+def _home() -> Path:
+    """Return the folder of our packages: a checkout, or site-packages."""
+    places = map(Path, sys.path)
+    home = next(place for place in places if (place / "conformance/run/entry.py").is_file())
+    return home.resolve()
+
+
+def _load() -> ModuleType:
+    """Import the plugin, and our packages whatever the current folder has under their names."""
+    home = _home()
+    sys.path.insert(0, str(home))
+    try:
+        for name in PACKAGES:
+            found = Path(next(iter(importlib.import_module(name).__path__)))
+            if found != home / name:
+                raise pytest.UsageError(
+                    f"{found} shadows the package {name} of beanstalk-conformance:"
+                    " add --noconftest, or run pytest in another folder"
+                )
+    finally:
+        sys.path.remove(str(home))
+    return importlib.import_module("conformance.run.plugin")
