@@ -18,6 +18,7 @@ from random import Random
 from conformance.oracle.underspecification import Lines
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Leave, Step
+from conformance.target.footprint import FOOTPRINT
 from fuzz.corpus import Pool
 from fuzz.mutate import Mutator
 from fuzz.program import BRISK, BY_NAME, Writer
@@ -93,7 +94,7 @@ class Author:
         self._pool = pool
         self._progress = progress
         self._shared = session.begins_among_others
-        self._own = f"fuzz-{chance.randrange(16**8):08x}-".encode() if self._shared else b""
+        self._own = f"{FOOTPRINT.new_name()}-".encode() if self._shared else b""
         self._writer = Writer(chance, BRISK, session.tag)
         self._mutate = Mutator(chance)
         self._profile = session.judge.model.profile

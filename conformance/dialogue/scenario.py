@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import secrets
 import signal
 import time
+import weakref
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,15 +13,14 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import Timeline
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
+from conformance.target.footprint import FOOTPRINT
 from conformance.target.starvation import Starvation
 from conformance.target.target import ALIVE_LIMIT, Target
 from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
 
-# Distinct in each process, so that many runs may share one server.
-_RUN = secrets.token_hex(3)
-_numbers = itertools.count(1)
+_running: weakref.WeakSet[Scenario] = weakref.WeakSet()
 PARTS = (
     *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_tube"),
     *("new_worker", "other", "own_server", "producer", "profile", "real_clock", "server"),
@@ -34,10 +32,6 @@ _CONNECTIONS = ("current-connections", "total-connections")
 _QUEUES = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
 CLEAN_UP_LIMIT = 5.0
 """Seconds that a target may take to end a test's connections and delete its jobs."""
-
-
-def _new_name() -> str:
-    return f"conformance-{_RUN}-{next(_numbers)}"
 
 
 NewTube = Callable[[], str]
@@ -72,6 +66,11 @@ class _Witnessed:
         self._transcript.add("", "!", event, self._target.clock.time())
 
 
+def jobs_of_running_tests() -> list[int]:
+    """Return the jobs of all tests of this process that have not ended."""
+    return [job for scenario in list(_running) for job in scenario.created]
+
+
 class Scenario:
     """The parts of one test, made when it asks for them, cleaned up after it."""
 
@@ -81,10 +80,11 @@ class Scenario:
         self.transcript = Transcript()
         self.starvation = Starvation(target.starved)
         self.clock = Timeline(target.clock, lateness, patience)
-        self.tube = _new_name()
+        self.tube = FOOTPRINT.new_name()
         self._letters = letters()
         self._connections: list[Connection] = []
         self._alone_since: int | None = None
+        _running.add(self)
 
     def prepare(self) -> None:
         """Makes sure that nobody's jobs get in the way; raises NotTestable."""
@@ -126,7 +126,7 @@ class Scenario:
     def new_tube(self) -> str:
         """The name of a tube that nobody else uses; raises NotApplicable if there are none."""
         self._need_tubes()
-        return _new_name()
+        return FOOTPRINT.new_name()
 
     def _need_tubes(self) -> None:
         profile = self.target.profile
@@ -210,6 +210,12 @@ class Scenario:
         limit = time.monotonic() + CLEAN_UP_LIMIT
         for connection in self._connections:
             connection.finish(limit)
-        created = sorted(job for connection in self._connections for job in connection.created)
+        created = self.created
         if created:
             delete_jobs(self.target, self.generation, created, CLEAN_UP_LIMIT)
+        _running.discard(self)
+
+    @property
+    def created(self) -> list[int]:
+        """The jobs that the test has made."""
+        return sorted(job for connection in self._connections for job in connection.created)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,13 @@ from conformance.catalogue import CatalogueError, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.baseline import BaselineError, Known, read_baseline
 from conformance.run.evidence import describe, gather
+from conformance.run.interruption import Interruption
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.suite import Options, Suite, requirements, slugs
 from conformance.run.summary import Summary, properties
 from conformance.target.address import TargetError
+from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
 from reports.verdicts import LEVELS, Verdict
@@ -80,8 +80,12 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_BASELINE] = read_baseline(path)
         except BaselineError as error:
             raise pytest.UsageError(str(error)) from None
-    if options.command is not None:
-        _end_tidily()
+    if _is_worker(config):
+        FOOTPRINT.join(*config.workerinput["footprint"])  # type: ignore[attr-defined]
+    if options.address is not None or options.command is not None:
+        interruption = Interruption(config.stash[_SUITE], _is_worker(config))
+        config.pluginmanager.register(interruption, "conformance-interruption")
+        interruption.attend()
     if not _is_worker(config):
         update = path if chosen.beanstalk_update_baseline else None
         summary = Summary(config.stash[_BASELINE], update)
@@ -111,12 +115,6 @@ def _check_root(config: pytest.Config, option: str, path: Path) -> None:
         raise pytest.UsageError(f"write {option}={path} in one word: pytest took it for a folder")
 
 
-def _end_tidily() -> None:
-    """Lets SIGTERM end the run as Ctrl-C does, so that launched servers end with it."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
 def _has_target(config: pytest.Config) -> bool:
     options = config.stash[_SUITE].options
     chosen = options.address is not None or options.command is not None
@@ -139,12 +137,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(str(error)) from None
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    return config.stash[_SUITE].describe() if _has_target(config) else None
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    suite = config.stash[_SUITE]
+    return [suite.describe(), *suite.leftovers()] if _has_target(config) else []
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    session.config.stash[_SUITE].close()
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    # Workers have ended after that.
+    yield
+    left = session.config.stash[_SUITE].close()
+    if left and not _is_worker(session.config):
+        session.config.get_terminal_writer().line(f"\n{left}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -154,7 +158,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     movable = config.stash[_SUITE].target.clock.movable
     # The workers have targets of their own.
-    config.stash[_SUITE].close()
+    config.stash[_SUITE].release()
     if movable or config.getoption("dist") != "load":
         return None
 

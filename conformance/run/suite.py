@@ -10,16 +10,21 @@ from typing import TypeGuard
 import pytest
 
 from conformance.catalogue import Requirement, catalogue
+from conformance.dialogue.scenario import jobs_of_running_tests
 from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budget, round_trip
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
+from conformance.target.cleanup import leave, tubes_of_runs
+from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
+CLEAN_UP_LIMIT = 2.0
+"""Seconds to remove what an interrupted run has left."""
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
 
@@ -248,8 +253,39 @@ class Suite:
             return needs(item, "real_clock") and not self._distributed
         return needs(item, "clock") or needs(item, "real_clock")
 
-    def close(self) -> None:
-        """Ends the target if it is ours."""
-        if self._target is not None:
+    def leftovers(self) -> list[str]:
+        """Return what is said of tubes that earlier runs have left on a server of others."""
+        others = [] if self.target.exclusive else tubes_of_runs(self.target)
+        if not others:
+            return []
+        count = f"{len(others)} tube{'' if len(others) == 1 else 's'}"
+        return [f"{count} of other runs are there, as {others[0]}; {self._remedy}"]
+
+    @property
+    def _remedy(self) -> str:
+        command = f"beanstalk-conformance cleanup --target={self.options.address}"
+        return f"if no run goes on, remove what they left: {command}"
+
+    def what_may_be_left(self) -> str:
+        """Return what is said if nothing more can be removed; empty if nothing can be left."""
+        if self.options.address is None:
+            return ""
+        return f"jobs may be left in tubes conformance-{FOOTPRINT.run}…; {self._remedy}"
+
+    def release(self) -> None:
+        """Ends the target if we have started it."""
+        if self._target is not None and self._target.exclusive:
             self._target.close()
             self._target = None
+
+    def close(self) -> str:
+        """Ends the target, or all that this run has there; gives what is left, in words."""
+        target, self._target = self._target, None
+        if target is None:
+            return ""
+        if target.exclusive:
+            target.close()
+            return ""
+        FOOTPRINT.end()
+        is_clean = leave(target, jobs_of_running_tests(), CLEAN_UP_LIMIT)
+        return "" if is_clean else self.what_may_be_left()

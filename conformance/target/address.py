@@ -6,7 +6,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from reference_server.wire import Reply, ReplyReader, escape
 
@@ -91,13 +91,26 @@ def ask(
 
     ``tells_priority``: see :class:`ReplyReader`.
     """
+    (reply,) = ask_all(sock, [line], limit, tells_priority)
+    return reply
+
+
+def ask_all(
+    sock: socket.socket, lines: Sequence[bytes], limit: float, tells_priority: bool | None = False
+) -> list[Reply]:
+    """Send commands at once, and return their replies; ``limit`` seconds are for all of them."""
     reader, end = ReplyReader(tells_priority), time.monotonic() + limit
+    replies: list[Reply] = []
     sock.settimeout(limit)
-    sock.sendall(line + b"\r\n")
-    while (reply := reader.next_reply()) is None:
+    sock.sendall(b"".join(line + b"\r\n" for line in lines))
+    while len(replies) < len(lines):
+        reply = reader.next_reply()
+        if reply is not None:
+            replies.append(reply)
+            continue
         sock.settimeout(max(end - time.monotonic(), 0.001))
         data = sock.recv(65536)
         if not data:
             raise EOFError(escape(reader.pending))
         reader.receive(data)
-    return reply
+    return replies

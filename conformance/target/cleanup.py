@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import time
 from collections.abc import Callable, Iterable
 
 from conformance import yamlish
-from conformance.target.address import ask, visit
+from conformance.target.address import ask, ask_all, visit
+from conformance.target.footprint import FOOTPRINT, OURS
 from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reference_server.state import JobState
@@ -14,6 +17,13 @@ from reference_server.wire import ProtocolError, Reply
 
 MOVES = 1000
 """Jobs that are moved to get at one of them."""
+_PEEKS = ("peek-ready", "peek-delayed", "peek-buried")
+_AT_ONCE = 200
+"""Commands whose replies fit into the buffers of a connection."""
+_LIMIT = 5.0
+"""Seconds that a target may take to tell its tubes."""
+_AGAIN = 0.02
+"""Seconds until what clients had sent before they ended may have come to an effect."""
 
 
 def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: float) -> None:
@@ -55,3 +65,86 @@ def _free_and_delete(
             case _:
                 say(f"delete {job}")
                 return
+
+
+def leave(target: Target, jobs: list[int], limit: float) -> bool:
+    """Delete jobs, and all in the tubes of this run; return whether nothing is left there.
+
+    Takes about ``limit`` seconds at most.
+    """
+    if jobs:
+        delete_jobs(target, target.generation, jobs, limit)
+    if not target.profile.has_tubes:
+        return True
+    with contextlib.suppress(OSError, EOFError, ProtocolError, ValueError):
+        return not sweep(target, FOOTPRINT.is_of_this_run, limit)
+    return False
+
+
+def tubes_of_runs(target: Target) -> list[str]:
+    """Return the tubes of runs of the suite; none if the target does not tell."""
+    with (
+        contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
+        visit(target.address, _LIMIT) as sock,
+    ):
+        return _Broom(target, sock, time.monotonic() + _LIMIT).tubes(is_of_a_run)
+    return []
+
+
+def is_of_a_run(tube: str) -> bool:
+    """Return whether a run of the suite made a tube."""
+    return OURS.fullmatch(tube) is not None
+
+
+def sweep(target: Target, is_meant: Callable[[str], bool], limit: float) -> list[str]:
+    """Delete the jobs in some tubes, whose names say so; return the tubes that are there after.
+
+    Takes ``limit`` seconds at most, and looks again, as more may come of what was sent before.
+    Raises OSError, EOFError, ProtocolError or ValueError if the target does not tell.
+    """
+    end = time.monotonic() + limit
+    with visit(target.address, limit) as sock:
+        broom = _Broom(target, sock, end)
+        left, times_clean = broom.tubes(is_meant), 0
+        while times_clean < 2 and time.monotonic() < end:
+            if not (left and broom.deletes_first_jobs(left)):
+                time.sleep(_AGAIN)
+            times_clean = 0 if left else times_clean + 1
+            left = broom.tubes(is_meant)
+    return left
+
+
+class _Broom:
+    """A connection that deletes jobs of whole tubes; it uses none of them for long."""
+
+    def __init__(self, target: Target, sock: socket.socket, end: float) -> None:
+        self._target = target
+        self._sock = sock
+        self._end = end
+
+    @property
+    def _limit(self) -> float:
+        return max(self._end - time.monotonic(), 0.1)
+
+    def tubes(self, is_meant: Callable[[str], bool]) -> list[str]:
+        """Return the tubes with such names."""
+        (reply,) = self._say(["list-tubes"])
+        return [name for name in yamlish.names(reply.body or b"") if is_meant(name)]
+
+    def deletes_first_jobs(self, tubes: Iterable[str]) -> bool:
+        """Delete the first job of each kind in each tube; return whether there was any."""
+        asked = [line for tube in tubes for line in (f"use {tube}", *_PEEKS)]
+        told = self._say([*asked, "use default"])
+        jobs = [int(reply.args[0]) for reply in told if reply.word == "FOUND"]
+        replies = self._say([f"delete {job}" for job in jobs])
+        kept = [j for j, reply in zip(jobs, replies, strict=True) if reply.word == "NOT_FOUND"]
+        if kept:
+            delete_jobs(self._target, self._target.generation, kept, self._limit)
+        return bool(jobs)
+
+    def _say(self, lines: list[str]) -> list[Reply]:
+        """Send commands, many at once if the target can take them; return the replies."""
+        many = _AT_ONCE if self._target.pipelines else 1
+        said = [line.encode() for line in lines]
+        parts = (said[at : at + many] for at in range(0, len(said), many))
+        return [reply for part in parts for reply in ask_all(self._sock, part, self._limit)]

@@ -14,6 +14,7 @@ from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.target.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.target.clock_probe import why_not
+from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import PROBE_LIMIT, DidNotStart, Launched
 from conformance.target.profile_detection import knows, pipelines, recognise
 from conformance.target.starvation import LONGEST_WAIT, Starvation, pressure
@@ -184,6 +185,9 @@ class Remote(Target):
     @property
     def address(self) -> Address:
         return self._address
+
+    def connect(self) -> socket.socket:
+        return FOOTPRINT.opened(super().connect())
 
     def starved(self) -> float:
         # On this machine it may be any process; if any waited, it may have been this one.

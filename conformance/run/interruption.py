@@ -1,0 +1,61 @@
+"""The end of a run that is interrupted: soon, and with nothing left on a server of others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from typing import Any, NoReturn
+
+import pytest
+
+from conformance.run.suite import Suite
+from conformance.target.footprint import FOOTPRINT
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """Ends a run when a signal comes, in all of its processes; a second one ends it at once."""
+
+    def __init__(self, suite: Suite, is_worker: bool) -> None:
+        self._suite = suite
+        self._is_worker = is_worker
+        self._workers: list[int] = []
+        self._has_come = False
+
+    def attend(self) -> None:
+        """Take all signals that end a program, unless they are ignored, as nohup has it."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._comes)
+
+    def _comes(self, *_: object) -> None:
+        if self._has_come:
+            if not self._is_worker:
+                self._give_up()
+            return
+        self._has_come = True
+        for worker in self._workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGTERM)
+        raise KeyboardInterrupt
+
+    def _give_up(self) -> NoReturn:
+        told = self._suite.what_may_be_left()
+        sys.stderr.write(f"\ninterrupted again; {told}\n" if told else "\ninterrupted again\n")
+        sys.stderr.flush()
+        os._exit(pytest.ExitCode.INTERRUPTED)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        number = int(node.workerinput["workerid"].removeprefix("gw")) + 1
+        node.workerinput["footprint"] = FOOTPRINT.run, number
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodeready(self, node: Any) -> None:
+        self._workers.append(node.gateway._rinfo().pid)

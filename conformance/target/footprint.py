@@ -1,0 +1,63 @@
+"""The marks of a run on a target: names of tubes that are its own, and its connections."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import secrets
+import socket
+import threading
+import weakref
+
+OURS = re.compile(r"conformance-[0-9a-f]{8}-.+")
+"""The tubes of all runs of the suite."""
+
+
+class Footprint:
+    """All that this process leaves on a server of others.
+
+    ``run``: the name of the run, the same in all of its processes.
+    """
+
+    def __init__(self) -> None:
+        self.run = secrets.token_hex(3)
+        self._process = 0
+        self._numbers = itertools.count(1)
+        self._connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    def join(self, run: str, process: int) -> None:
+        """Make this process number ``process`` of a run that another one has begun."""
+        self.run, self._process = run, process
+
+    def new_name(self) -> str:
+        """Return the name of a tube that nobody else uses; all have the same length."""
+        return f"conformance-{self.run}{self._process:02x}-{next(self._numbers):05}"
+
+    def is_of_this_run(self, tube: str) -> bool:
+        """Return whether a process of this run made a tube."""
+        return tube.startswith(f"conformance-{self.run}")
+
+    def opened(self, sock: socket.socket) -> socket.socket:
+        """Note a connection, and return it; raises OSError if the run has ended."""
+        with self._lock:
+            if self._has_ended:
+                sock.close()
+                raise ConnectionAbortedError("the run has ended")
+            self._connections.add(sock)
+        return sock
+
+    def end(self) -> None:
+        """End all connections, from whatever thread; no others are opened after that."""
+        with self._lock:
+            self._has_ended = True
+            connections = list(self._connections)
+        for sock in connections:
+            with contextlib.suppress(OSError):
+                # Another thread may wait for it: to close it would not wake that.
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+FOOTPRINT = Footprint()
