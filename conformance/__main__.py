@@ -17,7 +17,9 @@ from conformance.random_testing.replay import GOES_ON
 from conformance.run.entry import OPTIONS
 from conformance.run.suite import Options
 from conformance.target.address import TargetError
+from conformance.target.cleanup import clean_up
 from conformance.target.launch import LaunchError
+from conformance.target.target import Remote
 from conformance.transcript import RESTARTS, NotATranscript, Transcript, parse
 from conformance.usage import Parser
 from conformance.verdict import Inconclusive, NotTestable
@@ -25,6 +27,7 @@ from fuzz.cli import main as fuzz_main
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server import serve
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.wire import ProtocolError
 from reports.results import ResultsError, read_results
 from reports.write import write_comparison, write_report
 
@@ -33,6 +36,7 @@ _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", *_QUIET)
 """What pytest is asked to run; a conftest.py of the current folder is for other tests."""
 
+_ADDRESS = "HOST:PORT or unix:/path"
 _PASSED_ON = {
     "run": "run the suite; takes the options of pytest, those of the suite among them",
     "list": "list the requirements; takes the same options",
@@ -52,9 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     checker.add_argument("--profile", choices=list(PROFILES), default=NEWEST.name)
     replayer = commands.add_parser("replay", help="drive a recorded transcript, and judge it")
     replayer.add_argument("file", type=Path, help="a transcript, as failures show it")
-    replayer.add_argument("--target", metavar="ADDRESS", help="HOST:PORT or unix:/path")
+    replayer.add_argument("--target", metavar="ADDRESS", help=_ADDRESS)
     replayer.add_argument("--launch", metavar="COMMAND", help="a server to start, as for run")
     replayer.add_argument("--clock", choices=("auto", "real", "fake"), default="auto")
+    cleaner = commands.add_parser("cleanup", help="remove what runs have left on a server")
+    cleaner.add_argument("--target", metavar="ADDRESS", required=True, help=_ADDRESS)
     reporter = commands.add_parser("report", help="make the report again from results.json")
     reporter.add_argument("file", type=Path, nargs=1, metavar="results.json")
     comparer = commands.add_parser("compare", help="put the results of many runs side by side")
@@ -75,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if args.command in ("report", "compare"):
         return _write(parser, args)
+    if args.command == "cleanup":
+        return _clean_up(parser, args.target)
     transcript = _read(parser, args.file)
     if args.command == "check":
         return _check(transcript, PROFILES[args.profile])
@@ -97,6 +105,20 @@ def for_pytest(arguments: Sequence[str]) -> list[str]:
         value = None if equals or "action" in OPTIONS[name] else next(rest, None)
         told.append(full if value is None else f"{full}={value}")
     return told
+
+
+def _clean_up(parser: Parser, address: str) -> int:
+    """Exit code 0: nothing of earlier runs is left, 1: something is."""
+    try:
+        target = Remote(address)
+        target.profile = target.probe()
+        removed, left = clean_up(target)
+    except (TargetError, OSError, EOFError, ProtocolError, ValueError) as error:
+        parser.error(f"{address}: {error}" if isinstance(error, OSError) else str(error))
+    print(f"removed tubes: {removed}")
+    if left:
+        print(f"left alone, as they are in use: {len(left)}, {left[0]} …")
+    return int(bool(left))
 
 
 def _write(parser: Parser, args: argparse.Namespace) -> int:

@@ -19,6 +19,8 @@ from conformance.random_testing.findings import FOLDER
 from conformance.run.suite import Options
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
+from conformance.target.cleanup import leave, may_be_left
+from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
 from conformance.usage import Parser
@@ -41,6 +43,7 @@ class _Work:
     most: float
     findings: Path
     corpus: Path | None
+    run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = Options(args.target, args.launch, clock, 0.25)
     most = args.max_findings or math.inf
     work = [
-        _Work(options, args.seed + job * 10**6, args.time, most, args.findings, args.corpus)
+        _Work(
+            options,
+            args.seed + job * 10**6,
+            args.time,
+            most,
+            args.findings,
+            args.corpus,
+            FOOTPRINT.run,
+        )
         for job in range(args.jobs)
     ]
     try:
@@ -92,9 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"cannot write to {error.filename}: {error.strerror}")
     start = time.monotonic()
     news = _run(work)
+    if args.target is not None and not leave(options.target(), []):
+        print(may_be_left(args.target))
     errors = [told.error for told in news if told.error]
-    if errors or not news:
-        parser.error(errors[0] if errors else "it was ended before it began")
+    if errors:
+        parser.error(errors[0])
     return _summary(news, time.monotonic() - start)
 
 
@@ -108,8 +121,9 @@ def _run(work: Sequence[_Work]) -> list[_News]:
     ]
     for process in processes:
         process.start()
-    # SIGTERM ends it as Ctrl-C does: with what it has found, and with all that it has started.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # They end it as Ctrl-C does: with what it has found, and with all that it has started.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)
     last: dict[int, _News] = {}
     start = shown = time.monotonic()
     try:
@@ -126,7 +140,7 @@ def _run(work: Sequence[_Work]) -> list[_News]:
                 shown = time.monotonic()
                 print(f"\r{_line(list(last.values()), shown - start)}", end="\x1b[K", flush=True)
     except KeyboardInterrupt:
-        pass
+        print("interrupted")
     finally:
         for process in processes:
             process.terminate()
@@ -137,6 +151,7 @@ def _run(work: Sequence[_Work]) -> list[_News]:
 
 
 def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
+    FOOTPRINT.join(work.run, number + 1)
     try:
         target = work.options.target()
         try:

@@ -135,11 +135,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             session.config.stash[_SUITE].start()
         except (TargetError, LaunchError) as error:
             raise pytest.UsageError(str(error)) from None
+        for line in session.config.stash[_SUITE].leftovers():
+            session.config.get_terminal_writer().line(line)
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    suite = config.stash[_SUITE]
-    return [suite.describe(), *suite.leftovers()] if _has_target(config) else []
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return config.stash[_SUITE].describe() if _has_target(config) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,14 +17,12 @@ from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
-from conformance.target.cleanup import leave, tubes_of_runs
+from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import TargetLost
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
-CLEAN_UP_LIMIT = 2.0
-"""Seconds to remove what an interrupted run has left."""
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
 
@@ -259,18 +257,11 @@ class Suite:
         if not others:
             return []
         count = f"{len(others)} tube{'' if len(others) == 1 else 's'}"
-        return [f"{count} of other runs are there, as {others[0]}; {self._remedy}"]
-
-    @property
-    def _remedy(self) -> str:
-        command = f"beanstalk-conformance cleanup --target={self.options.address}"
-        return f"if no run goes on, remove what they left: {command}"
+        return [f"{count} of other runs: {others[0]}, …; {remedy(self.target.label)}"]
 
     def what_may_be_left(self) -> str:
         """Return what is said if nothing more can be removed; empty if nothing can be left."""
-        if self.options.address is None:
-            return ""
-        return f"jobs may be left in tubes conformance-{FOOTPRINT.run}…; {self._remedy}"
+        return "" if self.options.address is None else may_be_left(self.options.address)
 
     def release(self) -> None:
         """Ends the target if we have started it."""
@@ -287,5 +278,5 @@ class Suite:
             target.close()
             return ""
         FOOTPRINT.end()
-        is_clean = leave(target, jobs_of_running_tests(), CLEAN_UP_LIMIT)
+        is_clean = leave(target, jobs_of_running_tests())
         return "" if is_clean else self.what_may_be_left()

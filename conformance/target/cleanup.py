@@ -20,6 +20,7 @@ MOVES = 1000
 _PEEKS = ("peek-ready", "peek-delayed", "peek-buried")
 _AT_ONCE = 200
 """Commands whose replies fit into the buffers of a connection."""
+_SOON = 2.0
 _LIMIT = 5.0
 """Seconds that a target may take to tell its tubes."""
 _AGAIN = 0.02
@@ -67,18 +68,40 @@ def _free_and_delete(
                 return
 
 
-def leave(target: Target, jobs: list[int], limit: float) -> bool:
+def leave(target: Target, jobs: list[int]) -> bool:
     """Delete jobs, and all in the tubes of this run; return whether nothing is left there.
 
-    Takes about ``limit`` seconds at most.
+    Takes about two seconds at most, as somebody may wait for the end of the run.
     """
     if jobs:
-        delete_jobs(target, target.generation, jobs, limit)
+        delete_jobs(target, target.generation, jobs, _SOON)
     if not target.profile.has_tubes:
         return True
     with contextlib.suppress(OSError, EOFError, ProtocolError, ValueError):
-        return not sweep(target, FOOTPRINT.is_of_this_run, limit)
+        return not sweep(target, FOOTPRINT.is_of_this_run, _SOON)
     return False
+
+
+def remedy(address: str) -> str:
+    """Return how one removes what runs have left."""
+    return f"if no run goes on, beanstalk-conformance cleanup --target={address} removes them"
+
+
+def may_be_left(address: str) -> str:
+    """Return what is said of a run that could not remove all that it has made."""
+    return f"jobs may be left in tubes conformance-{FOOTPRINT.run}…; {remedy(address)}"
+
+
+def clean_up(target: Target) -> tuple[int, list[str]]:
+    """Delete what runs have left; return how many tubes that were, and those that are there after.
+
+    A tube that a client uses or watches is let alone: a run may go on. Raises as :func:`sweep`.
+    """
+    found = tubes_of_runs(target)
+    with visit(target.address, _LIMIT) as sock:
+        idle = _Broom(target, sock, time.monotonic() + _LIMIT).idle(found)
+    left = sweep(target, idle.__contains__, _LIMIT) if idle else []
+    return len(idle) - len(left), [tube for tube in found if tube in left or tube not in idle]
 
 
 def tubes_of_runs(target: Target) -> list[str]:
@@ -130,6 +153,16 @@ class _Broom:
         """Return the tubes with such names."""
         (reply,) = self._say(["list-tubes"])
         return [name for name in yamlish.names(reply.body or b"") if is_meant(name)]
+
+    def idle(self, tubes: list[str]) -> list[str]:
+        """Return those of some tubes that no client uses or watches."""
+        told = self._say([f"stats-tube {tube}" for tube in tubes])
+        counts = [yamlish.dictionary(reply.body or b"") for reply in told]
+        return [
+            tube
+            for tube, stats in zip(tubes, counts, strict=True)
+            if stats.get("current-using", "0") == stats.get("current-watching", "0") == "0"
+        ]
 
     def deletes_first_jobs(self, tubes: Iterable[str]) -> bool:
         """Delete the first job of each kind in each tube; return whether there was any."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import shutil
 import socket
 import struct
 import tempfile
@@ -23,6 +24,7 @@ _CONTROL_LIMIT = 2.0
 
 _LOOK = 1000
 """Nanoseconds by which a faked clock moves each time it is looked at."""
+_FOLDER = "beanstalk-conformance-clock-"
 _COUNTER = struct.Struct("Q")
 
 
@@ -103,7 +105,7 @@ class FakeClock(ControlledClock):
         super().__init__()
         clear_leftovers()
         self._library = library
-        self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-clock-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-")
         self._file = Path(self._folder.name) / "now"
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
@@ -170,16 +172,22 @@ class Looks:
 
 
 def clear_leftovers() -> None:
-    """Removes what libfaketime has left of processes that are gone.
+    """Removes what libfaketime, and we, have left of processes that are gone.
 
     It keeps a process' clock in shared memory named by the process' id, and leaves it there when
     the process is killed; a later process of the same id would go on with that clock.
     """
     for path in Path("/dev/shm").glob("*faketime_s[eh]m_*"):
-        number = path.name.rpartition("_")[2]
-        if number.isdecimal() and not Path("/proc", number).exists():
+        if _is_gone(path.name.rpartition("_")[2]):
             with contextlib.suppress(OSError):
                 path.unlink()
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        if _is_gone(path.name.removeprefix(_FOLDER).partition("-")[0]):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_gone(process: str) -> bool:
+    return process.isdecimal() and not Path("/proc", process).exists()
 
 
 def faketime_library() -> Path | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from conformance.target import starvation
 from conformance.target.address import connect, hang_up
 from conformance.target.starvation import Patience
+from conformance.target.watchdog import kill_marked, new_mark
 
 # Below the range from which systems give out ports for outgoing connections.
 _PORTS = range(15000, 32000)
@@ -131,6 +132,7 @@ class Launched:
         host: str = "127.0.0.1",
     ) -> None:
         self._output = tempfile.TemporaryFile()
+        self._mark = new_mark()
         for _ in range(_TRIES):
             self._has_ended = False
             self._port = _ClaimedPort(host)
@@ -139,7 +141,7 @@ class Launched:
                 command, {"host": host, "port": self._port.number, **(values or {})}
             )
             with _uninterrupted():
-                self.process = self._start(arguments, {**os.environ, **(env or {})})
+                self.process = self._start(arguments, {**os.environ, **self._mark, **(env or {})})
                 atexit.register(self.end)
             self.meter = starvation.session(self.process.pid)
             if self._listens():
@@ -226,6 +228,9 @@ class Launched:
             # Its number may be that of another process by now.
             return
         self._has_ended = True
+        if self.process.poll() is not None:
+            # What goes on without it has daemonised itself.
+            kill_marked(self._mark)
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)

@@ -1,0 +1,82 @@
+"""The end of launched servers, even if this process is killed, or they daemonise themselves.
+
+Each of them has a mark in its environment, which all that it starts inherits. A process that
+watches over us kills what has our mark when our end of its standard input is closed. Where there is
+no /proc, only process groups are ended, by whoever has started them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+_NAME = "BEANSTALK_CONFORMANCE_LAUNCH"
+_TRIES = 100
+_run = secrets.token_hex(8)
+_numbers = itertools.count(1)
+
+
+def new_mark() -> Mapping[str, str]:
+    """Return what marks another server, as its environment; begin to watch if need be."""
+    _watch()
+    return {_NAME: f"{_run}-{next(_numbers)}."}
+
+
+@cache
+def _watch() -> subprocess.Popen[bytes]:
+    # By itself, without packages: it is there before a server is, and takes little memory.
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, _run],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill_marked(mark: Mapping[str, str]) -> None:
+    """Kill all processes with a mark."""
+    for value in mark.values():
+        _kill(value)
+
+
+def _kill(beginning: str) -> None:
+    """Kill all processes whose mark begins like this, and those that they start meanwhile."""
+    for _ in range(_TRIES):
+        found = list(_marked(beginning))
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+        time.sleep(0.01)
+
+
+def _marked(beginning: str) -> Iterator[int]:
+    wanted = f"{_NAME}={beginning}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            # One that has ended, and is not waited for yet, has no environment any more.
+            values = (folder / "environ").read_bytes().split(b"\0")
+            if any(value.startswith(wanted) for value in values):
+                yield int(folder.name)
+
+
+def _main(run: str) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    _kill(f"{run}-")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

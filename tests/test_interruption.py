@@ -1,0 +1,184 @@
+"""Runs that are interrupted: nothing stays on a server of others, and no server of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from conformance import yamlish
+from conformance.target.address import Address, ask, ask_all, visit
+from conformance.target.clock import clear_leftovers
+from conformance.target.launch import Launched, LaunchError
+from tests.servers import REFERENCE_COMMAND
+
+SUITE = ("pytest", "--pyargs", "conformance", "fuzz", "-p", "no:cacheprovider", "-q")
+RUNS = {"alone": SUITE, "workers": (*SUITE, "-n", "2"), "fuzz": ("fuzz", "--jobs=2")}
+LIMIT = 60.0
+
+
+@contextlib.contextmanager
+def _running(*command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of this Python, in a process group of its own, that hears all signals."""
+    # Where the tests run in the background of a shell, SIGINT is ignored, by their children, too.
+    heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    heard += f" runpy.run_module({command[0]!r}, run_name='__main__', alter_sys=True)"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", heard, *command[1:]],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _await(condition: Callable[[], object]) -> None:
+    limit = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def _tubes(address: Address) -> list[str]:
+    with visit(address, LIMIT) as sock:
+        return yamlish.names(ask(sock, b"list-tubes", LIMIT).body or b"")
+
+
+def _jobs(address: Address) -> int:
+    with visit(address, LIMIT) as sock:
+        stats = yamlish.dictionary(ask(sock, b"stats", LIMIT).body or b"")
+    states = ("ready", "reserved", "delayed", "buried")
+    return sum(int(stats[f"current-jobs-{state}"]) for state in states)
+
+
+def _remote(server: Launched) -> str:
+    return "--target={}:{}".format(*server.address)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("way", list(RUNS))
+def test_nothing_is_left_on_a_server_of_others(
+    tmp_path: Path, way: str, number: signal.Signals
+) -> None:
+    with (
+        Launched(REFERENCE_COMMAND) as server,
+        _running(*RUNS[way], _remote(server), log=tmp_path / "log") as run,
+    ):
+        _await(lambda: _jobs(server.address) > 3)
+        # A terminal tells all processes of Ctrl-C; others tell the first one of the end.
+        if number == signal.SIGINT:
+            os.killpg(run.pid, number)
+        else:
+            run.send_signal(number)
+        run.wait(LIMIT)
+        said = (tmp_path / "log").read_text()
+        assert (_jobs(server.address), _tubes(server.address)) == (0, ["default"]), said
+        assert "may be left" not in said
+        assert run.returncode == (0 if way == "fuzz" else pytest.ExitCode.INTERRUPTED), said
+
+
+def test_a_second_interrupt_ends_at_once_and_says_what_may_be_left(tmp_path: Path) -> None:
+    with (
+        Launched(REFERENCE_COMMAND) as server,
+        _running(*SUITE, _remote(server), log=tmp_path / "log") as run,
+    ):
+        _await(lambda: _jobs(server.address) > 0)
+        server.process.send_signal(signal.SIGSTOP)
+        run.send_signal(signal.SIGINT)
+        while run.poll() is None:
+            time.sleep(0.2)
+            run.send_signal(signal.SIGINT)
+        server.process.send_signal(signal.SIGCONT)
+        assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "jobs may be left in tubes conformance-" in (tmp_path / "log").read_text()
+
+
+def test_what_a_killed_run_has_left_is_told_and_removed(tmp_path: Path) -> None:
+    with Launched(REFERENCE_COMMAND) as server:
+        with _running(*SUITE, _remote(server), log=tmp_path / "log") as run:
+            _await(lambda: _jobs(server.address) > 0)
+            run.kill()
+        _put(server.address, "others", "conformance-0123abcd-00001")
+        left = len(_tubes(server.address)) - 2
+        with socket.create_connection(server.address) as sock:
+            ask_all(sock, [b"use conformance-0123abcd-00002", b"put 0 0 60 1\r\na"], LIMIT)
+            next_run = _told("pytest", *SUITE[1:], _remote(server), "-k", "use.using")
+            assert f"{left + 1} tubes of other runs: conformance-" in next_run.stdout
+            done = _told("conformance", "cleanup", _remote(server))
+            assert done.stdout.splitlines() == [
+                f"removed tubes: {left}",
+                "left alone, as they are in use: 1, conformance-0123abcd-00002 …",
+            ]
+            assert done.returncode == 1
+        _await(lambda: _told("conformance", "cleanup", _remote(server)).returncode == 0)
+        assert _tubes(server.address) == ["default", "others"]
+        assert _jobs(server.address) == 1
+
+
+def _put(address: Address, *tubes: str) -> None:
+    with visit(address, LIMIT) as sock:
+        for tube in tubes:
+            ask_all(sock, [b"use %b" % tube.encode(), b"put 0 0 60 1\r\na"], LIMIT)
+
+
+def _told(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_there_is_nothing_to_clean_up() -> None:
+    done = _told("conformance", "cleanup", "--target=127.0.0.1:1")
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+
+
+def _children(process: int, name: str) -> list[int]:
+    """The processes that a process has started, by what is in their command lines."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True
+    ).stdout
+    lines = [line.split(maxsplit=1) for line in found.splitlines()]
+    return [int(pid) for pid, args in lines if name in args]
+
+
+def test_a_launched_server_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    launch = ("--clock=real", f"--launch={REFERENCE_COMMAND}")
+    with _running(*SUITE, *launch, log=tmp_path / "log") as run:
+        _await(lambda: _children(run.pid, "reference_server"))
+        started = _children(run.pid, "reference_server")
+        run.kill()
+        run.wait()
+    _await(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+
+
+def test_a_server_that_daemonises_itself_is_refused_and_ended(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with pytest.raises(LaunchError, match="exited with status 0 before it listened"):
+        Launched(f"sh -c 'setsid sleep 1000 & echo $! >{file}' {{port}}")
+    _await(lambda: not Path(f"/proc/{file.read_text().strip()}").exists())
+
+
+def test_the_folder_of_a_clock_goes_with_the_next_run(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = [f"beanstalk-conformance-clock-{pid}-x" for pid in (ended.pid, os.getpid())]
+    with mock.patch("tempfile.tempdir", str(tmp_path)):
+        for name in names:
+            (tmp_path / name).mkdir()
+        clear_leftovers()
+    assert [path.name for path in tmp_path.iterdir()] == names[1:]
