@@ -157,7 +157,7 @@ def _children(process: int, name: str) -> list[int]:
 
 
 def test_a_launched_server_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
-    launch = ("--clock=real", f"--launch={REFERENCE_COMMAND}")
+    launch = ("--beanstalk-clock=real", f"--launch={REFERENCE_COMMAND}")
     with _running(*SUITE, *launch, log=tmp_path / "log") as run:
         _await(lambda: _children(run.pid, "reference_server"))
         started = _children(run.pid, "reference_server")
