@@ -10,7 +10,8 @@ class Deviation(AssertionError):
     of the message that shows it. ``late``: the only fault is that the reply came so many seconds
     later than allowed.
     ``conclusive``: it is so however far the scenario has fallen behind its schedule. ``waited``:
-    the seconds of real time that were spent on waiting for what did not come.
+    the seconds of real time that were spent on waiting for what did not come. ``begun``: the mark
+    of the wait that it is about, None if that is all of the scenario.
     """
 
     def __init__(
@@ -21,6 +22,7 @@ class Deviation(AssertionError):
         late: float = 0.0,
         conclusive: bool = False,
         waited: float = 0.0,
+        begun: float | None = None,
     ) -> None:
         super().__init__(f"expected {expected}, observed {observed}")
         self.expected = expected
@@ -29,6 +31,7 @@ class Deviation(AssertionError):
         self.late = late
         self.conclusive = conclusive
         self.waited = waited
+        self.begun = begun
         self.de_facto = False
         """Only what every server does is broken, not what the text says."""
 

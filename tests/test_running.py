@@ -15,7 +15,7 @@ from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
 from conformance.target.address import TargetError, ask, send_end, send_reset, visit
 from conformance.target.builtin import BuiltIn
-from conformance.target.starvation import Starvation
+from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from reference_server import stats, wire
 from reference_server.events import Event, HalfClose, Output
@@ -34,7 +34,9 @@ def server() -> Iterator[BuiltIn]:
 @pytest.fixture
 def starve(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets a scenario have been kept from a CPU for so many seconds."""
-    return lambda seconds: monkeypatch.setattr(Starvation, "seconds", lambda _: seconds)
+    return lambda seconds: monkeypatch.setattr(
+        Starvation, "since", lambda *_: Starved(seconds, 0.0, 9.0)
+    )
 
 
 @pytest.mark.parametrize(("starved", "verdict"), [(0.5, Inconclusive), (0.1, Deviation)])
@@ -94,7 +96,8 @@ def test_a_failure_is_not_believed_when_the_scenario_is_behind_its_schedule(
 
     outcome = run(wrong, {"client": None}, server, 0.25)
     assert isinstance(outcome.error, Inconclusive)
-    assert "too busy to decide, 3 times" in str(outcome.error)
+    told = "too busy to decide (this process waited 1.0 s of 9.0 s for a CPU), 3 times"
+    assert told in str(outcome.error)
     assert outcome.error.deviation is not None
     assert "peek 0" in outcome.transcript.render(None)
 
@@ -346,3 +349,24 @@ def test_a_reply_that_comes_at_the_end_is_in_the_transcript() -> None:
     assert isinstance(outcome.error, Deviation)
     assert outcome.error.marked is not None
     assert outcome.transcript.entries[outcome.error.marked].data == b"TIMED_OUT\r\n"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_starvation_before_the_wait_that_a_deviation_is_about_is_no_excuse_for_it(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    monkeypatch.setattr(connection, "REPLY_LIMIT", 5 if late else 0.3)
+    waited = [0.0]
+    monkeypatch.setattr(server, "starved", lambda: waited[0])
+
+    def wrong(client: Connection, clock: Timeline) -> None:
+        client.is_in_step()
+        # By somebody who is gone when the wait begins.
+        waited[0] += 60.0
+        reserve = client.send("reserve-with-timeout 1" if late else "reserve")
+        clock.advance(0.2)
+        reserve.reply("TIMED_OUT")
+
+    error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
+    assert type(error) is Deviation
+    assert ("later than allowed" in str(error)) is late

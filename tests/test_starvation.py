@@ -93,12 +93,26 @@ def test_the_watch_sees_that_it_is_kept_waiting() -> None:
 def test_starvation_is_ours_and_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = [1.0]
     measured = Starvation(lambda: waited[0])
-    idle = measured.seconds()
+    idle = measured.since().seconds
     waited[0] = 3.5
-    assert measured.seconds() >= 2.5
+    assert measured.since().seconds >= 2.5
     # Another process in its place begins anew.
     waited[0] = 0.0
-    assert idle <= measured.seconds() < 2.5
+    assert idle <= measured.since().seconds < 2.5
+
+
+def test_what_was_waited_before_a_mark_is_not_of_the_wait_that_begins_there() -> None:
+    waited = [1.0]
+    measured = Starvation(lambda: waited[0])
+    waited[0] = 31.0
+    mark = measured.mark()
+    waited[0] = 31.5
+    starved = measured.since(mark)
+    assert starved.target == 0.5
+    assert starved.of < measured.since().of
+    assert measured.since().target == 30.5
+    told = str(starved._replace(own=1.2, of=5.0))
+    assert told == "this process waited 1.2 s of 5.0 s for a CPU, the target 0.5 s"
 
 
 class _Told(Meter):

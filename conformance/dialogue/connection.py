@@ -150,13 +150,14 @@ class Connection:
         self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
-        limit = time.monotonic() + REPLY_LIMIT
+        limit, waits = time.monotonic() + REPLY_LIMIT, False
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[self.socket.send(rest) :]
             except BlockingIOError:
                 # The target must read on while we read its replies.
+                waits = waits or self._timeline.waits()
                 if time.monotonic() > limit:
                     raise self._gone(
                         "a target that reads", "it stopped reading", position
@@ -258,7 +259,7 @@ class Connection:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
         limit = time.monotonic() + REPLY_LIMIT
-        awaited = not self._arrivals
+        awaited, waits = not self._arrivals, False
         self.poll()
         while not self._arrivals:
             left = limit - time.monotonic()
@@ -266,6 +267,7 @@ class Connection:
                 raise self._missing(expected)
             wait_for([self], min(left, UNHURRIED))
             self.poll()
+            waits = waits or (not self._arrivals and self._timeline.waits())
             if timing is not None and not self._arrivals and not self.stopped:
                 # Where the tests move the clock, a timer that is late needs them to move it.
                 self._timeline.before_sending()
@@ -291,16 +293,14 @@ class Connection:
     ) -> Deviation:
         if not self._garbage and (fate := self._target.fate()) is not None:
             return TargetLost(expected, fate, position)
-        if not self._timeline.timed and not self._has_more():
-            # It has served another client since, and no timer is near that might explain it.
-            waited = 0.0
+        if not self._timeline.timed:
+            self.poll()
+            if not (self._arrivals or self.stopped):
+                # It has served another client since, and no timer is near that might explain it.
+                waited = 0.0
+        begun = self._timeline.last_wait if waited else None
         # The time at which it came does not make it a reply, nor end a connection.
-        return Deviation(expected, observed, position, conclusive=self.stopped, waited=waited)
-
-    def _has_more(self) -> bool:
-        """Whether something has come after all."""
-        self.poll()
-        return bool(self._arrivals) or self.stopped
+        return Deviation(expected, observed, position, 0.0, self.stopped, waited, begun)
 
     # ------------------------------------------------------------ expectations
 
@@ -321,6 +321,7 @@ class Connection:
 
     def rest(self) -> list[Reply]:
         """All replies until the target closes the connection."""
+        self._timeline.waits()
         self._wait_until(lambda: self.stopped, time.monotonic() + REPLY_LIMIT)
         if not self.eof:
             raise self._missing("the end of the connection")
@@ -330,8 +331,8 @@ class Connection:
 
     def is_closed_by_target(self) -> None:
         """Expects the end of the connection, and no reply before it."""
+        self._timeline.waits()
         limit = time.monotonic() + REPLY_LIMIT
-        self.poll()
         self._wait_until(lambda: self.stopped or bool(self._arrivals), limit)
         expected = "the end of the connection"
         if self._arrivals:

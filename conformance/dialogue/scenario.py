@@ -79,7 +79,7 @@ class Scenario:
         self.generation = target.generation
         self.transcript = Transcript()
         self.starvation = Starvation(target.starved)
-        self.clock = Timeline(target.clock, lateness, patience)
+        self.clock = Timeline(target.clock, lateness, self.starvation, patience)
         self.tube = FOOTPRINT.new_name()
         self._letters = letters()
         self._connections: list[Connection] = []

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from conformance.dialogue.soon import STEP, looks
 from conformance.target.clock import GRANULARITY, TargetClock
+from conformance.target.starvation import Starvation
 from conformance.verdict import Deviation, NotTestable
 from reference_server.wire import Reply
 
@@ -44,11 +45,12 @@ class Arrival(NamedTuple):
 class Timing(NamedTuple):
     """When a reply is due: not before ``earliest``, not after ``latest`` (None: no limit).
 
-    Seconds of the target's clock.
+    Seconds of the target's clock. ``begun`` is the mark of the wait since the command was sent.
     """
 
     earliest: float
     latest: float | None
+    begun: float | None = None
 
     def judge(self, arrival: Arrival, expected: str) -> None:
         """Raise :class:`Deviation` if a reply came too early or too late."""
@@ -66,6 +68,7 @@ class Timing(NamedTuple):
                 f"{arrival.reply}, {late:.3f} s later than allowed",
                 arrival.position,
                 late=late,
+                begun=self.begun,
             )
 
 
@@ -119,17 +122,26 @@ class Timeline:
     It is the ``clock`` of the tests, too. ``timed``: the scenario has timers that are near.
     ``latencies`` are the seconds of real time between the last command and a reply that was
     awaited, ``latenesses`` those between the time when a timer was due and its reply.
+    ``starvation`` measures how long somebody waited for a CPU in each wait.
     ``patience`` is the real time in seconds that a pending command gets to reach the target before
     a clock is moved; ``raced`` tells whether that matters.
     """
 
-    def __init__(self, clock: TargetClock, lateness: float, patience: float = 0.0) -> None:
+    def __init__(
+        self,
+        clock: TargetClock,
+        lateness: float,
+        starvation: Starvation,
+        patience: float = 0.0,
+    ) -> None:
         self.nominal = 0.0
         self.longest_wait = 0.0
         self.raced = False
         self.timed = False
         self.latencies: list[float] = []
         self.latenesses: list[float] = []
+        self._starvation = starvation
+        self._waits: list[tuple[float, float]] = []
         self._sent = 0.0
         self._patience = patience
         self._clock = clock
@@ -159,7 +171,18 @@ class Timeline:
         if sent_at >= self.nominal:
             return None
         latest = None if self._clock.movable else self._advanced_until + self._lateness
-        return Timing(self.nominal - GRANULARITY, latest)
+        begun = next((mark for nominal, mark in self._waits if nominal >= sent_at), None)
+        return Timing(self.nominal - GRANULARITY, latest, begun)
+
+    def waits(self) -> bool:
+        """Notes that a wait begins in real time."""
+        self._waits.append((self.nominal, self._starvation.mark()))
+        return True
+
+    @property
+    def last_wait(self) -> float | None:
+        """The mark of the last wait that began."""
+        return self._waits[-1][1] if self._waits else None
 
     def sends(self) -> None:
         """Notes that a command is being sent."""
@@ -236,6 +259,7 @@ class Timeline:
         if seconds > MAX_REAL_WAIT:
             raise NotTestable(f"a wait of {seconds:g} s needs a clock that can be moved")
         self.before_sending()
+        self.waits()
         collect(self._connections, time.monotonic() + seconds)
         self.nominal += seconds
         self.longest_wait = max(self.longest_wait, seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from conformance.dialogue.scenario import Scenario
 from conformance.dialogue.schedule import BELIEVABLE
+from conformance.target.starvation import Starved
 from conformance.verdict import Deviation, TargetLost
 
 SEEN = 4
@@ -25,16 +26,20 @@ def doubt(error: Deviation, scenario: Scenario) -> str | None:
     """
     if error.conclusive or isinstance(error, TargetLost):
         return None
-    clock = scenario.clock
-    starved = SEEN * scenario.starvation.seconds()
+    clock, since = scenario.clock, scenario.starvation.since
     if error.late:
-        return BUSY if starved >= error.late else ""
+        return _busy(since(error.begun), error.late) or ""
     behind = clock.behind - error.waited
     if behind > BELIEVABLE:
-        return BUSY if starved >= behind else _slow(clock.latencies, behind)
-    if error.waited and starved >= error.waited:
-        return BUSY
+        return _busy(since(), behind) or _slow(clock.latencies, behind)
+    if error.waited and (busy := _busy(since(error.begun), error.waited)):
+        return busy
     return RACED if clock.raced else None
+
+
+def _busy(starved: Starved, seconds: float) -> str | None:
+    """The excuse, if starvation explains that something took so much longer."""
+    return f"{BUSY} ({starved})" if SEEN * starved.seconds >= seconds else None
 
 
 def _slow(latencies: list[float], behind: float) -> str:

@@ -138,23 +138,62 @@ def watch() -> Watch:
         return _watches[0]
 
 
+class Starved(NamedTuple):
+    """For how many seconds this thread and the target were kept from a CPU, of so many."""
+
+    own: float
+    target: float
+    of: float
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which one of them was kept from it."""
+        return self.own + self.target
+
+    def __str__(self) -> str:
+        told = f"this process waited {self.own:.1f} s of {self.of:.1f} s for a CPU"
+        return f"{told}, the target {self.target:.1f} s" if self.target >= 0.05 else told
+
+
+class _Reading(NamedTuple):
+    """Seconds of waiting for a CPU up to a moment."""
+
+    time: float
+    own: float
+    overslept: float
+    target: float
+
+
 class Starvation:
     """How long this thread, or the target, has been kept from a CPU since this was made.
 
-    ``target`` gives the seconds for which the target has waited for one so far.
+    ``target`` gives the seconds for which the target has waited for one so far. All is to be
+    called by the thread that made this.
     """
 
     def __init__(self, target: Callable[[], float]) -> None:
         self._target = target
         self._own = thread_meter(threading.get_native_id())
-        self._begun = self._own.read().waited, watch().overslept(), target()
+        self._first = self._read()
+        self._marks: dict[float, _Reading] = {}
 
-    def seconds(self) -> float:
-        """Seconds of it so far; to be called by the thread that made this."""
-        own, overslept, target = self._begun
-        ours = max(self._own.read().waited - own, watch().overslept() - overslept)
+    def _read(self) -> _Reading:
+        now, own = time.monotonic(), self._own.read().waited
+        return _Reading(now, own, watch().overslept(), self._target())
+
+    def mark(self) -> float:
+        """Note that a wait begins; return its name, for :meth:`since`."""
+        reading = self._read()
+        self._marks[reading.time] = reading
+        return reading.time
+
+    def since(self, mark: float | None = None) -> Starved:
+        """Return how it was since a mark, or since this was made."""
+        begun = self._first if mark is None else self._marks[mark]
+        now = self._read()
+        own = max(now.own - begun.own, now.overslept - begun.overslept)
         # Another process may have taken its place meanwhile.
-        return ours + max(0.0, self._target() - target)
+        return Starved(own, max(0.0, now.target - begun.target), now.time - begun.time)
 
 
 class Patience:

@@ -72,13 +72,13 @@ class Target(ABC):
     def fate(self) -> str | None:
         """What became of a target that does not talk; None if it does, to others."""
         limit = time.monotonic() + LONGEST_WAIT
-        starvation = Starvation(self.starved)
-        fate = self._fate()
-        while fate == HANGS and starvation.seconds() > ALIVE_LIMIT / 4 and time.monotonic() < limit:
-            # It has not come to that, where others need the CPU.
+        while True:
             starvation = Starvation(self.starved)
             fate = self._fate()
-        return fate
+            # It has not come to that, where others need the CPU.
+            starved = fate == HANGS and starvation.since().seconds > ALIVE_LIMIT / 4
+            if not starved or time.monotonic() > limit:
+                return fate
 
     def _fate(self) -> str | None:
         try:
