@@ -11,7 +11,7 @@ class Deviation(AssertionError):
     later than allowed.
     ``conclusive``: it is so however far the scenario has fallen behind its schedule. ``waited``:
     the seconds of real time that were spent on waiting for what did not come. ``begun``: the mark
-    of the wait that it is about, None if that is all of the scenario.
+    of the wait that it is about, None if that is all of the scenario; ``due``: of its end.
     """
 
     def __init__(
@@ -23,6 +23,7 @@ class Deviation(AssertionError):
         conclusive: bool = False,
         waited: float = 0.0,
         begun: float | None = None,
+        due: float | None = None,
     ) -> None:
         super().__init__(f"expected {expected}, observed {observed}")
         self.expected = expected
@@ -32,6 +33,7 @@ class Deviation(AssertionError):
         self.conclusive = conclusive
         self.waited = waited
         self.begun = begun
+        self.due = due
         self.de_facto = False
         """Only what every server does is broken, not what the text says."""
 

@@ -35,7 +35,7 @@ def server() -> Iterator[BuiltIn]:
 def starve(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets a scenario have been kept from a CPU for so many seconds."""
     return lambda seconds: monkeypatch.setattr(
-        Starvation, "since", lambda *_: Starved(seconds, 0.0, 9.0)
+        Starvation, "since", lambda *_: Starved(seconds, 9.0, 0.0, 9.0)
     )
 
 

@@ -109,10 +109,13 @@ def test_what_was_waited_before_a_mark_is_not_of_the_wait_that_begins_there() ->
     waited[0] = 31.5
     starved = measured.since(mark)
     assert starved.target == 0.5
-    assert starved.of < measured.since().of
+    assert starved.of == starved.target_of < measured.since().of
     assert measured.since().target == 30.5
-    told = str(starved._replace(own=1.2, of=5.0))
-    assert told == "this process waited 1.2 s of 5.0 s for a CPU, the target 0.5 s"
+    later = measured.mark()
+    due = measured.since(mark, later)
+    assert (due.of < due.target_of, due.target) == (True, 0.5)
+    told = str(starved._replace(own=1.2, of=5.0, target_of=6.0))
+    assert told == "this process waited 1.2 s of 5.0 s for a CPU, the target 0.5 s of 6.0 s"
 
 
 class _Told(Meter):

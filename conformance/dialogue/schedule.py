@@ -45,12 +45,14 @@ class Arrival(NamedTuple):
 class Timing(NamedTuple):
     """When a reply is due: not before ``earliest``, not after ``latest`` (None: no limit).
 
-    Seconds of the target's clock. ``begun`` is the mark of the wait since the command was sent.
+    Seconds of the target's clock. ``begun`` is the mark of the wait since the command was sent,
+    ``due`` that of its end.
     """
 
     earliest: float
     latest: float | None
     begun: float | None = None
+    due: float | None = None
 
     def judge(self, arrival: Arrival, expected: str) -> None:
         """Raise :class:`Deviation` if a reply came too early or too late."""
@@ -69,6 +71,7 @@ class Timing(NamedTuple):
                 arrival.position,
                 late=late,
                 begun=self.begun,
+                due=self.due,
             )
 
 
@@ -142,6 +145,7 @@ class Timeline:
         self.latenesses: list[float] = []
         self._starvation = starvation
         self._waits: list[tuple[float, float]] = []
+        self._due: float | None = None
         self._sent = 0.0
         self._patience = patience
         self._clock = clock
@@ -172,7 +176,7 @@ class Timeline:
             return None
         latest = None if self._clock.movable else self._advanced_until + self._lateness
         begun = next((mark for nominal, mark in self._waits if nominal >= sent_at), None)
-        return Timing(self.nominal - GRANULARITY, latest, begun)
+        return Timing(self.nominal - GRANULARITY, latest, begun, self._due)
 
     def waits(self) -> bool:
         """Notes that a wait begins in real time."""
@@ -264,4 +268,5 @@ class Timeline:
         self.nominal += seconds
         self.longest_wait = max(self.longest_wait, seconds)
         self._advanced_until = self.now()
+        self._due = self._starvation.mark()
         self._settled = False

@@ -28,7 +28,8 @@ def doubt(error: Deviation, scenario: Scenario) -> str | None:
         return None
     clock, since = scenario.clock, scenario.starvation.since
     if error.late:
-        return _busy(since(error.begun), error.late) or ""
+        # We were in time if we were so when it was due; a target may have read the command late.
+        return _busy(since(error.begun, error.due), error.late) or ""
     behind = clock.behind - error.waited
     if behind > BELIEVABLE:
         return _busy(since(), behind) or _slow(clock.latencies, behind)

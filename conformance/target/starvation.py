@@ -139,11 +139,12 @@ def watch() -> Watch:
 
 
 class Starved(NamedTuple):
-    """For how many seconds this thread and the target were kept from a CPU, of so many."""
+    """Seconds for which this thread was kept from a CPU, of so many; and those of the target."""
 
     own: float
-    target: float
     of: float
+    target: float
+    target_of: float
 
     @property
     def seconds(self) -> float:
@@ -152,7 +153,9 @@ class Starved(NamedTuple):
 
     def __str__(self) -> str:
         told = f"this process waited {self.own:.1f} s of {self.of:.1f} s for a CPU"
-        return f"{told}, the target {self.target:.1f} s" if self.target >= 0.05 else told
+        if self.target < 0.05:
+            return told
+        return f"{told}, the target {self.target:.1f} s of {self.target_of:.1f} s"
 
 
 class _Reading(NamedTuple):
@@ -182,18 +185,20 @@ class Starvation:
         return _Reading(now, own, watch().overslept(), self._target())
 
     def mark(self) -> float:
-        """Note that a wait begins; return its name, for :meth:`since`."""
+        """Note that something begins now; return its name, for :meth:`since`."""
         reading = self._read()
         self._marks[reading.time] = reading
         return reading.time
 
-    def since(self, mark: float | None = None) -> Starved:
-        """Return how it was since a mark, or since this was made."""
-        begun = self._first if mark is None else self._marks[mark]
+    def since(self, begun: float | None = None, due: float | None = None) -> Starved:
+        """Return how it was since a mark, or since this was made; with us, since ``due``."""
+        first = self._first if begun is None else self._marks[begun]
+        ours = first if due is None else self._marks[due]
         now = self._read()
-        own = max(now.own - begun.own, now.overslept - begun.overslept)
+        own = max(now.own - ours.own, now.overslept - ours.overslept)
         # Another process may have taken its place meanwhile.
-        return Starved(own, max(0.0, now.target - begun.target), now.time - begun.time)
+        target = max(0.0, now.target - first.target)
+        return Starved(own, now.time - ours.time, target, now.time - first.time)
 
 
 class Patience:
