@@ -13,6 +13,7 @@ from conformance.dialogue.scenario import PARTS
 from conformance.run.baseline import BaselineError, Known, read_baseline
 from conformance.run.evidence import describe, gather
 from conformance.run.interruption import Interruption
+from conformance.run.late import Late
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.suite import Options, Suite, requirements, slugs
@@ -26,8 +27,6 @@ from reports.verdicts import LEVELS, Verdict
 _OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
 _BASELINE = pytest.StashKey[Mapping[str, Known]]()
-LOSSES = {True: 30, False: 3}
-"""Tests in a row that lose the target before the run is given up; True: we can restart it."""
 
 
 def _part(name: str) -> Any:
@@ -90,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
         update = path if chosen.beanstalk_update_baseline else None
         summary = Summary(config.stash[_BASELINE], update)
         config.pluginmanager.register(summary, "conformance-summary")
+        config.pluginmanager.register(Late(config), "conformance-late")
         if folder := chosen.beanstalk_report:
             _check_root(config, "--beanstalk-report", folder)
             _prepare(folder)
@@ -220,30 +220,58 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     missing = suite.missing(pyfuncitem)
     outcome = Outcome(NotApplicable(missing)) if missing else suite.outcome(pyfuncitem)
     pyfuncitem.stash[_OUTCOME] = outcome
+    pyfuncitem.user_properties += _said(pyfuncitem, outcome)
+    if late := [_late(*loss) for loss in suite.late()]:
+        pyfuncitem.user_properties.append(("late", late))
+    if suite.losses.are_too_many(suite.target):
+        pyfuncitem.session.shouldfail = (
+            f"the target was lost {suite.losses.in_a_row} times in a row: {outcome.error}"
+        )
     verdict, reason = _verdict(pyfuncitem, outcome)
-    baseline = pyfuncitem.config.stash[_BASELINE]
-    pyfuncitem.user_properties += [
-        ("id", _named(pyfuncitem)),
-        ("requirements", list(slugs(pyfuncitem))),
-        ("verdict", str(verdict)),
-        ("reason", reason),
-        ("target", suite.identity()),
-        ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
-        ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
-        ("health", outcome.health),
-        ("longest_wait", outcome.longest_wait),
-        ("waited", outcome.waited),
-        ("known", all(_is_known(baseline, slug, verdict) for slug in slugs(pyfuncitem))),
-    ]
-    if isinstance(outcome.error, Inconclusive) and outcome.error.deviation is not None:
-        evidence = gather(outcome.error.deviation, outcome, _reproduce(pyfuncitem))
-        pyfuncitem.user_properties.append(("evidence", evidence))
-    _give_up_if_lost(pyfuncitem.session, outcome.error)
     if isinstance(outcome.error, NotTestable | NotApplicable | Inconclusive):
         pytest.skip(f"{verdict}: {reason}")
     if outcome.error is not None and verdict is not Verdict.SEEN:
         raise outcome.error
     return True
+
+
+def _said(item: pytest.Function, outcome: Outcome) -> list[tuple[str, Any]]:
+    """What the report of a test says to the summary."""
+    verdict, reason = _verdict(item, outcome)
+    known = [item.config.stash[_BASELINE].get(slug) for slug in slugs(item)]
+    said: list[tuple[str, Any]] = [
+        ("id", _named(item)),
+        ("requirements", list(slugs(item))),
+        ("verdict", str(verdict)),
+        ("reason", reason),
+        ("target", item.config.stash[_SUITE].identity()),
+        ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
+        ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
+        ("health", outcome.health),
+        ("longest_wait", outcome.longest_wait),
+        ("waited", outcome.waited),
+        ("known", all(one is not None and one.covers(verdict) for one in known)),
+    ]
+    if isinstance(outcome.error, Inconclusive) and outcome.error.deviation is not None:
+        evidence = gather(outcome.error.deviation, outcome, _reproduce(item))
+        said.append(("evidence", evidence))
+    return said
+
+
+def _late(item: pytest.Function, outcome: Outcome) -> dict[str, Any]:
+    """The report of a test that was over when it was seen that it has ended the target."""
+    said = _said(item, outcome)
+    assert isinstance(outcome.error, Deviation)
+    evidence = gather(outcome.error, outcome, _reproduce(item))
+    asked = requirements(item, item.config.stash[_SUITE].target.profile)
+    known = dict(said)["known"]
+    return {
+        "nodeid": item.nodeid,
+        "location": item.location,
+        "outcome": "skipped" if known else "failed",
+        "longrepr": (item.location[0], 0, "known") if known else describe(asked, evidence),
+        "user_properties": [*said, ("evidence", evidence)],
+    }
 
 
 def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
@@ -269,17 +297,6 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
             verdict = Verdict.FAIL if must else Verdict.NON_STRICT
             return verdict, str(error).splitlines()[0][:300]
     return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
-
-
-def _is_known(baseline: Mapping[str, Known], slug: str, verdict: Verdict) -> bool:
-    return slug in baseline and baseline[slug].covers(verdict)
-
-
-def _give_up_if_lost(session: pytest.Session, error: BaseException | None) -> None:
-    suite = session.config.stash[_SUITE]
-    suite.losses = suite.losses + 1 if isinstance(error, TargetLost) else 0
-    if suite.losses >= LOSSES[suite.target.exclusive]:
-        session.shouldstop = f"the target was lost {suite.losses} times in a row: {error}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -122,6 +122,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         scenario.target.restore()
         return outcome
     scenario.close()
+    if fate := scenario.target.ended():
+        outcome.error = TargetLost("a target that goes on", fate)
+        outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()
+        scenario.target.restore()
     if outcome.error is None:
         outcome.error = scenario.unasked()
         # It may have come while the connections were ended.
@@ -161,6 +165,7 @@ class Overlapped:
             )
             for name, test, arguments in tests
         }
+        self._left = {*self._threads}
         for thread in self._threads.values():
             thread.start()
 
@@ -181,6 +186,17 @@ class Overlapped:
     def __contains__(self, name: object) -> bool:
         return name in self._threads
 
+    @property
+    def lost_or_going_on(self) -> int:
+        """How many tests, not asked for yet, have lost the target or may still lose it."""
+        told = [self._outcomes.get(name) for name in self._left]
+        return sum(one is None or isinstance(one.error, TargetLost) for one in told)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all outcomes have been asked for."""
+        return not self._left
+
     def join(self) -> None:
         """Waits for all tests."""
         for thread in self._threads.values():
@@ -189,4 +205,5 @@ class Overlapped:
     def outcome(self, name: str) -> Outcome:
         """Waits for a test and gives what came of it."""
         self._threads[name].join()
+        self._left.discard(name)
         return self._outcomes[name]

@@ -15,12 +15,13 @@ from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budge
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
+from conformance.run.losses import Loss, Losses
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import LaunchedTarget, Remote, Target
-from conformance.verdict import TargetLost
+from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
 AT_ONCE = 8
@@ -109,7 +110,7 @@ class Suite:
 
     def __init__(self, options: Options, distributed: bool) -> None:
         self.options = options
-        self.losses = 0
+        self.losses = Losses()
         self._distributed = distributed
         self._target: Target | None = None
         self._overlapped: list[Overlapped] | None = None
@@ -195,15 +196,41 @@ class Suite:
     def outcome(self, item: pytest.Function) -> Outcome:
         """Runs a test, or waits for it if it has begun already."""
         if self._alone(item):
-            for overlapped in self._overlapped or ():
-                overlapped.join()
+            self._join()
         else:
             for overlapped in self._begin_waiting(item.session.items):
                 if item.nodeid in overlapped:
-                    outcome = overlapped.outcome(item.nodeid)
-                    if not isinstance(outcome.error, TargetLost):
-                        return outcome
-                    # It may have been another test's doing: alone, it is its own.
+                    return self._settled(item, overlapped.outcome(item.nodeid), overlaps=True)
+        if died := self.losses.before(self.target, self._others()):
+            return Outcome(NotTestable(died))
+        return self._settled(item, self._run(item))
+
+    def _join(self) -> None:
+        """Waits for all tests that go on at the same time."""
+        for overlapped in self._overlapped or ():
+            overlapped.join()
+
+    def _others(self) -> int:
+        """How many tests that go on at the same time may be concerned by a loss."""
+        return sum(overlapped.lost_or_going_on for overlapped in self._overlapped or ())
+
+    def _settled(self, item: pytest.Function, outcome: Outcome, overlaps: bool = False) -> Outcome:
+        """What is told of a test, whoever has ended the target if it has lost it."""
+
+        def again() -> Outcome:
+            self._join()
+            return self._run(item)
+
+        others = max(self._others(), int(overlaps))
+        return self.losses.after(item, outcome, self.target, others, again)
+
+    def late(self) -> list[Loss]:
+        """Tests of which has to be told that they have ended the target, though they were over."""
+        over = all(overlapped.is_over for overlapped in self._overlapped or ())
+        return self.losses.late(over)
+
+    def _run(self, item: pytest.Function) -> Outcome:
+        """Runs a test."""
         arguments = dict(_arguments(item))
         health: list[str] = []
         if "exploration" in arguments:

@@ -30,6 +30,8 @@ START_LIMIT = 8.0
 PROBE_LIMIT = 5.0
 """Seconds within which a server must have answered for the first time, while it needs no CPU."""
 _TRIES = 5
+_FLAGS, _PF_EXITING = 6, 0x4
+"""Where the system tells of a process that it is exiting, behind its name."""
 _SAID = 2000
 
 
@@ -134,7 +136,7 @@ class Launched:
         self._output = tempfile.TemporaryFile()
         self._mark = new_mark()
         for _ in range(_TRIES):
-            self._has_ended = False
+            self.has_ended = False
             self._port = _ClaimedPort(host)
             self.address = host, self._port.number
             arguments = command_line(
@@ -202,6 +204,14 @@ class Launched:
         self._output.seek(max(end - _SAID, 0))
         return self._output.read().decode(errors="replace").strip()
 
+    @property
+    def is_exiting(self) -> bool:
+        """Whether its process is about to be gone, as its connections are, if the system tells."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            stat = Path("/proc", str(self.process.pid), "stat").read_text()
+            return bool(int(stat.rpartition(")")[2].split()[_FLAGS]) & _PF_EXITING)
+        return False
+
     def exit_status(self) -> str | None:
         """How the server ended, None if it runs."""
         status = self.process.poll()
@@ -224,10 +234,10 @@ class Launched:
     def end(self) -> None:
         """Ends the server and all that it has started; harmless if done already."""
         atexit.unregister(self.end)
-        if self._has_ended:
+        if self.has_ended:
             # Its number may be that of another process by now.
             return
-        self._has_ended = True
+        self.has_ended = True
         if self.process.poll() is not None:
             # What goes on without it has daemonised itself.
             kill_marked(self._mark)

@@ -98,6 +98,10 @@ class Target(ABC):
         self.generation += 1
         return f"the target is gone: {how}"
 
+    def ended(self) -> str | None:
+        """How its process has ended of itself, if we can see that without asking it anything."""
+        return None
+
     def said(self) -> str:
         """The last that it printed, if we can see that."""
         return ""
@@ -286,8 +290,16 @@ class LaunchedTarget(Target):
         with contextlib.suppress(subprocess.TimeoutExpired):
             # While it writes down its memory, it is still there.
             self._server.process.wait(LAST_MOMENTS)
-        status = self._server.exit_status()
-        return fate if status is None else f"the target crashed: {status}"
+        return self.ended() or fate
+
+    def ended(self) -> str | None:
+        server = self._server
+        if server.is_exiting:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.process.wait(LAST_MOMENTS)
+        status = None if server.has_ended else server.exit_status()
+        # What it has started may go on without it.
+        return f"the target crashed: {status}" if status and self._fate() else None
 
     def starved(self) -> float:
         return self._server.meter.read().waited

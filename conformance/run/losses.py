@@ -1,0 +1,135 @@
+"""Which test has ended the target: not always the one that finds it gone.
+
+A process may end after its last reply, when the next test has begun already, or while many tests
+go on at the same time. A server that we can start again is given to the test once more, alone. One
+that somebody else runs stays away: one test is blamed, the others are not tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from conformance.run.runner import Outcome
+from conformance.target.target import HANGS, Target
+from conformance.verdict import NotApplicable, NotTestable, TargetLost
+
+GOES_ON = "a target that goes on"
+MOST = {True: 30, False: 3}
+"""Tests in a row that lose the target before the run is given up; True: we can restart it."""
+
+
+class Loss(NamedTuple):
+    """A test that was over when it was seen that it has ended the target."""
+
+    item: pytest.Function
+    outcome: Outcome
+
+
+class Losses:
+    """What becomes of tests that lose a target, one after the other."""
+
+    def __init__(self) -> None:
+        self.in_a_row = 0
+        self._died = ""
+        self._last: Loss | None = None
+        self._late: list[Loss] = []
+        self._dismissed: list[Loss] = []
+        self._is_explained = False
+
+    def before(self, target: Target, others: int) -> str:
+        """Look at a target before a test; return why it cannot be tested, if it is gone.
+
+        ``others``: how many tests go on already.
+        """
+        if fate := target.ended():
+            if not others:
+                self._blame_last(fate, target)
+            target.restore()
+        if self._died and target.fate() is None:
+            self._died = ""
+        return self._died
+
+    def after(
+        self,
+        item: pytest.Function,
+        outcome: Outcome,
+        target: Target,
+        others: int,
+        again: Callable[[], Outcome],
+    ) -> Outcome:
+        """Return what is told of a test, of which ``outcome`` came.
+
+        ``others``: how many went on at the same time; ``again`` runs it alone.
+        """
+        error = outcome.error
+        if isinstance(error, TargetLost) and target.exclusive:
+            outcome = self._once_more(Loss(item, outcome), target, others, again)
+        elif isinstance(error, TargetLost) and error.observed != HANGS:
+            outcome = self._dies(Loss(item, outcome), error, target, others)
+        lost = isinstance(outcome.error, TargetLost)
+        self.in_a_row = self.in_a_row + 1 if lost else 0
+        self._is_explained |= lost
+        if not isinstance(outcome.error, NotTestable | NotApplicable):
+            self._last = Loss(item, outcome)
+        return outcome
+
+    def _once_more(
+        self, loss: Loss, target: Target, others: int, again: Callable[[], Outcome]
+    ) -> Outcome:
+        """Return what comes of a test alone, if what it saw may be another test's doing."""
+        answered = any(entry.direction == "<" for entry in loss.outcome.transcript.entries)
+        if answered and not others:
+            return loss.outcome
+        outcome = again()
+        if isinstance(outcome.error, TargetLost):
+            return outcome
+        if others:
+            self._dismissed.append(loss)
+        else:
+            assert isinstance(loss.outcome.error, TargetLost)
+            self._blame_last(loss.outcome.error.observed, target)
+        return outcome
+
+    def _dies(self, loss: Loss, error: TargetLost, target: Target, others: int) -> Outcome:
+        """Return what is told of a test that has lost a target for good."""
+        if self._died:
+            return Outcome(NotTestable(self._died))
+        blamed = loss
+        if self._last is not None and not loss.outcome.transcript.entries:
+            blamed = self._last
+            self._blame_last(error.observed, target)
+        self._died = f"the target died during {blamed.item.name}"
+        if blamed is not loss:
+            return Outcome(NotTestable(self._died))
+        if others:
+            observed = f"{error.observed}; {others} other tests went on at the same time"
+            loss.outcome.error = TargetLost(error.expected, observed, error.marked)
+        return loss.outcome
+
+    def _blame_last(self, fate: str, target: Target) -> None:
+        """Note that the test before has ended the target, if that is not known yet."""
+        if self._last is None or isinstance(self._last.outcome.error, TargetLost):
+            return
+        item, seen = self._last
+        error = TargetLost(GOES_ON, f"{fate}, as was seen when the test was over")
+        self._late.append(Loss(item, Outcome(error, seen.transcript, said=target.said())))
+        self._is_explained = True
+
+    def late(self, is_over: bool) -> list[Loss]:
+        """Return tests of which something else was told before than has to be told now.
+
+        ``is_over``: no test goes on at the same time as others any more. If no test has ended the
+        target alone, one is blamed that lost it.
+        """
+        if is_over and self._dismissed and not self._is_explained:
+            self._late.append(self._dismissed[0])
+            self._is_explained = True
+        late, self._late = self._late, []
+        return late
+
+    def are_too_many(self, target: Target) -> bool:
+        """Return whether a target is lost again and again."""
+        return self.in_a_row >= MOST[target.exclusive]

@@ -1,0 +1,132 @@
+"""The test that has ended the target is blamed, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.run.losses import Losses
+from conformance.run.runner import Outcome
+from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
+from conformance.transcript import Transcript
+from conformance.verdict import NotTestable, TargetLost
+from reports.results import read_results
+from tests.servers import changed_server
+from tests.test_plugin import suite
+
+LATER = """
+import signal
+from reference_server import wire
+from reference_server.events import Connect, HalfClose
+parse, step, asked = wire.parse_line, Model.step, []
+def crash(*_):
+    os.kill(os.getpid(), signal.SIGSEGV)
+def ask(line, profile):
+    if line == b"kick 4294967295":
+        asked.append(line)
+        {soon}
+    return parse(line, profile)
+def happen(self, event, now, conn=0):
+    if asked and isinstance(event, {event}):
+        crash()
+    return step(self, event, now, conn)
+wire.parse_line, Model.step = ask, happen
+"""
+SOON = "asyncio.get_running_loop().call_soon(crash)"
+BLAMED = "test_kick_takes_a_bound_of_32_bits"
+
+
+def _failed(folder: Path) -> dict[str, str]:
+    tests = read_results(folder / "results.json").tests
+    return {test.id.partition("::")[2]: test.reason for test in tests if test.verdict == "fail"}
+
+
+@pytest.mark.parametrize(
+    ("soon", "event"), [(SOON, "Connect"), ("pass", "HalfClose"), ("pass", "Connect")]
+)
+@pytest.mark.parametrize("how", ["--clock=real", "-n2"])
+def test_a_crash_after_the_last_reply_is_that_of_its_test(
+    tmp_path: Path, soon: str, event: str, how: str
+) -> None:
+    launch = changed_server(tmp_path, LATER.format(soon=soon, event=event))
+    done = suite("--launch", launch, "-k", "test_other and kick", f"--report={tmp_path}", how)
+    assert done.returncode == 1, done.stdout
+    failed = _failed(tmp_path)
+    assert [*failed] == [BLAMED], done.stdout
+    assert "ended by SIGSEGV" in failed[BLAMED]
+    results = read_results(tmp_path / "results.json")
+    (shown,) = (test.evidence for test in results.tests if test.verdict == "fail")
+    assert shown
+    assert any("kick 4294967295" in line for line in shown.transcript)
+
+
+@pytest.mark.parametrize(("soon", "event"), [(SOON, "Connect"), ("pass", "Connect")])
+def test_a_target_that_dies_for_good_is_one_finding(tmp_path: Path, soon: str, event: str) -> None:
+    with Launched(changed_server(tmp_path, LATER.format(soon=soon, event=event))) as server:
+        target = f"--target={server.address[0]}:{server.address[1]}"
+        done = suite(target, "-k", "test_other and kick", f"--report={tmp_path}")
+    assert done.returncode == 1, done.stdout
+    assert [*_failed(tmp_path)] == [BLAMED], done.stdout
+    tests = read_results(tmp_path / "results.json").tests
+    why = [test.reason for test in tests if test.verdict == "not testable"]
+    assert why.count(f"the target died during {BLAMED}") > 5
+
+
+class _Item:
+    """A test, as far as its loss is concerned."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _lost(answered: bool = True) -> Outcome:
+    transcript = Transcript()
+    transcript.add("A", ">", b"kick 1\r\n", 0)
+    if answered:
+        transcript.add("A", "<", b"KICKED 1\r\n", 0)
+    return Outcome(TargetLost("a reply", "the target crashed: ended by SIGSEGV"), transcript)
+
+
+@pytest.fixture
+def server() -> Iterator[BuiltIn]:
+    target = BuiltIn()
+    yield target
+    target.close()
+
+
+def test_what_many_have_lost_and_none_alone_is_told_of_one(server: BuiltIn) -> None:
+    losses = Losses()
+    first, second = _lost(), _lost()
+    for name, outcome, others in (("first", first, 2), ("second", second, 1)):
+        item: Any = _Item(name)
+        told = losses.after(item, outcome, server, others, lambda: Outcome(None))
+        assert told.error is None
+        assert not losses.late(is_over=False)
+    (late,) = losses.late(is_over=True)
+    assert (late.item.name, late.outcome) == ("first", first)
+    assert not losses.late(is_over=True)
+
+
+def test_what_one_has_lost_alone_explains_the_losses_of_others(server: BuiltIn) -> None:
+    losses = Losses()
+    innocent: Any = _Item("innocent")
+    guilty: Any = _Item("guilty")
+    alone = _lost()
+    assert losses.after(innocent, _lost(), server, 1, lambda: Outcome(None)).error is None
+    assert losses.after(guilty, _lost(), server, 1, lambda: alone) is alone
+    assert not losses.late(is_over=True)
+
+
+def test_a_run_that_loses_its_target_again_and_again_is_given_up(server: BuiltIn) -> None:
+    losses = Losses()
+    item: Any = _Item("any")
+    for number in range(30):
+        assert not losses.are_too_many(server), number
+        losses.after(item, _lost(), server, 0, _lost)
+    assert losses.are_too_many(server)
+    losses.after(item, Outcome(NotTestable("no")), server, 0, _lost)
+    assert not losses.are_too_many(server)
