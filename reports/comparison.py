@@ -22,7 +22,7 @@ class Row:
     def differs(self) -> bool:
         """Whether the targets for which it was tested do not all fare alike."""
         verdicts = {found.verdict for found in self.found if found}
-        return len(verdicts - {*_UNTESTED, Verdict.NOT_TESTABLE}) > 1
+        return len(verdicts - {*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED}) > 1
 
     @property
     def told(self) -> list[tuple[int, Requirement]]:

@@ -122,6 +122,8 @@ class Requirement(_Data):
     """How many tests of it were run or left out."""
     known: Known | None = None
     """There if the baseline lists just this verdict."""
+    blocked_by: list[Text] = []
+    """The requirements that are broken where tests of this one had not come to it."""
 
     @property
     def deviates(self) -> bool:
@@ -154,6 +156,8 @@ class Test(_Data):
     seconds: Seconds
     known: bool
     """Whether the baseline lists this deviation."""
+    blocked_by: list[Text] = []
+    """The requirements that are broken where it had not come to its own."""
     evidence: Evidence | None = None
 
 

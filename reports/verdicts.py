@@ -12,13 +12,15 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 class Verdict(StrEnum):
     """What a run says of a requirement; the worst outcome of its tests, in this order.
 
-    Of a quirk it says which variant was seen.
+    Of a quirk it says which variant was seen. What is blocked was not tested, as its test failed
+    before it came to that, at what another requirement says that is broken itself.
     """
 
     ERROR = "error"
     FAIL = "fail"
     NON_STRICT = "non-strict"
     FLAKY = "flaky"
+    BLOCKED = "blocked"
     INCONCLUSIVE = "inconclusive"
     PASS = "pass"
     SEEN = "seen"

@@ -14,13 +14,15 @@ from reports.verdicts import DEVIATIONS, Verdict
 
 _ORDER = list(Verdict)
 _TESTED = (*DEVIATIONS, Verdict.PASS)
+_UNTESTED = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.BLOCKED, Verdict.NOT_RUN)
 
 
 @dataclass(slots=True)
 class Entry:
     """The verdict of one requirement, with a reason where it is not a pass.
 
-    ``known`` is what the baseline says of it, if that covers this verdict.
+    ``known`` is what the baseline says of it, if that covers this verdict. ``blocked_by``: the
+    requirements that are broken where its tests had not come to it.
     """
 
     requirement: Requirement
@@ -28,15 +30,24 @@ class Entry:
     reason: str = ""
     tests: int = 0
     known: Known | None = None
+    blocked_by: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of one test: its requirements, its verdict, and why."""
+    """What came of one test: its requirements, its verdict, and why.
+
+    ``blocked`` tells by which other one each of its requirements is blocked, if it is.
+    """
 
     slugs: list[str]
     verdict: Verdict
     reason: str
+    blocked: Mapping[str, str] = field(default_factory=dict)
+
+    def told_of(self, slug: str) -> Verdict:
+        """Return what it says of one of its requirements."""
+        return Verdict.BLOCKED if slug in self.blocked else self.verdict
 
 
 class Conclusion(NamedTuple):
@@ -73,8 +84,15 @@ class Tally:
             entry = Entry(requirement.judged_by(self.profile), tests=len(found[slug]))
             self.entries[slug] = entry
             if found[slug]:
-                worst = min(found[slug], key=lambda result: _ORDER.index(result.verdict))
-                entry.verdict, entry.reason = worst.verdict, worst.reason
+                entry.verdict, worst = min(
+                    ((result.told_of(slug), result) for result in found[slug]),
+                    key=lambda told: _ORDER.index(told[0]),
+                )
+                entry.reason = worst.reason
+                if entry.verdict is Verdict.BLOCKED:
+                    by = (r.blocked[slug] for r in found[slug] if slug in r.blocked)
+                    entry.blocked_by = list(dict.fromkeys(by))
+                    entry.reason = f"blocked by {' and '.join(entry.blocked_by)}"
             elif missing := requirement.missing_in(self.profile):
                 entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
             known = self.baseline.get(slug)
@@ -142,8 +160,6 @@ class Tally:
 def _missing(entries: Iterable[Entry]) -> str:
     """Why requirements were not tested, counted."""
     reasons = Counter(
-        entry.reason or str(entry.verdict)
-        for entry in entries
-        if entry.verdict in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.NOT_RUN)
+        entry.reason or str(entry.verdict) for entry in entries if entry.verdict in _UNTESTED
     )
     return "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())

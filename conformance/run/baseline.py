@@ -35,6 +35,11 @@ class Known:
         return verdict == self.verdict or (self.flaky and verdict == Verdict.NON_STRICT)
 
 
+def is_known(baseline: Mapping[str, Known], slug: str, verdict: str) -> bool:
+    """Whether a baseline lists this deviation of a requirement."""
+    return slug in baseline and baseline[slug].covers(verdict)
+
+
 def read_baseline(path: Path) -> Mapping[str, Known]:
     """The known deviations by slug; raises :class:`BaselineError`."""
     try:

@@ -10,12 +10,13 @@ import pytest
 
 from conformance.catalogue import CatalogueError, catalogue
 from conformance.dialogue.scenario import PARTS
-from conformance.run.baseline import BaselineError, Known, read_baseline
+from conformance.run.baseline import BaselineError, Known, is_known, read_baseline
 from conformance.run.evidence import describe, gather
 from conformance.run.interruption import Interruption
 from conformance.run.late import Late
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
+from conformance.run.step import step_of
 from conformance.run.suite import Options, Suite, requirements, slugs
 from conformance.run.summary import Summary, properties
 from conformance.target.address import TargetError
@@ -238,7 +239,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _said(item: pytest.Function, outcome: Outcome) -> list[tuple[str, Any]]:
     """What the report of a test says to the summary."""
     verdict, reason = _verdict(item, outcome)
-    known = [item.config.stash[_BASELINE].get(slug) for slug in slugs(item)]
+    baseline = item.config.stash[_BASELINE]
     said: list[tuple[str, Any]] = [
         ("id", _named(item)),
         ("requirements", list(slugs(item))),
@@ -250,8 +251,11 @@ def _said(item: pytest.Function, outcome: Outcome) -> list[tuple[str, Any]]:
         ("health", outcome.health),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
-        ("known", all(one is not None and one.covers(verdict) for one in known)),
+        ("known", all(is_known(baseline, slug, verdict) for slug in slugs(item))),
     ]
+    if isinstance(outcome.error, Deviation):
+        profile = item.config.stash[_SUITE].target.profile
+        said.append(("step", step_of(outcome.error, outcome.transcript, profile).encode()))
     if isinstance(outcome.error, Inconclusive) and outcome.error.deviation is not None:
         evidence = gather(outcome.error.deviation, outcome, _reproduce(item))
         said.append(("evidence", evidence))

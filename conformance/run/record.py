@@ -6,7 +6,7 @@ import math
 import platform
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +18,7 @@ from conformance.run.aggregation import Entry
 from conformance.run.suite import Options
 from conformance.run.summary import Summary, properties
 from reports import results as format
+from reports.verdicts import DEVIATIONS, Verdict
 from reports.write import write_report
 
 PER_DECADE = 10
@@ -82,12 +83,17 @@ class Recorder:
             health=[_clean(line) for line in self._summary.health()],
             gone=tally.gone(),
             requirements=[_requirement(entry) for entry in tally.entries.values()],
-            tests=sorted(map(_test, reports), key=lambda test: test.id),
+            tests=sorted(self._tests(), key=lambda test: test.id),
             timings=format.Timings(
                 latency=measured(time for s in said for time in s["latencies"]),
                 lateness=measured(time for s in said for time in s["latenesses"]),
             ),
         )
+
+    def _tests(self) -> Iterator[format.Test]:
+        summary = self._summary
+        for number, report in enumerate(summary.reports):
+            yield _test(report, summary.blocked()[number], summary.is_excused(number))
 
 
 def suite_version() -> str:
@@ -143,18 +149,23 @@ def _requirement(entry: Entry) -> format.Requirement:
         reason=_clean(entry.reason),
         tests=entry.tests,
         known=format.Known(reason=known.reason, link=known.link) if known else None,
+        blocked_by=entry.blocked_by,
     )
 
 
-def _test(report: pytest.TestReport) -> format.Test:
+def _test(report: pytest.TestReport, blocked: Mapping[str, str], excused: bool) -> format.Test:
     said = properties(report)
+    verdict, reason, by = said["verdict"], said["reason"], list(dict.fromkeys(blocked.values()))
+    if is_blocked := set(blocked) == set(said["requirements"]):
+        verdict, reason = Verdict.BLOCKED, f"blocked by {' and '.join(by)}: {reason}"
     return format.Test(
         id=_clean(said["id"]),
         requirements=said["requirements"],
-        verdict=said["verdict"],
-        reason=_clean(said["reason"]),
+        verdict=verdict,
+        reason=_clean(reason),
         seconds=round(report.duration, 4),
-        known=said["known"],
+        known=excused and not is_blocked and verdict in DEVIATIONS,
+        blocked_by=by,
         evidence=_evidence(said["evidence"]) if "evidence" in said else None,
     )
 

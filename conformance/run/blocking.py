@@ -1,0 +1,149 @@
+"""Failures of a test's set-up: they block its requirement, and are told of the one that is broken.
+
+A requirement is blocked by another if its test has failed at a command that it is not about, in the
+same way as the other's own test, which had not even to do more for it. There are two cases:
+
+- The requirement is of a command that was not sent until then, and the other is of the one that
+  was answered wrongly.
+- The usual answer to the command never comes, not even in the tests of the requirement that is
+  named after it, as ``put.inserted``, or else is the command's first. If the target does not know
+  the command at all, whatever else was expected of it has the same cause.
+
+Only a must that is broken itself blocks others: what is blocked never opens the gate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from conformance.catalogue import catalogue
+from conformance.run.step import Cause, Step
+from reference_server.commands import COMMANDS, VERBS
+from reference_server.wire import UNKNOWN_COMMAND
+from reports.verdicts import Verdict
+
+SET_UP = frozenset(("use", "watch", "ignore"))
+"""What each client says, whatever a test is about."""
+_COMMAND = re.compile(rf"(?<![\w-])({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a test of these requirements; ``step``: where it has deviated, if it has."""
+
+    slugs: Sequence[str]
+    verdict: Verdict
+    step: Step | None = None
+
+
+class _Failure(NamedTuple):
+    """A failed test, by its number, as one of its requirements sees it."""
+
+    test: int
+    slug: str
+    step: Step
+
+
+def blockers(outcomes: Sequence[Outcome]) -> Mapping[tuple[int, str], str]:
+    """Return who blocks whom: by a test's number and its requirement, another requirement."""
+    passed = {s for outcome in outcomes if outcome.verdict is Verdict.PASS for s in outcome.slugs}
+    found: dict[tuple[int, str], str] = {}
+    roots: defaultdict[object, list[_Failure]] = defaultdict(list)
+    # Each requirement is blocked by those of an earlier rank only: this goes in no circle.
+    for rank in _ranked(outcomes):
+        own: list[_Failure] = []
+        for failure in rank:
+            akin = [root for root in roots[_kind(failure)] if _had_less_to_do(root, failure)]
+            if blocking := [root for root in akin if _blocks(root, failure, passed)]:
+                found[failure.test, failure.slug] = min(blocking, key=_order).slug
+            elif outcomes[failure.test].verdict is Verdict.FAIL:
+                own.append(failure)
+        for failure in own:
+            roots[_kind(failure)].append(failure)
+    return found
+
+
+def _ranked(outcomes: Sequence[Outcome]) -> tuple[list[_Failure], ...]:
+    """Return the failures that are about the usual answer to a command, about it, or neither."""
+    ranks: tuple[list[_Failure], ...] = ([], [], [])
+    for number, outcome in enumerate(outcomes):
+        for slug in outcome.slugs:
+            if (step := outcome.step) is not None and step.cause.command and not step.lost:
+                is_own = _section(slug) == _family(step.cause.command)
+                rank = 0 if slug == _answered(step.cause) else 1 if is_own else 2
+                ranks[rank].append(_Failure(number, slug, step))
+    return ranks
+
+
+def _kind(failure: _Failure) -> object:
+    """Return the same for failures that may have one cause."""
+    cause = failure.step.cause
+    return cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
+
+
+def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
+    if root.slug == failure.slug:
+        return False
+    if root.slug == _answered(root.step.cause) and root.slug not in passed:
+        return True
+    own = _own_commands(failure.slug)
+    sent = {_family(verb) for verb in (*failure.step.before, failure.step.cause.command)}
+    return _section(failure.slug) in own and own.isdisjoint(sent)
+
+
+def _had_less_to_do(root: _Failure, failure: _Failure) -> bool:
+    """Whether nothing was done before one failure that was not done before the other, too.
+
+    And nothing that the other is about: it might be that which is wrong.
+    """
+    earlier = {*root.step.before} - SET_UP
+    own = _own_commands(failure.slug) - {_family(root.step.cause.command)}
+    return (
+        earlier <= {*failure.step.before, failure.step.cause.command}
+        and own.isdisjoint(map(_family, earlier))
+        and root.step.timed <= failure.step.timed
+        and root.step.eventful <= failure.step.eventful
+    )
+
+
+@cache
+def _answered(cause: Cause) -> str:
+    """Return the requirement of a command's usual answer; empty if another one was expected."""
+    if cause.answer not in COMMANDS[cause.command].replies[:1]:
+        return ""
+    family = _family(cause.command)
+    slugs = [slug for slug in catalogue() if _section(slug) == family]
+    named = f"{family}.{cause.answer.lower()}"
+    return named if named in slugs else slugs[0]
+
+
+def _order(failure: _Failure) -> tuple[bool, int, int]:
+    """Return where a failure stands: the usual answer, few messages, early in the text."""
+    is_usual = failure.slug == _answered(failure.step.cause)
+    return not is_usual, failure.step.messages, list(catalogue()).index(failure.slug)
+
+
+def _section(slug: str) -> str:
+    return slug.partition(".")[0]
+
+
+@cache
+def _family(verb: str) -> str:
+    """Return how slugs name a command: ``peek`` for all that show a job."""
+    known = {_section(slug) for slug in catalogue()}
+    while verb and verb not in known:
+        verb = verb.rpartition("-")[0]
+    return verb
+
+
+@cache
+def _own_commands(slug: str) -> frozenset[str]:
+    """Return the families of commands that a requirement is about, as far as its words tell."""
+    section, _, rest = slug.partition(".")
+    told = {section, rest.removeprefix("cmd-"), *_COMMAND.findall(catalogue()[slug].clause)}
+    return frozenset(_family(verb) for verb in told if verb in VERBS)

@@ -1,0 +1,281 @@
+"""A set-up that fails blocks what is behind it, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from conformance.catalogue import catalogue
+from conformance.run import runner as running
+from conformance.run.aggregation import Result, Tally
+from conformance.run.baseline import Known
+from conformance.run.blocking import Outcome, blockers
+from conformance.run.step import Cause, Step, step_of
+from conformance.target.builtin import BuiltIn
+from conformance.transcript import parse
+from conformance.verdict import Deviation, TargetLost
+from reference_server.faults import Fault
+from reference_server.profiles import NEWEST
+from reference_server.wire import (
+    BAD_FORMAT,
+    UNKNOWN_COMMAND,
+    Malformed,
+    Put,
+    Request,
+    RequestReader,
+)
+from reports.verdicts import Verdict
+from tests.faults import cases
+
+# ---------------------------------------------------------------- where a test has deviated
+
+
+@pytest.mark.parametrize(
+    ("lines", "command", "before"),
+    [
+        ([r"A > use a\r\nwatch a\r\nignore default\r\n", r"A < OK\r\n"], "use", ()),
+        (
+            [r"A > use a\r\nwatch a\r\n", r"A < USING a\r\n", r"A < OK\r\n"],
+            *("watch", ("use",)),
+        ),
+        (
+            # What looks like a command in a body is none.
+            [r"A > put 0 0 1 6\r\nkick 1\r\n", r"A < INSERTED 1\r\n", r"A > bury 1 0\r\n"],
+            *("bury", ("put",)),
+        ),
+        ([r"A > reserve\r\n", r"B > use a\r\n", r"B < USING a\r\n", "+ 5s"], "reserve", ("use",)),
+        ([r"A > use a\r\n", r"A < USING a\r\n", r"A < OK\r\n"], "", ("use",)),
+        ([r"A > nonsense\r\n", r"A < OK\r\n"], "", ()),
+        ([], "", ()),
+    ],
+)
+def test_the_command_that_a_failure_is_about(
+    lines: Sequence[str], command: str, before: tuple[str, ...]
+) -> None:
+    step = step_of(Deviation("a", "b"), parse("\n".join(lines)), NEWEST)
+    assert (step.cause.command, step.before) == (command, before)
+    assert Step.decode(step.encode()) == step
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("USING …", "UNKNOWN_COMMAND\\r\\n"), ("USING a\\r\\n", "UNKNOWN_COMMAND\\r\\n")),
+        (("INSERTED …", "BURIED 1\\r\\n"), ("INSERTED …", "BURIED 22\\r\\n")),
+        (("NOT_FOUND\\r\\n", "OK 5\\r\\n---\\r\\n"), ("NOT_FOUND\\r\\n", "OK 9\\r\\n--- {}\\r\\n")),
+        (("USING a …", "no reply: 1"), ("USING b …", "no reply: 29")),
+        (("the key 'a'", "only b, c"), ("the key 'a'", "only b, c, d")),
+        (("OK …", "nothing, as in a.transcript"), ("OK …", "nothing; it breaks stats.ok")),
+    ],
+)
+def test_failures_of_one_cause_differ_in_numbers_and_names_only(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    causes = {step_of(Deviation(*said), parse(""), NEWEST).cause for said in (one, other)}
+    assert len(causes) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("USING …", "UNKNOWN_COMMAND\\r\\n"), ("USING …", "BAD_FORMAT\\r\\n")),
+        (("USING …", "UNKNOWN_COMMAND\\r\\n"), ("WATCHING …", "UNKNOWN_COMMAND\\r\\n")),
+        (
+            ("RESERVED 1 1\\r\\na", "RESERVED 1 1\\r\\nb"),
+            ("RESERVED 1 1\\r\\na", "RESERVED 1 1\\r\\n"),
+        ),
+        (("the key 'a'", "only b, c"), ("the key 'b'", "only c")),
+    ],
+)
+def test_failures_of_different_causes(one: tuple[str, str], other: tuple[str, str]) -> None:
+    causes = {step_of(Deviation(*said), parse(""), NEWEST).cause for said in (one, other)}
+    assert len(causes) == 2
+
+
+# ---------------------------------------------------------------- who blocks whom
+
+UNKNOWN = Cause("put", "INSERTED …", "UNKNOWN_COMMAND", "INSERTED")
+
+
+def _failed(slug: str, cause: Cause, *before: str, **more: bool) -> Outcome:
+    step = Step(cause, before, len(before) + 1, more.get("timed", False), False)
+    return Outcome([slug], Verdict.FAIL, step)
+
+
+def _blocked(*outcomes: Outcome) -> Mapping[str, str]:
+    return {slug: other for (_, slug), other in blockers(outcomes).items()}
+
+
+def test_what_comes_behind_a_broken_command_is_blocked_by_its_requirement() -> None:
+    found = _blocked(
+        _failed("put.inserted", UNKNOWN, "use"),
+        _failed("put.priority-limit", UNKNOWN, "use", "watch"),
+        _failed("delete.ready", UNKNOWN, "use"),
+        _failed("lifecycle.starts-ready", UNKNOWN),
+        _failed("lifecycle.tube-deleted", UNKNOWN, "use", "delete"),
+    )
+    assert set(found.values()) == {"put.inserted"}
+    assert "put.inserted" not in found
+    assert len(found) == 4
+
+
+def test_a_command_that_is_not_known_is_told_once() -> None:
+    refused = Cause("put", "BAD_FORMAT …", "UNKNOWN_COMMAND", "BAD_FORMAT")
+    outcomes = [_failed("put.inserted", UNKNOWN), _failed("put.bad-format", refused)]
+    assert _blocked(*outcomes) == {"put.bad-format": "put.inserted"}
+
+
+def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -> None:
+    cause = Cause("delete", "DELETED …", "NOT_FOUND", "DELETED")
+    outcomes = [
+        _failed("delete.reserved-by-client", cause, "put", "reserve"),
+        _failed("delete.buried", cause, "put", "reserve", "bury"),
+        _failed("delete.ready", cause, "put"),
+    ]
+    # The last one did less.
+    assert _blocked(*outcomes) == {"delete.buried": "delete.reserved-by-client"}
+
+
+@pytest.mark.parametrize(
+    ("blocking", "other"),
+    [
+        # Its own sentence was put to the test.
+        (
+            _failed("peek.not-found", Cause("peek", "NOT_FOUND …", "FOUND", "NOT_FOUND"), "put"),
+            _failed(
+                *("delete.entirely", Cause("peek", "NOT_FOUND …", "FOUND", "NOT_FOUND")),
+                *("put", "delete"),
+            ),
+        ),
+        # What is wrong may be what the other has done before.
+        (_failed("put.inserted", UNKNOWN, "kick"), _failed("delete.ready", UNKNOWN, "use")),
+        (_failed("put.inserted", UNKNOWN, timed=True), _failed("delete.ready", UNKNOWN)),
+        # It was answered in another way.
+        (
+            _failed("put.inserted", Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")),
+            _failed("delete.ready", UNKNOWN),
+        ),
+        # Malformed lines are many.
+        (
+            _failed("put.bad-format", Cause("put", "BAD_FORMAT …", "INSERTED", "BAD_FORMAT")),
+            _failed("put.size-of-32-bits", Cause("put", "BAD_FORMAT …", "INSERTED", "BAD_FORMAT")),
+        ),
+        # The other one has been found in order by another test.
+        (
+            _failed("put.inserted", UNKNOWN),
+            _failed("put.priority-limit", UNKNOWN),
+        ),
+    ],
+)
+def test_what_was_put_to_the_test_is_not_blocked(blocking: Outcome, other: Outcome) -> None:
+    passed = Outcome(["put.inserted"], Verdict.PASS)
+    more = [passed] if other.slugs == ["put.priority-limit"] else []
+    assert _blocked(blocking, other, *more) == {}
+
+
+@pytest.mark.parametrize("verdict", [Verdict.NON_STRICT, Verdict.SEEN, Verdict.INCONCLUSIVE])
+def test_only_a_must_that_is_broken_blocks_others(verdict: Verdict) -> None:
+    loose = Outcome(["put.inserted"], verdict, _failed("put.inserted", UNKNOWN).step)
+    assert _blocked(loose, _failed("delete.ready", UNKNOWN)) == {}
+
+
+def test_a_crash_is_never_blocked() -> None:
+    crash = step_of(TargetLost("OK", "the target is gone"), parse(r"A > put 0 0 1 1\r\n"), NEWEST)
+    outcomes = [Outcome([slug], Verdict.FAIL, crash) for slug in ("put.inserted", "delete.ready")]
+    assert _blocked(*outcomes) == {}
+
+
+# ---------------------------------------------------------------- servers
+
+
+def _told(fault: Fault, *sections: str) -> tuple[set[str], set[str]]:
+    """The requirements of these sections that fail on a server, and those that are blocked."""
+    server, outcomes = BuiltIn(fault=fault), list[Outcome]()
+    chosen = [c for c in cases() if any(s.partition(".")[0] in sections for s in c.slugs)]
+    with contextlib.closing(server):
+        for case in chosen:
+            if case.arguments.keys() & {"real_clock", "exploration"}:
+                continue
+            came = running.run(case.test, case.arguments, server, 0.25)
+            step = None
+            if isinstance(came.error, Deviation):
+                step = step_of(came.error, came.transcript, NEWEST)
+            verdict = Verdict.FAIL if step else Verdict.PASS
+            outcomes.append(Outcome(sorted(case.slugs), verdict, step))
+    blocked = blockers(outcomes)
+    pairs = {
+        (n, slug) for n, outcome in enumerate(outcomes) if outcome.step for slug in outcome.slugs
+    }
+    fails = {slug for _, slug in pairs - set(blocked)}
+    return fails, {slug for _, slug in blocked} - fails
+
+
+class _NoUse(RequestReader):
+    """Does not know how to use a tube."""
+
+    def parse(self, line: bytes) -> Request:
+        return Malformed(UNKNOWN_COMMAND) if line.startswith(b"use ") else super().parse(line)
+
+
+class _NoPut(RequestReader):
+    """Takes each put for malformed, and what follows for a line of its own."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if isinstance(request, Put):
+            self._body = None
+            return Malformed(BAD_FORMAT)
+        return request
+
+
+def test_a_server_without_use_breaks_one_requirement_and_blocks_the_others() -> None:
+    fails, blocked = _told(Fault("", "other", reader=_NoUse), "use", "put", "delete", "kick")
+    assert fails == {"use.using"}
+    assert {"put.inserted", "delete.ready", "kick.bound", "use.bad-format"} <= blocked
+
+
+def test_a_server_that_takes_no_job_is_told_of_put() -> None:
+    fails, blocked = _told(Fault("", "other", reader=_NoPut), "use", "put", "delete", "kick")
+    assert "put.inserted" in fails
+    assert {"delete.ready", "kick.kicked", "put.smaller-priority-first"} <= blocked
+    assert not fails & {"use.using", "use.name-limit", "kick.buried-in-order", "delete.buried"}
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def _tally(baseline: Mapping[str, Known]) -> Tally:
+    tally = Tally(catalogue(), baseline, "a server")
+    blocked = {"put.inserted": "use.using"}
+    tally.add(
+        [
+            Result(["use.using"], Verdict.FAIL, "it lies"),
+            Result(["put.inserted"], Verdict.PASS, ""),
+            Result(["put.inserted"], Verdict.FAIL, "it lies", blocked),
+            Result(["delete.ready"], Verdict.FAIL, "it lies", {"delete.ready": "use.using"}),
+            Result(["delete.ready"], Verdict.FAIL, "it deletes nothing"),
+        ]
+    )
+    return tally
+
+
+def test_what_is_blocked_is_counted_and_named_and_never_a_pass() -> None:
+    tally = _tally({})
+    verdicts = {slug: tally.entries[slug].verdict for slug in ("put.inserted", "delete.ready")}
+    assert verdicts == {"put.inserted": Verdict.BLOCKED, "delete.ready": Verdict.FAIL}
+    assert tally.entries["put.inserted"].blocked_by == ["use.using"]
+    assert tally.entries["delete.ready"].reason == "it deletes nothing"
+    told = tally.conclusion()
+    assert (told.word, told.must_broken, told.tested) == ("does not conform", 2, 2)
+    assert "1 blocked by use.using" in told.sentence
+
+
+def test_what_is_blocked_neither_comes_back_nor_goes_away() -> None:
+    baseline = {slug: Known("fail", "issue 17") for slug in ("use.using", "put.inserted")}
+    tally = _tally(baseline)
+    assert tally.gone() == []
+    assert [entry.requirement.slug for entry in tally.deviations(known=False)] == ["delete.ready"]
+    assert tally.updated_baseline()["put.inserted"] == baseline["put.inserted"]
+    assert "put.inserted" not in _tally({}).updated_baseline()
