@@ -6,6 +6,7 @@ it breaks. ``python -m reference_server --fault NAME`` serves it.
 
 from reference_server.faults import (
     arguments,
+    delete,
     jobs,
     one_queue,
     other,
@@ -26,6 +27,7 @@ __all__ = [
     "NO_FAULT",
     "Fault",
     "arguments",
+    "delete",
     "jobs",
     "one_queue",
     "other",

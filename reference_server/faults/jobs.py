@@ -1,100 +1,16 @@
-"""Faults of delete, release, bury and touch."""
+"""Faults of release, bury and touch, and of who gets a job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from reference_server import wire
 from reference_server.commands import U32, U64
-from reference_server.faults.registry import asked, fault, profiled, takes_like
+from reference_server.faults.registry import asked, fault, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Connection, Job, JobState
 from reference_server.wire import Command, Reply
-
-
-@fault("delete.reserved-by-client", "delete leaves a reserved job where peek finds it")
-class StillThere(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        job = conn.reserved.get(id)
-        reply = super()._delete(conn, id)
-        if job is not None and job.body == b"a" and job.tube.name in self._by_name:
-            self._found_again = job
-        return reply
-
-    _found_again: Job | None = None
-
-    def _found(self, job: Job | None) -> Reply:
-        again, self._found_again = self._found_again, None
-        return super()._found(job or again)
-
-
-def _refuses(state: JobState) -> type[Model]:
-    class Refuses(Model):
-        def _delete(self, conn: Connection, id: int) -> Reply:
-            job = self.jobs.get(id)
-            if job is not None and job.state is state:
-                return wire.NOT_FOUND
-            return super()._delete(conn, id)
-
-    return Refuses
-
-
-fault("delete.delayed", "delete does not find delayed jobs")(_refuses(JobState.DELAYED))
-fault("delete.buried", "delete does not find buried jobs")(_refuses(JobState.BURIED))
-
-
-@fault("delete.ready", "only who put a ready job may delete it")
-class OnlyMaker(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        job = self.jobs.get(id)
-        if job is not None and job.state is JobState.READY and not conn.producer:
-            return wire.NOT_FOUND
-        return super()._delete(conn, id)
-
-
-@fault("delete.not-found", "delete of a job with a huge id succeeds")
-class DeletesHugeIds(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        return wire.DELETED if id == 2**63 else super()._delete(conn, id)
-
-
-@fault("delete.not-found", "a second delete succeeds")
-class DeletesTwice(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        reply = super()._delete(conn, id)
-        return wire.DELETED if 0 < id < self.next_id and id not in self.jobs else reply
-
-
-@fault("delete.reserved-by-other", "delete takes a job from another client")
-class DeletesOthers(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        job = self.jobs.get(id)
-        if job is not None and job.reserver not in (None, conn) and not job.timeouts:
-            self._unreserve(job)
-            job.state = JobState.READY
-            job.tube.ready.add((job.pri, job.id))
-            job.tube.urgent += job.pri < 1024
-        return super()._delete(conn, id)
-
-
-@fault("delete.after-expiry", "the old holder may delete an expired job that another has reserved")
-class OldHolderDeletes(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        job = self.jobs.get(id)
-        if job is not None and job.timeouts and job.reserver not in (None, conn):
-            return super()._delete(job.reserver, id)
-        return super()._delete(conn, id)
-
-
-@fault("delete.after-expiry", "an expired job cannot be deleted while it is ready")
-class ExpiredStays(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        job = self.jobs.get(id)
-        if job is not None and job.timeouts and job.state is JobState.READY:
-            return wire.NOT_FOUND
-        return super()._delete(conn, id)
 
 
 @fault("release.released", "a released job is given back only to the client that released it")
@@ -191,12 +107,6 @@ for _verb in ("release", "bury", "touch"):
         ),
     )
 
-takes_like(
-    "delete.bad-format",
-    "delete takes an id with a plus sign",
-    rb"delete [+]([0-9]+)",
-    lambda id: Command("delete", (id,)),
-)
 takes_like(
     "release.bad-format",
     "release takes a delay of 33 bits",
@@ -303,26 +213,6 @@ class TouchKeepsMargin(Model):
         return wire.DEADLINE_SOON if reply == wire.TIMED_OUT and mine else reply
 
 
-@fault("delete.entirely", "reserve-job gives an empty job for one that was deleted")
-class Haunted(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
-        reply = super()._reserve_job(conn, id)
-        deleted = 0 < id < self.next_id and id not in self.jobs
-        return wire.RESERVED(id, b"") if deleted else reply
-
-
-@fault("delete.ready", "of many ready jobs the last takes the place of one that is deleted")
-class Misplaces(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
-        job = self.jobs.get(id)
-        if job is not None and job.state is JobState.READY and len(job.tube.ready) >= 30:
-            last = self.jobs[job.tube.ready[-1][1]]
-            self._dequeue(last)
-            last.pri = job.pri
-            self._make_ready(last)
-        return super()._delete(conn, id)
-
-
 asked(
     "release.priority-limit",
     "release cuts priorities to 31 bits",
@@ -421,10 +311,3 @@ class InTwoPlaces(Model):
         return reply
 
     _haunting: Job | None = None
-
-
-profiled(
-    "delete.reserved-ready-or-buried",
-    "a delayed job is deleted",
-    lambda profile: replace(profile, deletes=profile.deletes | {"delayed"}),
-)
