@@ -7,9 +7,12 @@ from types import CodeType, FrameType
 from typing import Any
 
 from conformance.target.builtin import BuiltIn
-from reference_server import lifecycle, model, store, wire
+from reference_server import lifecycle, model, store
+from reference_server.wire import lines, messages, replies, requests
 
-FILES = frozenset(str(module.__file__) for module in (lifecycle, model, store, wire))
+FILES = frozenset(
+    str(module.__file__) for module in (lifecycle, model, store, lines, messages, replies, requests)
+)
 
 
 class Coverage:

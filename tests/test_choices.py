@@ -15,9 +15,10 @@ from conformance.target.builtin import BuiltIn
 from conformance.transcript import parse
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
-from reference_server import model, wire
+from reference_server import model
 from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.wire import lines
 
 ALIASES = {"peek-soonest": "peek-delayed", "wake": "kick", "wake-job": "kick-job"}
 """Commands that no table of the oracle names, and those whose methods they call."""
@@ -43,7 +44,7 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
         monkeypatch.setitem(model._METHODS, alias, model._METHODS[verb])
         monkeypatch.setitem(COMMANDS, alias, COMMANDS[verb]._replace(verb=alias))
     yield replace(NEWEST, commands=NEWEST.commands.union(ALIASES))
-    wire._words.cache_clear()
+    lines._words.cache_clear()
 
 
 @pytest.mark.parametrize("command", ["peek-delayed", "peek-soonest"])

@@ -18,7 +18,7 @@ from tests.test_plugin import suite
 
 CRASH = """
 import signal
-from reference_server import wire
+from reference_server.wire import requests as wire
 parse = wire.parse_line
 def crash(line, profile):
     if {when}:

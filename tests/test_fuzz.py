@@ -192,7 +192,7 @@ def test_what_others_have_is_left_alone() -> None:
 
 
 CRASHES = """
-from reference_server import wire
+from reference_server.wire import requests as wire
 parse = wire.parse_line
 def crash(line, profile):
     if b"2147483648" in line:

@@ -38,7 +38,7 @@ def test_a_slow_target_that_sends_single_bytes_passes() -> None:
 
 LENIENT = """
 import re
-from reference_server import wire
+from reference_server.wire import requests as wire
 parse = wire.parse_line
 def lenient(line, profile):
     taken = re.match(rb"(delete|kick-job|reserve-job)\\s+([+-]?\\d+)", line)

@@ -88,7 +88,7 @@ def test_a_long_transcript_shows_what_the_marked_message_is_about() -> None:
 
 def test_what_nobody_can_judge_is_driven_again(tmp_path: Path) -> None:
     crash = """
-        from reference_server import wire
+        from reference_server.wire import requests as wire
         parse = wire.parse_line
         def crash(line, profile):
             return os._exit(3) if line == b"kick 7x" else parse(line, profile)

@@ -1,0 +1,122 @@
+"""The client's side of the wire: bytes of a server in, replies out."""
+
+from __future__ import annotations
+
+import re
+
+from reference_server.wire.messages import (
+    BAD_FORMAT,
+    BURIED,
+    CRLF,
+    DEADLINE_SOON,
+    DELETED,
+    DRAINING,
+    EXPECTED_CRLF,
+    INTERNAL_ERROR,
+    JOB_TOO_BIG,
+    KICKED,
+    NAME_CHARS,
+    NOT_FOUND,
+    NOT_IGNORED,
+    OUT_OF_MEMORY,
+    PAUSED,
+    RELEASED,
+    TIMED_OUT,
+    TOUCHED,
+    UNKNOWN_COMMAND,
+    USING,
+    Reply,
+    escape,
+)
+
+
+class ProtocolError(Exception):
+    """A server sent bytes that are no reply of the protocol."""
+
+
+class NotAReply(ProtocolError):
+    """Not even the line is one that begins a reply of the protocol."""
+
+
+_REPLIES = {
+    reply.word.encode(): reply
+    for reply in (
+        *(BAD_FORMAT, BURIED, DEADLINE_SOON, DELETED, DRAINING, EXPECTED_CRLF, INTERNAL_ERROR),
+        *(JOB_TOO_BIG, KICKED, NOT_FOUND, NOT_IGNORED, OUT_OF_MEMORY, PAUSED, RELEASED),
+        *(TIMED_OUT, TOUCHED, UNKNOWN_COMMAND),
+    )
+}
+_NUMBER = rb"(0|[1-9][0-9]{0,19})"
+_ONE_NUMBER = re.compile(b"(INSERTED|WATCHING|KICKED|BURIED) " + _NUMBER)
+_JOB = re.compile(b"(RESERVED|FOUND) " + _NUMBER + b" " + _NUMBER + b"(?: " + _NUMBER + b")?")
+_DATA = re.compile(b"OK " + _NUMBER)
+_TUBE = re.compile(b"USING ([" + re.escape(NAME_CHARS) + b"]{1,200})")
+
+
+class ReplyReader:
+    """Turns what a server sends into replies; holds at most one line and ``max_body`` bytes.
+
+    ``tells_priority``: see :class:`Profile`; None if that is not known.
+    """
+
+    MAX_LINE = 1024
+
+    def __init__(self, tells_priority: bool | None = False, max_body: int = 2**26) -> None:
+        self._tells_priority = tells_priority
+        self._max_body = max_body
+        self._buffer = bytearray()
+        self._head: tuple[Reply, int] | None = None
+
+    @property
+    def pending(self) -> bytes:
+        """Bytes that came and are not a complete reply yet (at most 1,024 of them)."""
+        return bytes(self._buffer[: self.MAX_LINE])
+
+    def receive(self, data: bytes) -> None:
+        self._buffer += data
+
+    def take_back(self) -> bytes:
+        """The bytes behind the last reply, which are forgotten here."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        return data
+
+    def next_reply(self) -> Reply | None:
+        """The next reply, or None until more bytes come; raises :class:`ProtocolError`."""
+        if self._head is None:
+            end = self._buffer.find(CRLF, 0, self.MAX_LINE)
+            if end < 0:
+                if len(self._buffer) >= self.MAX_LINE:
+                    raise NotAReply(f"a reply line of more than {self.MAX_LINE} bytes")
+                return None
+            line = bytes(self._buffer[:end])
+            self._head = reply, size = self._parse(line)
+            if size > self._max_body:
+                raise ProtocolError(f"a body of {size} bytes was announced: {escape(line)}")
+            del self._buffer[: end + len(CRLF)]
+        reply, size = self._head
+        if size >= 0:
+            if len(self._buffer) < size + len(CRLF):
+                return None
+            if self._buffer[size : size + len(CRLF)] != CRLF:
+                raise ProtocolError(f"the {size} bytes of data are not followed by CR LF")
+            reply = reply._replace(body=bytes(self._buffer[:size]))
+            del self._buffer[: size + len(CRLF)]
+        self._head = None
+        return reply
+
+    def _parse(self, line: bytes) -> tuple[Reply, int]:
+        """The reply that a line announces, and the size of its body in bytes, -1 if none."""
+        bare = _REPLIES.get(line)
+        if bare is not None:
+            return bare, -1
+        if match := _ONE_NUMBER.fullmatch(line):
+            return Reply(match[1].decode(), (int(match[2]),)), -1
+        if (match := _JOB.fullmatch(line)) and self._tells_priority in (None, bool(match[4])):
+            *numbers, size = (int(number) for number in match.groups()[1:] if number)
+            return Reply(match[1].decode(), tuple(numbers)), size
+        if match := _DATA.fullmatch(line):
+            return Reply("OK"), int(match[1])
+        if match := _TUBE.fullmatch(line):
+            return USING(match[1].decode()), -1
+        raise NotAReply(f"no reply of the protocol: {escape(line)}")
