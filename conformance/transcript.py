@@ -235,3 +235,12 @@ def _unescape(text: str, line: int) -> bytes:
         return _MEANS[match[1]] if match[1] else chr(int(match[2], 16))
 
     return _ESCAPE.sub(meant, text).encode("latin-1")
+
+
+def printable(text: str) -> str:
+    """Return what a program says without anything that a terminal would obey, but for lines."""
+    return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)
+
+
+def _code(character: str) -> str:
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"

@@ -22,9 +22,9 @@ from tests.test_plugin import suite
 def test_a_server_that_exits_at_once_is_run_once(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with pytest.raises(DidNotStart) as caught:
-        Launched(f"sh -c 'echo run >> {runs}; echo no license; exit 3'")
+        Launched(f"sh -c 'echo run >> {runs}; printf \"no license\\033[31m\\a\"; exit 3'")
     assert caught.value.fate == "exited with status 3 before it listened"
-    assert str(caught.value).endswith("; it said: no license")
+    assert str(caught.value).endswith(r"; it said: no license\x1b[31m\x07")
     assert runs.read_text() == "run\n"
 
 

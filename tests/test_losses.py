@@ -20,7 +20,7 @@ from tests.test_plugin import suite
 
 LATER = """
 import signal
-from reference_server import wire
+from reference_server.wire import requests as wire
 from reference_server.events import Connect, HalfClose
 parse, step, asked = wire.parse_line, Model.step, []
 def crash(*_):

@@ -17,6 +17,7 @@ import pytest
 from conformance.run.aggregation import Entry
 from conformance.run.suite import Options
 from conformance.run.summary import Summary, properties
+from conformance.transcript import printable
 from reports import results as format
 from reports.verdicts import DEVIATIONS, Verdict
 from reports.write import write_report
@@ -184,9 +185,4 @@ def _cleaned(texts: dict[str, str]) -> dict[str, Any]:
 
 def _clean(text: str) -> str:
     """Text that any reader of JSON, XML and HTML takes: printable, and not too long."""
-    printable = "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text[:LONGEST])
-    return printable + ("…" if len(text) > LONGEST else "")
-
-
-def _code(character: str) -> str:
-    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+    return printable(text[:LONGEST]) + ("…" if len(text) > LONGEST else "")

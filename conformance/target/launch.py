@@ -22,6 +22,7 @@ from conformance.target import starvation
 from conformance.target.address import connect, hang_up
 from conformance.target.starvation import Patience
 from conformance.target.watchdog import kill_marked, new_mark
+from conformance.transcript import printable
 
 # Below the range from which systems give out ports for outgoing connections.
 _PORTS = range(15000, 32000)
@@ -199,10 +200,10 @@ class Launched:
         return False
 
     def said(self) -> str:
-        """The last that the server printed."""
+        """The last that the server printed, escape sequences neutralised."""
         end = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(end - _SAID, 0))
-        return self._output.read().decode(errors="replace").strip()
+        return printable(self._output.read().decode(errors="replace").strip())
 
     @property
     def is_exiting(self) -> bool:
