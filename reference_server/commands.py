@@ -15,7 +15,7 @@ U64 = 2**64 - 1
 
 
 class Kind(Enum):
-    """What an argument is; most are decimal numbers."""
+    """The kind of an argument; most are decimal numbers."""
 
     JOB = "the id of a job, up to 2^64-1"
     PRIORITY = "a priority, up to 2^32-1"

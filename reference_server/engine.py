@@ -13,7 +13,7 @@ from reference_server.wire import RequestReader
 
 
 class Link(Protocol):
-    """What the engine needs of a connection's transport.
+    """The part of a connection's transport that the engine needs.
 
     ``congested`` is true while the client does not read; its next commands wait until then, so
     that a slow reader costs no memory.
@@ -62,7 +62,7 @@ class Engine:
         self._last = 0
 
     def connect(self, link: Link) -> int:
-        """Takes a new connection and gives its number."""
+        """Take a new connection and return its number."""
         self._last += 1
         profile = replace(self.model.profile, max_job_size=self.model.max_job_size)
         self._sessions[self._last] = _Session(link, self._reader(profile))
@@ -70,7 +70,7 @@ class Engine:
         return self._last
 
     def receive(self, conn: int, data: bytes) -> int:
-        """Takes bytes from a client; gives how many wait because it may not be answered yet."""
+        """Take bytes from a client; return how many wait because it may not be answered yet."""
         session = self._sessions.get(conn)
         if session is None:
             return 0
@@ -79,28 +79,28 @@ class Engine:
         return session.reader.buffered
 
     def eof(self, conn: int) -> None:
-        """The client sends nothing more; what it sent before is still answered."""
+        """Note that the client sends nothing more; what it sent before is still answered."""
         if conn in self._sessions:
             self._sessions[conn].eof = True
             self._run(conn, HalfClose())
 
     def lost(self, conn: int) -> None:
-        """The connection is gone."""
+        """Forget a connection that is gone."""
         if self._sessions.pop(conn, None) is not None:
             self._run(conn, Close())
 
     def resume(self, conn: int) -> None:
-        """The client reads again."""
+        """Go on with a client that reads again."""
         self._serve([conn])
 
     def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         while self._sessions:
             # The end of one may be what another has waited for.
             self._hang_up(next(iter(self._sessions)))
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Let time pass."""
         self._run(0, Tick())
 
     def drain(self) -> None:
@@ -112,7 +112,7 @@ class Engine:
         self._serve([conn, *answered])
 
     def _step(self, conn: int, event: Event) -> list[int]:
-        """Steps the model; gives the other connections that got a reply."""
+        """Step the model; return the other connections that got a reply."""
         others = []
         for receiver, reply in self.model.step(event, self._clock(), conn):
             session = self._sessions.get(receiver)
@@ -127,7 +127,7 @@ class Engine:
         return others
 
     def _serve(self, conns: list[int]) -> None:
-        """Handles all requests that may be handled now, on these connections and any they wake."""
+        """Handle all requests that may be handled now, on these connections and any they wake."""
         queue = deque(conns)
         while queue:
             conn = queue.popleft()

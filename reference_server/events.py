@@ -1,4 +1,4 @@
-"""What can happen to a server, and what it then does."""
+"""The events that a server sees, and the outputs that they cause."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ _VERSION = re.compile(r"(?:beanstalkd )?v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 
 
 def profile_of_version(version: str) -> Profile | None:
-    """The profile for the ``version`` that a server gives in stats; None if it is unknown."""
+    """Return the profile for the ``version`` that stats tells; None if it is unknown."""
     match = _VERSION.match(version)
     if match is None:
         return None

@@ -25,7 +25,7 @@ BUFFER_LIMIT = 65536
 
 
 def host() -> Callable[[], Mapping[str, object]]:
-    """The values of stats that belong to this process."""
+    """Return the values of stats that belong to this process."""
     name = platform.uname()
     fixed = {
         "pid": os.getpid(),
@@ -86,19 +86,19 @@ class Server:
         return Connection(self)
 
     def close(self) -> None:
-        """Stops listening, and ends all connections."""
+        """Stop listening, and end all connections."""
         if self._listener is not None:
             self._listener.close()
         self.engine.close()
 
     def tick(self) -> None:
-        """Lets the model see the time, and sets the alarm for the next time it must."""
+        """Let the model see the time, and set the alarm for the next time it must."""
         self._alarm_due = None
         self.engine.tick()
         self.schedule()
 
     def schedule(self) -> None:
-        """Sets the alarm to the model's next timer, if it has moved."""
+        """Set the alarm to the model's next timer, if it has moved."""
         due = self.engine.model.next_due
         if due == self._alarm_due:
             return
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         self.takes(bytes(memoryview(self._server.buffer)[:nbytes]))
 
     def takes(self, data: bytes) -> None:
-        """Handles what the client has sent."""
+        """Handle what the client has sent."""
         waiting = self._engine.receive(self._number, data)
         self._limit_reading(waiting)
         self._server.schedule()
@@ -208,7 +208,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode."""
+    """Run the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode."""
     parser = argparse.ArgumentParser(
         prog="python -m reference_server", description="The reference server of beanstalk."
     )

@@ -1,4 +1,4 @@
-"""What a server remembers: jobs, tubes, connections. Times are integer nanoseconds."""
+"""The records of a server: jobs, tubes, connections. Times are integer nanoseconds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bag(Generic[T]):
             self._items[index] = last
 
     def turn(self) -> T:
-        """Whose turn it is, in beanstalkd's way of going round; removes nothing."""
+        """Return the item that is next, in beanstalkd's way of going round; remove nothing."""
         self._cursor %= len(self._items)
         return self._items[self._cursor]
 
@@ -60,7 +60,7 @@ class Bag(Generic[T]):
         self._cursor += 1
 
     def passed_by(self) -> None:
-        """Somebody came and was served at once: to beanstalkd, the only one of a bag of one."""
+        """Note that a client was served at once: to beanstalkd, the only one of a bag of one."""
         self._cursor = 1
 
 
@@ -74,7 +74,7 @@ class JobState(Enum):
 
 
 class Timer(IntEnum):
-    """What falls due, in the order in which simultaneous timers fire."""
+    """The kinds of timers, in the order in which simultaneous ones fire."""
 
     DELAY = 0
     PAUSE = 1

@@ -49,7 +49,7 @@ class Server(Protocol):
 
 
 def _document(model: Server, command: str, values: Mapping[str, object]) -> bytes:
-    """A dictionary in YAML, without what the profile lacks, and what is None."""
+    """Return a dictionary in YAML, without what the profile lacks, and what is None."""
     lacks = model.profile.lacks
     lines = [
         f"{key}: {value}\n"
@@ -60,7 +60,7 @@ def _document(model: Server, command: str, values: Mapping[str, object]) -> byte
 
 
 def names(tubes: Iterable[Tube]) -> bytes:
-    """Tube names as a YAML list."""
+    """Return tube names as a YAML list."""
     return "".join(["---\n", *(f"- {tube.name}\n" for tube in tubes)]).encode()
 
 
@@ -71,12 +71,12 @@ def _quote(model: Server, value: object) -> object:
 
 
 def _seconds(time: int) -> int:
-    """Whole seconds in a span of nanoseconds, rounded towards zero."""
+    """Return the whole seconds in a span of nanoseconds, rounded towards zero."""
     return time // SECOND if time >= 0 else -(-time // SECOND)
 
 
 def job(model: Server, job: Job) -> bytes:
-    """The document of stats-job, or of stats where that may name a job."""
+    """Return the document of stats-job, or of stats where that may name a job."""
     timed = job.state in (JobState.RESERVED, JobState.DELAYED)
     return _document(
         model,
@@ -101,7 +101,7 @@ def job(model: Server, job: Job) -> bytes:
 
 
 def tube(model: Server, tube: Tube) -> bytes:
-    """The document of stats-tube."""
+    """Return the document of stats-tube."""
     return _document(
         model,
         "stats-tube",
@@ -125,7 +125,7 @@ def tube(model: Server, tube: Tube) -> bytes:
 
 
 def server(model: Server) -> bytes:
-    """The document of stats."""
+    """Return the document of stats."""
     tubes, connections = model.tubes, model.connections.values()
     host = {**_UNKNOWN_HOST, **model.host()}
     return _document(

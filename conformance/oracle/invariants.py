@@ -1,4 +1,4 @@
-"""What must hold of every job, whatever the order in which a target came to its clients' commands.
+"""The invariants of every job, in whatever order a target came to its clients' commands.
 
 No search is needed: a client certainly holds a job from the time at which it hears so until it says
 anything that gives the job up, and a job is certainly ready from the time at which a client hears
@@ -70,7 +70,7 @@ class _Job:
     """What told that it is not ready any more."""
 
     def may_change(self, asked: Asked) -> None:
-        """A client wants it deleted, or to have another priority."""
+        """Note that a client wants it deleted, or to have another priority."""
         if asked.verb == "delete":
             self.dying += 1
         else:
@@ -93,15 +93,15 @@ class Ledger:
         """When clients that have left had asked for what they did not wait to the end for."""
 
     def jobs(self) -> list[int]:
-        """The jobs that nobody has heard to be deleted."""
+        """Return the jobs that nobody has heard to be deleted."""
         return [id for id, job in self._jobs.items() if job.deleted is None]
 
     def are_abandoned(self, jobs: Iterable[int]) -> bool:
-        """Whether clients that have left held all these jobs, as far as is known."""
+        """Tell whether clients that have left held all these jobs, as far as is known."""
         return all(self._jobs[id].abandoned for id in jobs)
 
     def asks(self, client: str, asked: Asked) -> None:
-        """A client sends a command."""
+        """Note that a client sends a command."""
         job = self._jobs.get(asked.job)
         if job is None:
             if asked.verb in GIVES_UP:
@@ -114,14 +114,14 @@ class Ledger:
             job.holder = "" if job.holder == client else job.holder
 
     def leaves(self, client: str, asked: Collection[Asked]) -> None:
-        """A client sends nothing more; what it holds, and what it waits for, is open from now."""
+        """Note that a client sends nothing more; what it holds or waits for is open from now."""
         self._left += [waiting.at for waiting in asked]
         for job in self._jobs.values():
             if job.holder == client:
                 job.holder, job.abandoned = "", True
 
     def hears(self, told: Told) -> None:
-        """A client has got a reply."""
+        """Note that a client has got a reply."""
         word, asked = told.reply.word, told.asked
         if word == "INSERTED":
             self._inserted(told, int(told.reply.args[0]))
@@ -203,7 +203,7 @@ class Ledger:
             raise Violation([said], str(told.reply), told.mark)
 
     def overdue(self, waiting: Iterable[Asked]) -> int | None:
-        """A job that certainly is ready, though somebody waits for it."""
+        """Return a job that certainly is ready, though a client waits for it; else None."""
         tubes = {tube for asked in waiting for tube in asked.watched}
         for id, job in self._jobs.items():
             certain = any(self._until(job, ready) == FOR_EVER for ready in job.ready)
@@ -212,14 +212,14 @@ class Ledger:
         return None
 
     def close(self) -> None:
-        """All has been heard, and all clients have left."""
+        """Judge the end, when all has been heard and all clients have left."""
         for unknown in self._early.values():
             raise Violation(["a job that was put"], str(unknown[0].reply), unknown[0].mark)
         self._are_in_order()
         self.forget()
 
     def forget(self) -> None:
-        """What follows is about other jobs."""
+        """Forget all jobs, as what follows is about others."""
         self._gone.update(self._jobs)
         self._jobs.clear()
         self._early.clear()
@@ -229,7 +229,7 @@ class Ledger:
         self._sure.clear()
 
     def _are_in_order(self) -> None:
-        """Whether nobody got a job while one with a smaller priority certainly was ready."""
+        """Raise if a client got a job while one with a smaller priority certainly was ready."""
         spans = [
             (ready.at, until, ready.asked.pri, job.put.tube, id)
             for id, job in self._jobs.items()
@@ -246,7 +246,7 @@ class Ledger:
                     raise Violation([said], str(told.reply), told.mark)
 
     def _until(self, job: _Job, ready: Told) -> int:
-        """Until when a job certainly was ready, after somebody has been told so."""
+        """Return until when a job certainly was ready, after a client has been told so."""
         taken = [told.asked.at for told in job.taken if told.at > ready.asked.at]
         # A client that left may have had it until the target came to its end, whenever that was.
         return min(taken + self._left, default=FOR_EVER)

@@ -54,78 +54,78 @@ class Judge:
         return self._gear.oracle.model
 
     def missing(self, conn: int) -> int:
-        """Bytes that the target must still send to a client, as far as that is certain."""
+        """Return how many bytes a client must still get, as far as that is certain."""
         promised = sum(map(len, self._encoded(self._gear.owed(conn))))
         return max(promised - len(self._readers[conn].pending), 1) if promised else 0
 
     def _encoded(self, replies: Iterable[Reply]) -> list[bytes]:
-        """What replies look like; the same are often asked for twice."""
+        """Return the bytes of replies; the same are often asked for twice."""
         if self._asked != (asked := [*replies]):
             self._asked, self._given = asked, [reply.encode() for reply in asked]
         return self._given
 
     def owes(self, conn: int) -> int:
-        """How many replies the target must send to a client now, as far as that is certain."""
+        """Return how many replies a client must get now, as far as that is certain."""
         return len(self._gear.owed(conn))
 
     def owed(self, conn: int, behind: int) -> list[Reply]:
-        """Those of them behind so many others."""
+        """Return the owed replies after the first ``behind``."""
         return list(itertools.islice(self._gear.owed(conn), behind, None))
 
     def forget_gone(self) -> None:
-        """All those tubes have had the time to go."""
+        """Note that all tubes that may linger have had the time to go."""
         self._gear.do("forget_gone", 0)
 
     def is_answered(self, conn: int) -> bool:
-        """Whether the last reply to a client has proved that the target has read all it sent."""
+        """Tell whether a client's last reply proves that the target has read all it sent."""
         oracle = self.oracle
         client = oracle.model.connections.get(conn)
         return client is None or (not client.waiting and oracle.is_handled(conn))
 
     def is_due(self, now: int) -> bool:
-        """Whether a timer falls due by ``now``."""
+        """Tell whether a timer falls due by ``now``."""
         due = self.model.next_due
         return due is not None and due <= now
 
     def give_up_at(self, end: float) -> None:
-        """From then on, in seconds of the monotonic clock, what is not certain is not judged."""
+        """Set the time, in seconds of the monotonic clock, after which nothing open is judged."""
         self.oracle.ends = end
 
     # ------------------------------------------------------------ what happens
 
     def connect(self, conn: int) -> None:
-        """A client has connected."""
+        """Note that a client has connected."""
         self._readers[conn] = ReplyReader(self.model.profile.tells_priority)
         self._gear.do("connect", 0, conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
-        """A client has sent these bytes; gives whether all that comes of them is known."""
+        """Take what a client has sent; tell whether all that comes of it is known."""
         return self._gear.sent(conn, data, now)
 
     def half_close(self, conn: int, now: int) -> None:
-        """A client sends nothing more."""
+        """Note that a client sends nothing more."""
         self._gear.do("half_close", 0, conn, now)
 
     def close(self, conn: int, now: int) -> None:
-        """A client has closed its connection, and does not hear of anything more."""
+        """Note that a client has closed its connection, and does not hear of anything more."""
         del self._readers[conn]
         self._gear.do("close", 0, conn, now)
 
     def restarted(self) -> None:
-        """The target was ended and started again."""
+        """Note that the target was ended and started again."""
         self._readers.clear()
         self._gear.do("restarted", 0)
 
     def drains(self, now: int) -> None:
-        """The target was told to accept no more jobs."""
+        """Note that the target was told to accept no more jobs."""
         self._gear.do("drains", 0, now)
 
     def moved(self, before: int, now: int) -> None:
-        """The target's clock was moved."""
+        """Note that the target's clock was moved."""
         self._gear.do("moved", 0, before, now)
 
     def received(self, conn: int, data: bytes, now: int, mark: int = 0) -> list[Reply]:
-        """A client has got these bytes; gives those replies that were not certain before."""
+        """Take what a client has got; return those replies that were not certain before."""
         reader = self._readers[conn]
         replies: list[Reply] = []
         try:
@@ -143,7 +143,7 @@ class Judge:
         return replies
 
     def _skip_kept(self, conn: int, data: bytes, now: int, mark: int) -> bytes:
-        """Takes in the replies that are as promised to the byte; gives what follows them."""
+        """Take in the replies that are as promised to the byte; return what follows them."""
         owed, at = list(self._gear.owed(conn)), 0
         for count, encoded in enumerate(self._encoded(owed)):
             if not data.startswith(encoded, at):
@@ -155,7 +155,7 @@ class Judge:
         return data[at:]
 
     def ended(self, conn: int, now: int, mark: int = 0) -> None:
-        """The target has closed a connection."""
+        """Note that the target has closed a connection."""
         if pending := self._readers[conn].pending:
             observed = f"the end of the connection behind {pending!r}"
             raise Violation(["a complete reply"], observed, mark)
@@ -163,16 +163,16 @@ class Judge:
         del self._readers[conn]
 
     def is_quiet(self, now: int) -> bool:
-        """Whether nothing is open, and no timer near: nothing can come."""
+        """Tell whether nothing is open, and no timer near: nothing can come."""
         quiet = self.oracle.is_quiet(now)
         if quiet:
             self._gear.do("quiet", 0, now)
         return quiet
 
     def awaits(self, now: int) -> bool:
-        """Whether something must still come, in haste's eyes."""
+        """Tell whether something must still come, in haste's eyes."""
         return self._gear.awaits(now)
 
     def quiet(self, now: int, mark: int) -> None:
-        """Nothing more has come, though the target has had the time to answer."""
+        """Judge that nothing more has come, though the target has had the time to answer."""
         self._gear.do("quiet", mark, now)

@@ -1,4 +1,4 @@
-"""Decides whether what clients did and saw who were at work at the same time can be explained.
+"""The search for an order that explains all that clients at work at the same time have seen.
 
 Each command is sent at some time, and its reply heard at some later time; in between the target
 came to it, in an order that nobody has seen. A history is allowed if there is an order in which the
@@ -58,7 +58,7 @@ class _Step:
 
 
 class History(Transitions):
-    """What clients have done and heard since the target had none of their jobs.
+    """The commands and replies of clients since the target had none of their jobs.
 
     Times are any numbers that grow; no timer may fall due meanwhile.
     """
@@ -75,14 +75,14 @@ class History(Transitions):
         self._urgent: Counter[tuple[int, int]] = Counter()
 
     def connect(self, conn: int) -> None:
-        """A client has connected; when makes no difference to others."""
+        """Note that a client has connected; when makes no difference to others."""
         self._arrived(conn)
         self._heard[conn] = []
         self._asked[conn] = []
         self._start.connect(conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
-        """A client has sent these bytes."""
+        """Note that a client has sent these bytes."""
         client = self.clients[conn]
         client.reader.receive(data)
         while (request := client.reader.next_request()) is not None:
@@ -91,13 +91,13 @@ class History(Transitions):
                 self._asked[conn].append(request)
 
     def leaves(self, conn: int, now: int) -> None:
-        """A client sends nothing more; it may still hear something."""
+        """Note that a client sends nothing more; it may still hear something."""
         client = self.clients[conn]
         client.items.append(Item(HalfClose(), now))
         client.leave(now)
 
     def heard(self, conn: int, reply: Reply, now: int, mark: int) -> None:
-        """A client has got a reply; ``mark`` is its position in the transcript."""
+        """Note that a client has got a reply; ``mark`` is its position in the transcript."""
         heard = self._heard[conn]
         request = self._asked[conn][len(heard)]
         if reply.word == "INSERTED":
@@ -107,13 +107,13 @@ class History(Transitions):
         heard.append(_Heard(now, mark, conn, len(heard), reply))
 
     def ended(self, conn: int) -> None:
-        """A client that leaves will hear nothing more."""
+        """Note that a client that leaves will hear nothing more."""
         self._ended.add(conn)
 
     # ------------------------------------------------------------ the search
 
     def explain(self) -> None:
-        """Finds an order in which all that was heard is told, and nothing else.
+        """Find an order in which all that was heard is told, and nothing else.
 
         Raises :class:`Violation`, or Inconclusive if there are too many orders.
         """
@@ -158,7 +158,7 @@ class History(Transitions):
         raise Inconclusive("there are too many orders in which it may have happened")
 
     def _learn(self) -> None:
-        """What is not explained was perhaps handled earlier, what was expected perhaps later."""
+        """Try earlier what is not explained, and later what was expected."""
         for heard, expected in set(self._misfits):
             if heard is None:
                 continue
@@ -169,7 +169,7 @@ class History(Transitions):
                     self._urgent[offer] -= 1
 
     def _go_back(self, path: list[_Step], steps: int) -> None:
-        """To a state of which a copy was made, so many steps back at least."""
+        """Go back to a state of which a copy was made, so many steps at least."""
         del path[max(len(path) - steps, 1) :]
         while len(path) > 1 and not path[-1].forks:
             path.pop()
@@ -190,7 +190,7 @@ class History(Transitions):
     def _twins(
         self, state: State, given: Mapping[int, int], conns: Sequence[tuple[bool, int]]
     ) -> Iterator[_Step]:
-        """What comes of each that may be next."""
+        """Yield what comes of each client that may be next."""
         for neutral, conn in conns:
             heard = self._after(conn, given)
             reply = heard and heard.reply
@@ -203,7 +203,7 @@ class History(Transitions):
                         return
 
     def _next(self, state: State, given: Mapping[int, int]) -> list[tuple[bool, int]]:
-        """The clients whose next item may be handled now, the most likely first.
+        """Return the clients whose next item may be handled now, the most likely first.
 
         And whether that changes nothing, if the reply is as it was heard.
         """
@@ -230,7 +230,7 @@ class History(Transitions):
             elif event.verb in WAITING:
                 job = state.model.next_ready(conn)
                 if job is None:
-                    # Who waits in vain gets what others should: it may as well come later.
+                    # A reserve that finds no job may as well come later.
                     rank = 3
                 elif not self.profile.first_in_first_out:
                     rank = 1
@@ -244,7 +244,7 @@ class History(Transitions):
         return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
 
     def _told(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
-        """How many replies each client has got; None if they are not those that it has heard."""
+        """Return how many replies each client has got; None if it has heard others."""
         after = dict(given)
         for conn, owed in state.owed.items():
             while owed:
@@ -261,19 +261,19 @@ class History(Transitions):
         return after
 
     def _after(self, conn: int, given: Mapping[int, int]) -> _Heard | None:
-        """What a client has heard next."""
+        """Return the reply that a client has heard next."""
         heard = self._heard[conn]
         return heard[given[conn]] if given[conn] < len(heard) else None
 
     def _first(self, given: Mapping[int, int]) -> _Heard | None:
-        """What any client has heard next."""
+        """Return the reply that any client has heard next."""
         following = (self._after(conn, given) for conn in self.clients)
         return min((heard for heard in following if heard is not None), default=None)
 
     # ------------------------------------------------------------ what is wrong
 
     def _note(self, given: Mapping[int, int], heard: _Heard | None, expected: Reply | None) -> None:
-        """Remembers what was expected (None: no reply yet), where most is explained."""
+        """Remember what was expected (None: no reply yet), where most is explained."""
         depth = sum(given.values())
         if depth > self._deepest:
             self._deepest = depth
@@ -293,5 +293,5 @@ class History(Transitions):
 
 
 def _changes_nothing(reply: Reply) -> bool:
-    """Whether what is answered this way has left everything as it was."""
+    """Tell whether what is answered this way has left everything as it was."""
     return reply.word in ("NOT_FOUND", "FOUND", "TIMED_OUT")

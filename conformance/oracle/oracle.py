@@ -1,4 +1,4 @@
-"""Decides whether what went over the wire is allowed: the model, with all that it leaves open.
+"""The exact oracle: the model, with all that it leaves open, against what went over the wire.
 
 The oracle holds the set of states of the model that are consistent with everything seen. A reply
 is explained by transitions: a request that was sent is handled, or a timer that is due fires. A
@@ -58,7 +58,7 @@ class Violation(Exception):
 
 
 class Oracle(Transitions):
-    """Judges one conversation with a target of this profile.
+    """The judge of one conversation with a target of this profile.
 
     Times are in nanoseconds. ``lateness``: how late the target's timers may be. ``alone``: nobody
     else uses the target, and what it had counted before is adopted. ``fresh``: statistics are as
@@ -105,19 +105,19 @@ class Oracle(Transitions):
         return counted_by(self.model) if self._alone else None
 
     def jobs(self) -> set[int]:
-        """The ids of all jobs that there may be."""
+        """Return the ids of all jobs that there may be."""
         return {id for state in self.states for id in state.model.jobs}
 
     def holds(self, conn: int) -> bool:
-        """Whether a client holds jobs, in any of the possible states."""
+        """Tell whether a client holds jobs, in any of the possible states."""
         return any(state.model.connections[conn].reserved for state in self.states)
 
     def gone(self) -> set[str]:
-        """The tubes that may linger though nothing keeps them, and nobody else does."""
+        """Return the tubes that may linger though nothing keeps them, and nobody else does."""
         return {name for state in self.states for name in state.model.gone if self._alone}
 
     def forget_gone(self) -> None:
-        """All those tubes have had the time to go."""
+        """Note that all tubes that may linger have had the time to go."""
         for state in self.states:
             state.model.forget_gone()
 
@@ -127,30 +127,30 @@ class Oracle(Transitions):
         return len(self.states) == 1 and self.is_done(self.states[0])
 
     def is_handled(self, conn: int) -> bool:
-        """Whether all that a client has sent is handled."""
+        """Tell whether all that a client has sent is handled."""
         state = self.states[0]
         client = self.clients[conn]
         return state.done[conn] == len(client.items) and not client.reader.buffered
 
     def is_leaving(self, conn: int) -> bool:
-        """Whether a client sends nothing more that is handled."""
+        """Tell whether a client sends nothing more that is handled."""
         return self.clients[conn].leaving
 
     def next_due(self, now: int) -> int | None:
-        """When a timer falls due next after ``now``, in any of the possible states."""
+        """Return when a timer falls due next after ``now``, in any of the possible states."""
         dues = (alarm[0] for state in self.states for alarm in state.model.due(FOR_EVER))
         return min((due for due in dues if due > now), default=None)
 
     # ------------------------------------------------------------ what the clients do
 
     def connect(self, conn: int) -> None:
-        """A client has connected."""
+        """Note that a client has connected."""
         self._arrived(conn)
         for state in self.states:
             state.connect(conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> None:
-        """A client has sent these bytes."""
+        """Note that a client has sent these bytes."""
         client = self.clients[conn]
         if not client.leaving:
             client.reader.receive(data)
@@ -172,42 +172,42 @@ class Oracle(Transitions):
                 state.done[conn] = 1
 
     def half_close(self, conn: int, now: int) -> None:
-        """A client sends nothing more."""
+        """Note that a client sends nothing more."""
         client = self.clients[conn]
         if not client.leaving:
             client.items.append(Item(HalfClose(), now))
             client.leave(now)
 
     def close(self, conn: int, now: int) -> None:
-        """A client has closed its connection, and does not hear of anything more."""
+        """Note that a client has closed its connection, and does not hear of anything more."""
         client = self.clients[conn]
         client.deaf = True
         if not client.leaving:
             client.leave(now)
 
     def restarted(self) -> None:
-        """The target was ended, with all connections, and started again."""
+        """Note that the target was ended, with all connections, and started again."""
         self.clients.clear()
         self._alone = False
         self.states = [twin for state in self.states for twin in restarted(state)]
         self.model = self.states[0].model
 
     def drains(self, now: int) -> None:
-        """The target was told to accept no more jobs."""
+        """Note that the target was told to accept no more jobs."""
         self._signalled(now)
         for state in self.states:
             state.done.setdefault(SIGNALS, 0)
             state.owed[SIGNALS] = deque()
 
     def is_done(self, state: State, but: int | None = None) -> bool:
-        """Whether nothing is open, except what ``but`` is owed."""
+        """Tell whether nothing is open, except what ``but`` is owed."""
         return all(
             state.done[number] == len(client.items) and (number == but or not state.owed[number])
             for number, client in self.clients.items()
         )
 
     def is_still(self, but: int | None = None) -> bool:
-        """Whether only one state is possible, and nothing can come of it but for ``but``."""
+        """Tell whether only one state is possible, and nothing can come of it but for ``but``."""
         state = self.states[0]
         return len(self.states) == 1 and not any(
             conn != but and (state.owed[conn] or self.is_pending(state, conn))
@@ -217,7 +217,7 @@ class Oracle(Transitions):
     # ------------------------------------------------------------ what the target does
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
-        """A client has got a reply; raises :class:`Violation` or Inconclusive."""
+        """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._before) is None:
@@ -228,12 +228,12 @@ class Oracle(Transitions):
         self.attend(conn, (reply.word,), now)
 
     def received_all(self, conn: int, replies: Sequence[Reply], now: int) -> None:
-        """A client has got these replies."""
+        """Judge all these replies that a client has got."""
         for reply in replies:
             self.received(conn, reply, now)
 
     def ended(self, conn: int, now: int) -> None:
-        """The target has closed a connection; raises :class:`Violation` or Inconclusive."""
+        """Judge the end of a connection by the target; raise :class:`Violation` or Inconclusive."""
         self._judge(conn, None, now)
         self._drop(conn)
 
@@ -255,12 +255,12 @@ class Oracle(Transitions):
             self._keep(states, self._observed or reply)
 
     def is_quiet(self, now: int) -> bool:
-        """Whether nothing is open, and no timer near: nothing can come."""
+        """Tell whether nothing is open, and no timer near: nothing can come."""
         due = self.model.next_due
         return (due is None or due > now + EARLY) and self.is_still()
 
     def quiet(self, now: int) -> None:
-        """Nothing more has come, though the target has had the time to answer all it was sent.
+        """Judge that nothing more has come, though the target has had the time to answer it all.
 
         Raises :class:`Violation` or Inconclusive.
         """
@@ -298,7 +298,7 @@ class Oracle(Transitions):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops clients whose end the target has noticed."""
+        """Drop clients whose end the target has noticed."""
         for conn, client in list(self.clients.items()):
             if client.deaf:
                 self._drop(conn)
@@ -309,7 +309,7 @@ class Oracle(Transitions):
             del state.done[conn], state.owed[conn]
 
     def _ends_put(self, state: State, conn: int) -> bool:
-        """Whether a put is to be handled, and its client hears of it."""
+        """Tell whether a put is to be handled, and its client hears of it."""
         client = self.clients[conn]
         if client.deaf or not isinstance(client.items[state.done[conn]].event, Body):
             return False
@@ -334,7 +334,7 @@ class Oracle(Transitions):
     # ------------------------------------------------------------ states and transitions
 
     def _explain(self, state: State, conn: int, reply: Reply | None, now: int) -> list[State]:
-        """The states after this one in which the reply (None: the end) has been given."""
+        """Return the states after this one in which the reply (None: the end) has been given."""
         found, frontier = [], Frontier([state])
         for state in frontier:
             given = self._given(state, conn, reply)
@@ -358,7 +358,7 @@ class Oracle(Transitions):
         asked: int = 0,
         reply: Reply | None = None,
     ) -> Iterator[State]:
-        """The states after one of these transitions; ``reply`` was seen by ``asked``."""
+        """Return the states after one of these transitions; ``reply`` was seen by ``asked``."""
         self._count(len(alarms) + len(conns))
         only = len(alarms) + len(conns) == 1
         for alarm in alarms:
@@ -367,7 +367,7 @@ class Oracle(Transitions):
             yield from self._handled(state, conn, asked, reply, now, only)
 
     def _given(self, state: State, conn: int, reply: Reply | None) -> bool | None:
-        """Whether a state has given this reply; None if it has not given any that is open."""
+        """Tell whether a state has given this reply; None if it has not given any that is open."""
         owed = state.owed[conn]
         if owed:
             if reply is None:

@@ -1,4 +1,4 @@
-"""What of a reply is not as the model says, as far as the text decides it."""
+"""The difference between a reply and the model's, as far as the text decides it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ASKED_BY_US = "cmd-list-tube-used"
 
 
 class Before(NamedTuple):
-    """What was on the target before, which is let alone: tubes, jobs by their state, clients."""
+    """The leftovers on the target, which are let alone: tubes, jobs by their state, clients."""
 
     tubes: frozenset[str]
     jobs: Mapping[str, int]
@@ -45,14 +45,14 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, stats: Mapping[str, str], tubes: Iterable[str]) -> Self:
-        """What statistics tell of all that, to one client while there is another of ours."""
+        """Return what statistics tell of that, to one client while there is another of ours."""
         jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
         told = stats.get("current-connections", "")
         clients = max(int(told) - 2, 0) if told.isdecimal() else 0
         return cls(frozenset(tubes), {key: n for key, n in jobs.items() if n}, clients)
 
     def explains(self, key: str, mine: str, theirs: str) -> bool:
-        """Whether a value of stats, or of those of default, is higher because of that.
+        """Tell whether a value of stats, or of those of default, is higher because of that.
 
         Delays may end meanwhile, and clients go, so that their jobs are ready.
         """
@@ -82,7 +82,7 @@ def difference(
     fresh: bool = True,
     before: Before = NOTHING,
 ) -> tuple[str, str] | None:
-    """What ``given``, the model's reply, says and ``observed`` does not, and what it says instead.
+    """Return what ``given``, the model's reply, says and ``observed`` does not, and its own words.
 
     None if they agree. ``alone``: nobody else uses the target, so that its counters are compared.
     ``fresh``: values of statistics are those of now, and not just those of a while ago.
@@ -111,7 +111,7 @@ def difference(
 
 
 def _is_alike(mine: bytes, theirs: bytes, alone: bool, fresh: bool) -> bool:
-    """Whether those few lines agree, often, that are not the same in both: faster than all."""
+    """Tell whether the few lines agree that are not the same in both: faster than all."""
     expected, told = mine.split(b"\n"), theirs.split(b"\n")
     if len(expected) != len(told):
         return False

@@ -67,13 +67,13 @@ class State:
         """Ids that nobody has told yet."""
 
     def connect(self, conn: int) -> None:
-        """A client connects; no time passes, as timers that are due may have fired before."""
+        """Let a client connect; no time passes, as timers that are due may have fired before."""
         self.model.handle(Connect(), self.model.now, conn)
         self.done[conn] = 0
         self.owed[conn] = deque()
 
     def saved(self) -> bytes:
-        """All of it, to be given to :func:`restored` as often as needed."""
+        """Return all of it, to be given to :func:`restored` as often as needed."""
         return pickle.dumps(
             (self.model, self.done, self.owed, self.guessed), pickle.HIGHEST_PROTOCOL
         )
@@ -87,13 +87,13 @@ class State:
         self.model.choose = decided
 
     def owe(self, outputs: Iterable[Output]) -> None:
-        """Notes what the target must send now."""
+        """Note what the target must send now."""
         for receiver, reply in outputs:
             if not isinstance(reply, Hangup):
                 self.owed[receiver].append(reply)
 
     def bind(self, owed: Reply, seen: Reply) -> None:
-        """Gives a job whose id was guessed the one that is seen."""
+        """Give a job whose id was guessed the one that is seen."""
         if owed.word != seen.word or owed.word not in NAMING:
             return
         guess, id = int(owed.args[0]), int(seen.args[0])
@@ -105,7 +105,7 @@ class State:
             self.guessed.remove(id)
 
     def free(self, id: int) -> None:
-        """Gives a job whose id was guessed another, as the target has not meant that."""
+        """Give a job whose id was guessed another, as the target has not meant that."""
         if id in self.guessed:
             self._rename(id, max([self.model.next_id, *self.model.jobs]) + 1)
 
@@ -140,7 +140,7 @@ class State:
         raise Inconclusive(f"more than {MAX_BRANCHES} things may come of one command")
 
     def key(self) -> object:
-        """The same for states between which nothing that follows can tell."""
+        """Return the same for all states that nothing which follows can tell apart."""
         model = self.model
         jobs = tuple(
             (*_visible(job), job.tube.name, job.reserver and job.reserver.id)
@@ -168,7 +168,7 @@ class State:
 
 
 def restored(saved: bytes) -> State:
-    """A state as it was when it was saved."""
+    """Return a state as it was when it was saved."""
     model, done, owed, guessed = pickle.loads(saved)
     state = State(model)
     state.done, state.owed, state.guessed = done, owed, guessed
@@ -181,7 +181,7 @@ def new_model(profile: Profile) -> OpenModel:
 
 
 def counted_by(model: OpenModel) -> Counters:
-    """What a model has counted."""
+    """Return what a model has counted."""
     stats = {f"cmd-{verb}": count for verb, count in model.commands.items()}
     stats |= {
         "total-jobs": model.total_jobs,
@@ -216,7 +216,7 @@ def adopt(model: OpenModel, counters: Counters) -> None:
 
 
 def restarted(state: State) -> list[State]:
-    """What may come of the end and a new start of the target: it has its jobs still, or none."""
+    """Return the states after an end and a new start: the target has its jobs still, or none."""
     states = []
     for remembers in (True, False):
         model = new_model(state.model.profile)
@@ -246,18 +246,18 @@ class Frontier:
 
 
 def waiting(model: OpenModel) -> int:
-    """How many clients wait for a job."""
+    """Return how many clients wait for a job."""
     return sum(conn.waiting for conn in model.connections.values())
 
 
 def has_tie(model: OpenModel, conn: int) -> bool:
-    """Whether it cannot be told which delay of the tube that a client uses ends first."""
+    """Tell whether it cannot be told which delay of the tube that a client uses ends first."""
     delayed = model.connections[conn].use.delayed
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
 
 
 def is_open(model: OpenModel, event: object) -> bool:
-    """Whether the text leaves open when something happens that makes a difference to this."""
+    """Tell whether the text leaves open when something happens that makes a difference to this."""
     if isinstance(event, Put):
         return event.size > model.max_job_size
     if not isinstance(event, Command):
@@ -283,7 +283,7 @@ def after(
 
 
 def take_id(state: State, conn: int, told: Reply | None) -> None:
-    """Lets a job have the id that the target gives it, or one that it may have given."""
+    """Let a job have the id that the target gives it, or one that it may have given."""
     model = state.model
     incoming = model.connections[conn].incoming
     if incoming is None:
@@ -313,12 +313,12 @@ def take_id(state: State, conn: int, told: Reply | None) -> None:
 
 
 def _about(time: int | None) -> int | None:
-    """A point in time as exactly as the clocks of target and tester agree."""
+    """Round a point in time as exactly as the clocks of target and tester agree."""
     return None if time is None else (time + EARLY // 2) // EARLY
 
 
 def _visible(job: Job) -> tuple[object, ...]:
-    """What can be seen of a job, now or later."""
+    """Return what can be seen of a job, now or later."""
     timed = job.state in (JobState.RESERVED, JobState.DELAYED)
     return (
         *(job.id, job.state, job.pri, job.delay, timed and _about(job.deadline)),
@@ -327,7 +327,7 @@ def _visible(job: Job) -> tuple[object, ...]:
 
 
 class _Decider:
-    """Answers the model's choices: as a reply tells, or from a list, then with the first option.
+    """An answer to the model's choices: as a reply tells, or from a list, then the first option.
 
     It notes how many options there were. ``sure``: it raises :class:`Undecided` instead.
     """
@@ -350,7 +350,7 @@ class _Decider:
         return options[self._decisions[number] if number < len(self._decisions) else 0]
 
     def others(self) -> Iterator[list[int]]:
-        """The decisions that were not taken."""
+        """Return the decisions that were not taken."""
         for number in range(len(self._decisions), len(self.sizes)):
             taken = [*self._decisions, *[0] * (number - len(self._decisions))]
             for option in range(1, self.sizes[number]):

@@ -1,4 +1,4 @@
-"""What may come next in a state: a request that was sent is handled, or a timer fires."""
+"""The transitions of a state: a request that was sent is handled, or a timer fires."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Item:
 
 @dataclass(slots=True)
 class Client:
-    """What a client has sent, understood once for all states."""
+    """The requests that a client has sent, understood once for all states."""
 
     reader: RequestReader
     items: list[Item] = field(default_factory=list)
@@ -62,13 +62,13 @@ class Client:
     """It does not read any more either."""
 
     def leave(self, now: int) -> None:
-        """Nothing follows but the end of its connection."""
+        """Note that nothing follows but the end of its connection."""
         self.leaving = True
         self.items.append(Item(Close(), now))
 
 
 class Transitions:
-    """What a target of this profile may do next; ``lateness`` of its timers in nanoseconds.
+    """The next steps of a target of this profile; ``lateness`` of its timers in nanoseconds.
 
     ``hasty``: transitions that are not thought to make the model choose are made without a copy;
     where it chooses all the same, Undecided is raised, and the states are not to be used any more.
@@ -107,19 +107,19 @@ class Transitions:
             self.clients[conn].attended = now
 
     def _signalled(self, now: int) -> None:
-        """The target gets a signal, and comes to it some time."""
+        """Note that the target gets a signal, and comes to it some time."""
         signals = self.clients.setdefault(SIGNALS, Client(RequestReader(self.profile)))
         signals.items.append(Item(Drain(), now))
 
     def moved(self, before: int, now: int) -> None:
-        """The target's clock was moved: what fell due meanwhile fires at the end of that."""
+        """Note that the target's clock was moved: what fell due meanwhile fires at the end."""
         self._jumps.append((before, now))
 
     def _is_neutral(self, state: State, conn: int) -> bool:
         return self.clients[conn].items[state.done[conn]].event == NEUTRAL
 
     def _possible(self, state: State, now: int) -> tuple[list[Alarm], list[int]]:
-        """The transitions that may come next: timers that may fire, clients that may be handled."""
+        """Return what may come next: timers that may fire, clients that may be handled."""
         alarms = state.model.due(now + EARLY)
         # Timers fire in order, but for those of idle holders: these may be forgotten.
         ordered = [alarm for alarm in alarms if not self._may_be_lost(state, alarm)]
@@ -137,7 +137,7 @@ class Transitions:
         return firing, conns
 
     def is_pending(self, state: State, conn: int) -> bool:
-        """Whether there is anything that a client has sent and the target may come to."""
+        """Tell whether there is anything that a client has sent and the target may come to."""
         client = self.clients[conn]
         if state.done[conn] == len(client.items):
             return False
@@ -146,7 +146,7 @@ class Transitions:
         return client.leaving or not state.model.is_waiting(conn)
 
     def _may_be_lost(self, state: State, alarm: Alarm) -> bool:
-        """Whether this is the TTR of a client that has been idle since; tested elsewhere."""
+        """Tell whether this is the TTR of a client that has been idle since; tested elsewhere."""
         holder = state.model.holder(alarm)
         if holder is None:
             return False
@@ -154,7 +154,7 @@ class Transitions:
         return client is None or client.attended <= self._fires_at(alarm) + self.lateness
 
     def _must_fire(self, state: State, ordered: Sequence[Alarm], at: int) -> bool:
-        """Whether a timer must have fired before something that was sent at ``at`` is handled."""
+        """Tell whether a timer must have fired before what was sent at ``at`` is handled."""
         if not ordered or self._fires_at(ordered[0]) + self.lateness >= at:
             return False
         # What a client sends in one go may be handled before its own timers are looked at.
@@ -180,7 +180,7 @@ class Transitions:
     def _handled(
         self, state: State, conn: int, asked: int, reply: Reply | None, now: int, only: bool
     ) -> Iterator[State]:
-        """After the next thing that ``conn`` has sent; ``reply`` was seen by ``asked``."""
+        """Yield the states after the next request of ``conn``; ``reply`` was seen by ``asked``."""
         item = self.clients[conn].items[state.done[conn]]
         if conn == SIGNALS:
             yield from after(state, partial(self._handle, conn, item, item.at), only and self.hasty)
@@ -202,7 +202,7 @@ class Transitions:
         now: int,
         only: bool,
     ) -> Iterator[State]:
-        """After something that ``conn`` has sent, and that the target takes for this."""
+        """Yield the states after a request of ``conn`` that the target takes for this."""
         client = self.clients[conn]
         # What depends on no time leaves it as it is, for timers that may have fired before.
         since = 0 if item.event == NEUTRAL else item.at
@@ -250,7 +250,7 @@ class Transitions:
         return verb in _TAKE_NEXT and untold and not self.profile.first_in_first_out
 
     def _lose(self, conn: int, at: int, state: State) -> list[Output]:
-        """Ends a connection with all that had been sent on it."""
+        """End a connection with all that had been sent on it."""
         state.done[conn] = len(self.clients[conn].items)
         return state.model.handle(Close(), at, conn)
 
@@ -258,7 +258,7 @@ class Transitions:
     def _handle(
         conn: int, item: Item, at: int, state: State, told: Reply | None = None
     ) -> list[Output]:
-        """Lets an item be handled; ``told`` tells the id that the target may give a job."""
+        """Let an item be handled; ``told`` tells the id that the target may give a job."""
         assert not isinstance(item.event, Open)
         state.done[conn] += 1
         if isinstance(item.event, Body):
@@ -267,5 +267,5 @@ class Transitions:
 
 
 def _fire(alarm: Alarm, at: int, state: State) -> list[Output]:
-    """Lets a timer fire."""
+    """Let a timer fire."""
     return state.model.fire(alarm, at)

@@ -163,7 +163,7 @@ def _words(
 
 
 def parse_line(line: bytes, profile: Profile) -> Request:
-    """What a command line (without CR LF) means."""
+    """Return the request that a command line (without CR LF) means."""
     bare, words = _words(profile.commands, profile.id_is_optional)
     command = bare.get(line)
     if command is not None:

@@ -12,7 +12,7 @@ _ESCAPES = {0x5C: "\\\\", 0x0D: "\\r", 0x0A: "\\n", 0x09: "\\t"}
 
 
 def escape(data: bytes) -> str:
-    """Bytes as printable ASCII, exactly reversible: CR LF as ``\\r\\n``, others as ``\\xNN``."""
+    """Return bytes as printable ASCII, reversible: CR LF as ``\\r\\n``, others as ``\\xNN``."""
     return "".join(
         _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}")
         for byte in data
@@ -27,7 +27,7 @@ class Reply(NamedTuple):
     body: bytes | None = None
 
     def encode(self) -> bytes:
-        """The bytes on the wire; a body brings its length as last argument."""
+        """Return the bytes on the wire; a body brings its length as last argument."""
         if self.body is None:
             if not self.args:
                 return self.word.encode() + CRLF

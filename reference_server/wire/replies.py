@@ -54,7 +54,7 @@ _TUBE = re.compile(b"USING ([" + re.escape(NAME_CHARS) + b"]{1,200})")
 
 
 class ReplyReader:
-    """Turns what a server sends into replies; holds at most one line and ``max_body`` bytes.
+    """A reader of replies; it holds at most one line and ``max_body`` bytes.
 
     ``tells_priority``: see :class:`Profile`; None if that is not known.
     """
@@ -76,13 +76,13 @@ class ReplyReader:
         self._buffer += data
 
     def take_back(self) -> bytes:
-        """The bytes behind the last reply, which are forgotten here."""
+        """Return the bytes behind the last reply, which are forgotten here."""
         data = bytes(self._buffer)
         self._buffer.clear()
         return data
 
     def next_reply(self) -> Reply | None:
-        """The next reply, or None until more bytes come; raises :class:`ProtocolError`."""
+        """Return the next reply, or None until more bytes come; raise :class:`ProtocolError`."""
         if self._head is None:
             end = self._buffer.find(CRLF, 0, self.MAX_LINE)
             if end < 0:
@@ -106,7 +106,7 @@ class ReplyReader:
         return reply
 
     def _parse(self, line: bytes) -> tuple[Reply, int]:
-        """The reply that a line announces, and the size of its body in bytes, -1 if none."""
+        """Return the reply that a line announces, and the size of its body in bytes, -1 if none."""
         bare = _REPLIES.get(line)
         if bare is not None:
             return bare, -1

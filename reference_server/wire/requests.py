@@ -10,7 +10,7 @@ _BAD = Malformed(BAD_FORMAT)
 
 
 class RequestReader:
-    """Turns what a client sends into requests; never holds more than one line and one body.
+    """A reader of requests; it never holds more than one line and one body.
 
     Call :meth:`receive`, then :meth:`next_request` until it gives None; requests that are not
     taken out stay as bytes in the buffer.
@@ -25,7 +25,7 @@ class RequestReader:
         self._overlong = False
 
     def parse(self, line: bytes) -> Request:
-        """What a line (without CR LF) means."""
+        """Return the request that a line (without CR LF) means."""
         return parse_line(line, self._profile)
 
     @property
@@ -34,13 +34,13 @@ class RequestReader:
         return len(self._buffer)
 
     def receive(self, data: bytes) -> None:
-        """Adds bytes; those of a refused body are dropped at once."""
+        """Add bytes; those of a refused body are dropped at once."""
         self._buffer += data
         if self._skip:
             self._drop_refused()
 
     def next_request(self) -> Request | None:
-        """The next request, or None until more bytes come."""
+        """Return the next request, or None until more bytes come."""
         if self._body is None:
             return self._next_line()
         if self._body > self._profile.max_job_size:
