@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from conformance.oracle.attribution import broken
+from conformance.oracle.diagnosis import diagnose
+from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
 from conformance.target.builtin import BuiltIn
@@ -17,8 +21,11 @@ from conformance.verdict import Deviation
 from fuzz.test_programs import test_any_program
 from reference_server import wire
 from reference_server.commands import COMMANDS
+from reference_server.events import Connect
 from reference_server.faults import Fault
+from reference_server.faults.protocol import KeepsHeld
 from reference_server.model import Model
+from reference_server.profiles import NEWEST
 from reference_server.state import SECOND, Connection
 from reference_server.wire import (
     UNKNOWN_COMMAND,
@@ -28,6 +35,7 @@ from reference_server.wire import (
     Reply,
     Request,
     RequestReader,
+    escape,
 )
 
 TAKES = frozenset(verb for verb, grammar in COMMANDS.items() if grammar.kinds)
@@ -212,3 +220,84 @@ def test_what_is_loose_does_not_hide_what_is_firm(
     server.close()
     assert caught.value.de_facto is de_facto
     assert not exploration.plain
+
+
+KEPT = r"""
+A > use a\r\nput 0 0 60 1\r\na\r\n
+A < USING a\r\nINSERTED 97\r\n
+A > put 0 0 60 1\r\nb\r\n
+A < INSERTED 103\r\n
+B > watch a\r\n
+B < WATCHING 2\r\n
+B > reserve\r\nreserve\r\n
+B < RESERVED 97 1\r\na\r\nRESERVED 103 1\r\nb\r\n
+B ! closes
+"""
+"""With gaps between ids, and one that is told behind another reply."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "expected"),
+    [
+        (r"delete 103\r\n", r"NOT_FOUND\r\n", "DELETED"),
+        (r"peek-ready\r\n", r"NOT_FOUND\r\n", r"FOUND 97 1\r\na"),
+    ],
+)
+@pytest.mark.parametrize("times", [0, 50])
+def test_what_a_server_explains_that_breaks_no_must_breaks_none(
+    asked: str, answer: str, expected: str, times: int
+) -> None:
+    # Long ones, too, are not said to break a must.
+    more = "C > kick 1\\r\\n\nC < KICKED 0\\r\\n\n" * times
+    text = f"{KEPT}{more}A > {asked}\nA < {answer}\n"
+    entries, violation = parse(text).entries, Violation([expected], answer)
+    assert broken(entries, NEWEST, violation) == ["lifecycle.close-releases-jobs"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "observed", "named"),
+    [
+        ("stats", "OK with current-jobs-ready: 12", "OK with current-jobs-ready: 10", True),
+        ("stats", "OK with current-jobs-ready: 12", "OK with current-jobs-ready: 13", False),
+        ("stats", "OK with current-jobs-ready: 12", "OK with total-jobs: 10", False),
+        ("list-tubes", "OK with default, x", "OK with default", False),
+    ],
+)
+def test_statistics_are_explained_by_how_much_they_differ(
+    asked: str, expected: str, observed: str, named: bool
+) -> None:
+    model = KeepsHeld(NEWEST)
+    model.step(Connect(), 0, 1)
+    ((_, reply),) = model.step(Command(asked), 0, 1)
+    assert isinstance(reply, Reply)
+    said = escape(reply.encode().replace(b"pid: 0", b"pid: 1"))
+    entries = parse(f"{KEPT}A > {asked}\\r\\n\nA < {said}\n").entries
+    found = broken(entries, NEWEST, Violation([expected], observed))
+    assert ("lifecycle.close-releases-jobs" in found) is named
+
+
+def test_time_passes_between_messages() -> None:
+    text = r"""
+A > put 0 1 60 1\r\na\r\n
+A < INSERTED 1\r\n
+A > reserve-with-timeout 0\r\n
+A < TIMED_OUT\r\n
+"""
+    entries = parse(text).entries
+    assert broken(entries, NEWEST) == []
+    later = [replace(entry, time=number * 1.0) for number, entry in enumerate(entries)]
+    assert broken(later, NEWEST)
+
+
+@pytest.mark.parametrize(
+    ("failed", "is_open"),
+    [
+        (r"peek 9\r\n", False),
+        (r"peek-ready\r\n", False),
+        (r"peek-delayed\r\n", True),
+    ],
+)
+def test_only_failures_of_what_is_counted_leave_its_count_open(failed: str, is_open: bool) -> None:
+    text = f"A > {failed}\nA < NOT_FOUND\\r\\n\nA > stats\\r\\n\n"
+    told = ["OK with cmd-peek-delayed: 4"], "OK with cmd-peek-delayed: 3"
+    assert diagnose(Violation(*told, 2), parse(text).entries, NEWEST).de_facto is is_open

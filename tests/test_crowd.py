@@ -18,9 +18,7 @@ from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive
 from reference_server.faults import FAULTS, Fault
-from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
-from reference_server.state import Connection
 from reference_server.wire import (
     DELETED,
     FOUND,
@@ -326,17 +324,8 @@ def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
         _crowds(Remote(f"{host}:{port}"), (2, 3, 8), NEWEST)
 
 
-class _KeepsHeld(Model):
-    """What a client holds that leaves is reserved still, until its time to run is over."""
-
-    def _close(self, conn: Connection) -> None:
-        held, conn.reserved = conn.reserved, {}
-        super()._close(conn)
-        conn.reserved = held
-
-
 def test_jobs_that_are_not_given_back_are_no_must_and_hide_nothing() -> None:
-    server = BuiltIn(fault=Fault("", "", _KeepsHeld))
+    server = BuiltIn(fault=FAULTS["jobs-of-a-client-that-leaves-stay-reserved-until-their-ttr"])
     with pytest.raises(NotReleased):
         _play(server, range(50), tidy=False)
     _play(server, range(100, 120), tidy=True)

@@ -6,102 +6,121 @@ where it answers as the target did, the fault's requirement is the one that is b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterable, Sequence
 
+from conformance import yamlish
 from conformance.catalogue import catalogue
-from conformance.oracle.reply_comparison import difference
+from conformance.oracle.oracle import Violation
+from conformance.oracle.reenactment import Course, reenacted
 from conformance.transcript import Entry
-from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import Profile
-from reference_server.wire import ProtocolError, ReplyReader
+from reference_server.wire import Reply
 
 LONGEST = 60
-"""Messages of a finding beyond which it is not worth to look."""
+"""Messages of a finding beyond which it is not worth to look for the text that it breaks."""
+LONGEST_LOOSE = 1000
+"""Messages of a finding beyond which it is not asked any more whether it breaks any text."""
+_VALUE = re.compile(r"OK with ([a-z-]+): (.+)")
 
 
-class _Link:
-    """A client of a server that is played: what it got, and whether its connection has ended."""
+def broken(
+    entries: Sequence[Entry], profile: Profile, violation: Violation | None = None
+) -> list[str]:
+    """The requirements whose faults make the reference server behave as a target did.
 
-    congested = False
-
-    def __init__(self, engine: Engine) -> None:
-        tells_priority = engine.model.profile.tells_priority
-        self.got, self.seen = ReplyReader(tells_priority), ReplyReader(tells_priority)
-        self.closed = False
-        self.number = engine.connect(self)
-
-    def write(self, data: bytes) -> None:
-        self.got.receive(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def agrees(self, seen: bytes) -> bool:
-        """Whether it got what was seen."""
-        self.seen.receive(seen)
-        while (reply := self.seen.next_reply()) is not None:
-            got = self.got.next_reply()
-            if got is None or difference(got, reply) is not None:
-                return False
-        return True
-
-
-def broken(entries: Sequence[Entry], profile: Profile) -> list[str]:
-    """The requirements whose faults make the reference server behave as a target did."""
-    if not 0 < len(entries) <= LONGEST or _behaves(NO_FAULT, entries, profile):
-        return []
+    ``violation``: what the last message shows. Where a server explains it all that breaks no must,
+    no must is known to be broken.
+    """
     known = catalogue()
-    faults = [
-        fault
-        for fault in FAULTS.values()
-        if not known[fault.requirement].missing_in(profile.name)
-        and _behaves(fault, entries, profile)
-    ]
-    return list(dict.fromkeys(fault.requirement for fault in faults))
+    loose: list[Fault] = []
+    firm: list[Fault] = []
+    for fault in FAULTS.values():
+        rule = known[fault.requirement]
+        if not rule.missing_in(profile.name):
+            (firm if rule.judged_by(profile.name).level == "must" else loose).append(fault)
+    for faults, longest in ((loose, LONGEST_LOOSE), (firm, LONGEST)):
+        if 0 < len(entries) <= longest:
+            names = _named(faults, entries, profile, violation)
+            if names:
+                return names
+    return []
 
 
-def _behaves(fault: Fault, entries: Sequence[Entry], profile: Profile) -> bool:
-    """Whether a server with a fault does what the messages tell."""
-    now = 0
-    model = fault.model(fault.profile(profile))
-    model.next_id = _first_id(entries)
-    engine = Engine(model, lambda: now, fault.reader)
-    links: dict[str, _Link] = {}
-    try:
-        for entry in entries:
-            if entry.direction == "+":
-                now += round(float(entry.data.decode().removesuffix("s")) * 1e9)
-                engine.tick()
-                continue
-            if not entry.connection:
-                # What becomes of servers that are started again is another question.
-                return False
-            link = links.get(entry.connection)
-            if link is None:
-                link = links[entry.connection] = _Link(engine)
-            if entry.direction == ">":
-                engine.receive(link.number, entry.data)
-            elif entry.direction == "<":
-                if not link.agrees(entry.data):
-                    return False
-            elif entry.data == b"half-closes":
-                engine.eof(link.number)
-            elif entry.data in (b"closes", b"resets"):
-                engine.lost(links.pop(entry.connection).number)
-            elif not links.pop(entry.connection).closed:
-                return False
-        last = links.get(entries[-1].connection)
-        return last is None or last.got.next_reply() is None
-    except ProtocolError:
+def _named(
+    faults: Iterable[Fault],
+    entries: Sequence[Entry],
+    profile: Profile,
+    violation: Violation | None,
+) -> list[str]:
+    """The requirements of those faults that explain it all."""
+    times = _times(entries)
+    plain = reenacted(NO_FAULT, entries, times, profile)
+    if plain.agrees and (violation is None or not _is_of_statistics(violation)):
+        return []
+    found = (
+        fault.requirement
+        for fault in faults
+        if _explains(reenacted(fault, entries, times, profile), plain, violation)
+    )
+    return list(dict.fromkeys(found))
+
+
+def _times(entries: Sequence[Entry]) -> list[int]:
+    """When messages were, in nanoseconds since the first."""
+    times = [round((entry.time - entries[0].time) * 1e9) for entry in entries]
+    return list(itertools.accumulate(times, max))
+
+
+def _is_of_statistics(violation: Violation) -> bool:
+    """Whether it is about something that need not be the same on any two servers."""
+    return violation.observed.startswith("OK with ")
+
+
+def _explains(course: Course, plain: Course, violation: Violation | None) -> bool:
+    """Whether a server with a fault does what was seen, and one without does not.
+
+    What was counted, and which tubes there were, before the messages is not known: there, the two
+    differ by as much as what was observed and expected.
+    """
+    if not course.agrees:
         return False
+    if violation is None or not plain.agrees:
+        return True
+    if course.last is None or plain.last is None:
+        return False
+    return any(
+        _differ_alike(expected, violation.observed, plain.last, course.last)
+        for expected in violation.expected
+    )
 
 
-def _first_id(entries: Sequence[Entry]) -> int:
-    reader = ReplyReader()
-    for entry in entries:
-        if entry.direction == "<" and entry.data.startswith(b"INSERTED "):
-            reader.receive(entry.data)
-            reply = reader.next_reply()
-            return int(reply.args[0]) if reply is not None else 1
-    return 1
+def _differ_alike(expected: str, observed: str, plain: Reply, faulty: Reply) -> bool:
+    if plain.body is None or faulty.body is None:
+        return False
+    wanted, seen = _VALUE.fullmatch(expected), _VALUE.fullmatch(observed)
+    if wanted is None or seen is None:
+        more = _names(observed) - _names(expected)
+        try:
+            changed = {*yamlish.names(faulty.body)} - {*yamlish.names(plain.body)}
+        except ValueError:
+            return False
+        return bool(changed) and changed <= more
+    key = wanted[1]
+    try:
+        mine = yamlish.dictionary(plain.body).get(key, "")
+        theirs = yamlish.dictionary(faulty.body).get(key, "")
+    except ValueError:
+        return False
+    if mine == theirs or seen[1] != key:
+        return False
+    values = (wanted[2], seen[2], mine, theirs)
+    if not all(map(str.isdecimal, values)):
+        return theirs == seen[2]
+    return int(theirs) - int(mine) == int(seen[2]) - int(wanted[2])
+
+
+def _names(said: str) -> set[str]:
+    return {*said.removeprefix("OK with ").split(", ")}

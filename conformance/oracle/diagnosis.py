@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from conformance.catalogue import catalogue
 from conformance.oracle.attribution import broken
 from conformance.oracle.oracle import Violation
-from conformance.oracle.underspecification import is_unlimited, open_line, understood
+from conformance.oracle.underspecification import (
+    Lines,
+    answered,
+    is_unlimited,
+    open_line,
+    talks,
+    understood,
+)
 from conformance.transcript import Entry
 from conformance.verdict import Deviation, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import CRLF, escape
 
-_FAILURE = re.compile(
-    rb"(?m)^(NOT_FOUND|NOT_IGNORED|BAD_FORMAT|EXPECTED_CRLF|JOB_TOO_BIG|DRAINING|UNKNOWN_COMMAND)\r$"
-)
+_FAILURES = {
+    *("NOT_FOUND", "NOT_IGNORED", "BAD_FORMAT", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"),
+    "UNKNOWN_COMMAND",
+}
+_COUNTED = re.compile("OK with cmd-([a-z-]+): ")
 MOST_NAMES = 3
 """Requirements beyond which a finding says too little to name any."""
 
@@ -107,9 +116,8 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         # Nothing that anybody sends may end a server.
         return replace(lost, behind=last_command(entries))
     readers = understood(entries, profile)
-    # What explains all else does not explain what is counted.
-    is_counted = expected.startswith("OK with cmd-")
-    names = [] if is_counted else broken(entries, profile)
+    of_failures = _is_of_failures(violation, entries, profile)
+    names = [] if of_failures else broken(entries, profile, violation)
     unlimited = any(
         line is not None and is_unlimited(line, profile)
         for reader in readers
@@ -123,7 +131,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         tuple(names) if len(names) <= MOST_NAMES else (),
         open_line(understood(_earlier(entries) if trusted else entries, profile), profile),
         any(reader.is_quirk for reader in readers),
-        is_counted and (_has_failure(entries) or any(reader.missing for reader in readers)),
+        of_failures,
         profile.name,
         last_command(entries),
     )
@@ -133,8 +141,13 @@ def last_command(entries: Sequence[Entry]) -> str:
     """The command that was sent last, empty if it was none."""
     sent = b"".join(entry.data for entry in entries if entry.direction == ">")
     lines = [line for line in sent.split(CRLF) if line]
+    return _command(lines[-1]) if lines else ""
+
+
+def _command(line: bytes) -> str:
+    """The command that a line begins with, empty if it is none."""
     verbs = sorted(VERBS, key=len, reverse=True)
-    return next((v for v in verbs if lines and lines[-1].startswith(v.encode())), "")
+    return next((verb for verb in verbs if line.startswith(verb.encode())), "")
 
 
 def _slug(words: Sequence[str]) -> str:
@@ -148,8 +161,23 @@ def _earlier(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if not sent or entry is not sent[-1]]
 
 
-def _has_failure(entries: Sequence[Entry]) -> bool:
-    return any(entry.direction == "<" and _FAILURE.search(entry.data) for entry in entries)
+def _is_of_failures(violation: Violation, entries: Sequence[Entry], profile: Profile) -> bool:
+    """Whether it is about how often a command was sent that has failed, or was cut off."""
+    counted = {match[1] for said in violation.expected if (match := _COUNTED.match(said))}
+    return bool(counted) and any(
+        _has_failed(counted, sent, got, profile) for sent, got in talks(entries)
+    )
+
+
+def _has_failed(verbs: Collection[str], sent: bytes, got: bytes, profile: Profile) -> bool:
+    """Whether one of these commands, sent by a client that got this, has failed or was cut off."""
+    reader = Lines(profile)
+    reader.read(sent)
+    return ("put" in verbs and reader.missing > 0) or any(
+        line is None or _command(line) in verbs
+        for _, line, reply in answered(reader, got, profile)
+        if reply is not None and reply.word in _FAILURES
+    )
 
 
 def _kind(said: str) -> str:

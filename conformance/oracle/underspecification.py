@@ -296,10 +296,10 @@ def has_taken_open_line(entries: Sequence[Entry], profile: Profile) -> bool:
 
     A line that it has refused has done nothing, unless it may be that something belongs to it.
     """
-    return any(_has_taken(*talk, profile) for talk in _talks(entries))
+    return any(_has_taken(*talk, profile) for talk in talks(entries))
 
 
-def _talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
+def talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
     """What was sent and got on each connection; after its end, its name is that of another."""
     going_on: dict[str, tuple[bytearray, bytearray]] = {}
     for entry in entries:
@@ -315,19 +315,24 @@ def _talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
         yield bytes(sent), bytes(got)
 
 
+def answered(
+    reader: Lines, got: bytes, profile: Profile
+) -> Iterator[tuple[Request, bytes | None, Reply | None]]:
+    """Each request that a client has sent, its line, None if it is too long, and its reply."""
+    replies, lines = ReplyReader(profile.tells_priority), iter(reader.lines)
+    replies.receive(got)
+    for request in reader.requests:
+        if not isinstance(request, Body):
+            yield request, next(lines), _next(replies)
+
+
 def _has_taken(sent: bytes, got: bytes, profile: Profile) -> bool:
     """Whether a client's open line was answered otherwise than with a plain refusal."""
-    reader, replies = Lines(profile), ReplyReader(profile.tells_priority)
+    reader = Lines(profile)
     reader.read(sent)
-    replies.receive(got)
     if reader.is_too_long:
         return True
-    lines = iter(reader.lines)
-    for request in reader.requests:
-        if isinstance(request, Body):
-            continue
-        line = next(lines)
-        reply = _next(replies)
+    for request, line, reply in answered(reader, got, profile):
         if line is not None and line.startswith(b"quit") and reply is None:
             return False
         if line is not None and (isinstance(request, Put) or is_decided(line, profile)):

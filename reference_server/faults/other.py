@@ -50,7 +50,9 @@ asked(
     "peek.not-found",
     "ids are cut to 63 bits by peek",
     "peek",
-    lambda id: Malformed(wire.INTERNAL_ERROR) if id >= 2**63 else Command("peek", (id,)),
+    lambda *ids: (
+        Malformed(wire.INTERNAL_ERROR) if max(ids, default=0) >= 2**63 else Command("peek", ids)
+    ),
 )
 
 

@@ -271,6 +271,16 @@ class ForgetsTheSecond(Model):
         super()._close(conn)
 
 
+@fault(
+    "lifecycle.close-releases-jobs", "jobs of a client that leaves stay reserved until their TTR"
+)
+class KeepsHeld(Model):
+    def _close(self, conn: Connection) -> None:
+        held, conn.reserved = conn.reserved, {}
+        super()._close(conn)
+        conn.reserved = held
+
+
 parsed(
     "protocol.any-bytes",
     "a byte beyond ASCII behind a NUL ends the connection",

@@ -10,6 +10,7 @@ from typing import Any
 from reference_server import wire
 from reference_server.commands import VERBS
 from reference_server.events import Event, Output
+from reference_server.faults.protocol import KeepsHeld
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Connection, Job, Tube
@@ -236,6 +237,15 @@ KEEPING = (
     Variant("", "begins with a job in default", _PreloadedDefault),
     Variant("", "a name of no tube may be ignored", _IndifferentToTubes),
     Variant("", "jobs come back by their deadlines", _FarewellFirst),
+    Variant(
+        "",
+        "jobs of a client that leaves stay reserved until their TTR",
+        KeepsHeld,
+        non_strict=non_strict(
+            *("lifecycle.close-releases-jobs", "lifecycle.close-keeps-place"),
+            *("quit.lets-jobs-go", "protocol.any-overlap"),
+        ),
+    ),
     Variant("", "another version", profile=_other_version),
     Variant("", "an id like a UUID", _TellsUuid),
     _says("a version that is a number", b"version: .*", b"version: 1.13"),

@@ -1,0 +1,145 @@
+"""What a server with a fault does if its clients send what those of a transcript have sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from conformance.oracle.reply_comparison import difference
+from conformance.oracle.states import NAMING
+from conformance.transcript import Entry
+from reference_server.engine import Engine
+from reference_server.faults import Fault
+from reference_server.profiles import Profile
+from reference_server.wire import ProtocolError, Reply, ReplyReader
+
+
+class Course(NamedTuple):
+    """Whether the server does what the messages tell, and its last reply that was compared."""
+
+    agrees: bool
+    last: Reply | None
+
+
+_OTHER = Course(False, None)
+
+
+class _Ids:
+    """The ids that the target has given to the jobs of the server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._model = engine.model
+        self._told: set[int] = set()
+        self._new: dict[int, int] = {}
+
+    def bound(self, got: Reply, seen: Reply) -> Reply:
+        """What the server says, with the id that the target tells first of the same job."""
+        if got.word != seen.word or got.word not in NAMING:
+            return got
+        mine, theirs = int(got.args[0]), int(seen.args[0])
+        mine = self._new.get(mine, mine)
+        if mine != theirs and mine not in self._told and theirs not in self._model.jobs:
+            if mine in self._model.jobs:
+                self._model.rename(mine, theirs)
+                self._model.next_id = max(self._model.next_id, theirs + 1)
+            self._new[mine] = mine = theirs
+        self._told.add(mine)
+        return got._replace(args=(mine, *got.args[1:]))
+
+
+class _Link:
+    """A client of a server that is played: what it got, and whether its connection has ended."""
+
+    congested = False
+
+    def __init__(self, engine: Engine, ids: _Ids) -> None:
+        tells_priority = engine.model.profile.tells_priority
+        self.got, self.seen = ReplyReader(tells_priority), ReplyReader(tells_priority)
+        self.closed = False
+        self.last: Reply | None = None
+        self._ids = ids
+        self.number = engine.connect(self)
+
+    def write(self, data: bytes) -> None:
+        self.got.receive(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def agrees(self, seen: bytes) -> bool:
+        """Whether it got what was seen."""
+        self.seen.receive(seen)
+        while (reply := self.seen.next_reply()) is not None:
+            got = self.got.next_reply()
+            if got is None or difference(self._ids.bound(got, reply), reply) is not None:
+                return False
+            self.last = got
+        return True
+
+
+def reenacted(
+    fault: Fault, entries: Sequence[Entry], times: Sequence[int], profile: Profile
+) -> Course:
+    """How it goes on with a server with a fault; ``times``: when each message is, in nanoseconds.
+
+    What becomes of servers that are started again is another question.
+    """
+    model = fault.model(fault.profile(profile))
+    model.next_id = _first_id(entries, profile)
+    now = 0
+    engine = Engine(model, lambda: now, fault.reader)
+    ids = _Ids(engine)
+    links: dict[str, _Link] = {}
+    last: Reply | None = None
+    try:
+        for entry, time in zip(entries, times, strict=True):
+            if time != now:
+                now = time
+                engine.tick()
+            if entry.direction == "+":
+                continue
+            if not entry.connection:
+                return _OTHER
+            link = links.get(entry.connection)
+            if link is None:
+                link = links[entry.connection] = _Link(engine, ids)
+            if not _takes(engine, links, link, entry):
+                return _OTHER
+            last = link.last
+        waits = links.get(entries[-1].connection)
+        return Course(waits is None or waits.got.next_reply() is None, last)
+    except ProtocolError:
+        return _OTHER
+
+
+def _takes(engine: Engine, links: dict[str, _Link], link: _Link, entry: Entry) -> bool:
+    """Whether a message is as the server does it, or its client sends it."""
+    if entry.direction == ">":
+        engine.receive(link.number, entry.data)
+    elif entry.direction == "<":
+        return link.agrees(entry.data)
+    elif entry.data == b"half-closes":
+        engine.eof(link.number)
+    else:
+        del links[entry.connection]
+        if entry.data not in (b"closes", b"resets"):
+            return link.closed
+        engine.lost(link.number)
+    return True
+
+
+def _first_id(entries: Sequence[Entry], profile: Profile) -> int:
+    """The first id that the target has told of a job that was put; 1 if there is none."""
+    readers: dict[str, ReplyReader] = {}
+    for entry in entries:
+        if entry.direction != "<":
+            continue
+        reader = readers.setdefault(entry.connection, ReplyReader(profile.tells_priority))
+        reader.receive(entry.data)
+        try:
+            while (reply := reader.next_reply()) is not None:
+                if reply.word == "INSERTED":
+                    return int(reply.args[0])
+        except ProtocolError:
+            return 1
+    return 1
