@@ -345,6 +345,7 @@ class Connection:
 
     def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
         """Puts a job and gives its id; times in seconds."""
+        self._target.needs_body(len(body))
         self._timeline.timed |= ttr < DISTANT or 0 < delay < DISTANT
         head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
         reply = self.raw(head + body + CRLF).reply("INSERTED")
@@ -352,6 +353,7 @@ class Connection:
 
     def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
         """Puts several jobs in one go and gives their ids; ``in_order``: by priority."""
+        self._target.needs_body(max(map(len, bodies), default=0))
         self._timeline.timed |= ttr < DISTANT
         puts = [
             b"put %d 0 %d %d\r\n%b\r\n" % (number * in_order, ttr, len(body), body)

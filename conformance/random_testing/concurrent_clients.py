@@ -32,6 +32,8 @@ LONG = 10_000
 PRIORITIES = (0, 1, 2, 1023, 1024, 2**32 - 1)
 LEAVES = 0.01
 """How often a client that is idle, or waits, leaves, and another comes."""
+_NAME = 6
+"""Bytes of a body that are its name, at most."""
 WAITS = "reserve"
 """What asks for a job and waits for it, with a timeout or not."""
 MOST_TIME = 5.0
@@ -105,6 +107,7 @@ class Crowd:
 
         Raises :class:`Violation`, with the position in the transcript, or Inconclusive.
         """
+        self._target.needs_body(_NAME)
         end = time.monotonic() + MOST_TIME
         for number in range(clients):
             # Some never wait, so that there is always one that goes on.
@@ -273,7 +276,8 @@ class Crowd:
             # No two delays end together: which is first, then, is left open.
             delay = LONG + 60 * self._now()
         # No two bodies are the same.
-        body = b"%d" % self._now() + b"x" * self._pick((0, 1, 100, 3000))
+        more = self._pick([n for n in (0, 1, 100, 3000) if self._target.takes(_NAME + n)])
+        body = b"%d" % self._now() + b"x" * more
         head = b"put %d %d %d %d\r\n" % (pri, delay, LONG, len(body))
         asked = Asked("put", self._now(), 0, pri, delay, client.used, body)
         return head + body + b"\r\n", asked

@@ -47,6 +47,8 @@ class Target(ABC):
     """A line that it answers, if it hangs up at others."""
     ignores_ends = False
     """Whether it has not ended a connection on which nothing more can come."""
+    max_job_size: int | None = None
+    """The largest body that it takes, as far as it has told."""
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
@@ -101,6 +103,17 @@ class Target(ABC):
     def ended(self) -> str | None:
         """How its process has ended of itself, if we can see that without asking it anything."""
         return None
+
+    def takes(self, size: int) -> bool:
+        """Whether it takes bodies of so many bytes, as far as it has told."""
+        return self.max_job_size is None or size <= self.max_job_size
+
+    def needs_body(self, size: int) -> None:
+        """Raises NotTestable if it has told that it takes no bodies of so many bytes."""
+        if not self.takes(size):
+            raise NotTestable(
+                f"needs a body of {size:,} bytes, the target takes {self.max_job_size:,}"
+            )
 
     def said(self) -> str:
         """The last that it printed, if we can see that."""
@@ -166,6 +179,9 @@ class Target(ABC):
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
         self.version = stats.get("version", self.version)
+        size = stats.get("max-job-size", "")
+        if size.isdecimal():
+            self.max_job_size = int(size)
         limit = stats.get("limit-max-jobs-ready", "")
         if limit.isdecimal() and len(limit) < 10 and int(limit) < LEAST_READY:
             raise TargetError(
@@ -345,6 +361,7 @@ class LaunchedTarget(Target):
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
         other.profile, other.pipelines, other.known = self.profile, self.pipelines, self.known
         other.counts_nothing, other.ignores_ends = self.counts_nothing, self.ignores_ends
+        other.max_job_size = self.max_job_size
         return other
 
     def restart(self) -> None:

@@ -305,5 +305,7 @@ LINES = (
     ),
     Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
     Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
+    Variant("", "jobs of 1000 bytes", profile=lambda profile: replace(profile, max_job_size=1000)),
+    Variant("", "jobs of 100 bytes", profile=lambda profile: replace(profile, max_job_size=100)),
 )
 LONG_DELAYS = _reads("jobs may be released for longer than 32 bits tell", _long_delay)
