@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,9 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.comparison import Comparison
+from reports.grouping import Group, grouped
 from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
-from reports.verdicts import DEVIATIONS, LEVELS, Verdict
+from reports.verdicts import LEVELS, Verdict
 
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
@@ -80,7 +82,8 @@ def report_page(results: Results) -> str:
         "report",
         results=results,
         sections=sections,
-        deviations=_deviations(results),
+        groups=(groups := grouped(results.requirements, results.tests)),
+        shown_in=_shown_in(groups),
         counts=(counts := _counts(results)),
         words=[word for word in GLYPHS if any(found[word] for found in counts.values())],
         untested=_untested(results.tests),
@@ -119,16 +122,13 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _deviations(results: Results) -> list[tuple[Requirement, list[Test]]]:
-    """The requirements that are not met, worst first, each with the tests that show it."""
-    found = results.deviations
-    tests: dict[str, list[Test]] = {requirement.slug: [] for requirement in found}
-    for test in results.tests:
-        if test.verdict in DEVIATIONS:
-            for slug in test.requirements:
-                if slug in tests:
-                    tests[slug].append(test)
-    return [(requirement, tests[requirement.slug]) for requirement in found]
+def _shown_in(groups: Sequence[Group]) -> dict[str, Group]:
+    """By requirement, the first cause that it is broken for: there, links lead to it."""
+    found: dict[str, Group] = {}
+    for group in groups:
+        for requirement in group.broken:
+            found.setdefault(requirement.slug, group)
+    return found
 
 
 def _counts(results: Results) -> dict[str, Counter[Verdict]]:

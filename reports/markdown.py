@@ -7,11 +7,12 @@ import re
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reports.comparison import Comparison, Difference
+from reports.grouping import grouped
 from reports.results import Requirement, Results
 from reports.verdicts import Verdict
 
 MOST = 25
-"""Requirements of a kind that are listed; the others are counted."""
+"""Causes of a kind that are listed; the others are counted."""
 LONGEST = 160
 """Characters of a reason."""
 _SIGNS = {
@@ -54,11 +55,11 @@ _TEXTS.globals["most"] = MOST
 
 def report_text(results: Results) -> str:
     """The report of a run."""
-    found = results.deviations
+    found = grouped(results.requirements, results.tests)
     return _TEXTS.get_template("report.md").render(
         results=results,
-        known=[requirement for requirement in found if requirement.known],
-        new=[requirement for requirement in found if not requirement.known],
+        known=[group for group in found if group.known],
+        new=[group for group in found if not group.known],
     )
 
 

@@ -144,6 +144,15 @@ class Evidence(_Data):
     """The command that runs the test again."""
 
 
+class Cause(_Data):
+    """What failures have in common that are told once: forms, without numbers and names."""
+
+    command: Text
+    """The one that was answered wrongly; empty if it cannot be told."""
+    expected: Text
+    observed: Text
+
+
 class Test(_Data):
     """What came of one test."""
 
@@ -158,6 +167,8 @@ class Test(_Data):
     """Whether the baseline lists this deviation."""
     blocked_by: list[Text] = []
     """The requirements that are broken where it had not come to its own."""
+    cause: Cause | None = None
+    """There if it is a deviation of which this can be told."""
     evidence: Evidence | None = None
 
 

@@ -152,6 +152,8 @@ def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -
         # What is wrong may be what the other has done before.
         (_failed("put.inserted", UNKNOWN, "kick"), _failed("delete.ready", UNKNOWN, "use")),
         (_failed("put.inserted", UNKNOWN, timed=True), _failed("delete.ready", UNKNOWN)),
+        # The command was answered well before.
+        (_failed("put.inserted", UNKNOWN, "put"), _failed("put.delay", UNKNOWN, "put")),
         # It was answered in another way.
         (
             _failed("put.inserted", Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")),

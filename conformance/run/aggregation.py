@@ -12,6 +12,8 @@ from conformance.run.baseline import Known
 from reference_server.profiles import NEWEST
 from reports.verdicts import DEVIATIONS, Verdict
 
+REASONS = 4
+"""Why requirements were not tested: so many reasons are told in a sentence."""
 _ORDER = list(Verdict)
 _TESTED = (*DEVIATIONS, Verdict.PASS)
 _UNTESTED = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.BLOCKED, Verdict.NOT_RUN)
@@ -157,9 +159,21 @@ class Tally:
         return Conclusion(word, broken, loose, tested, len(applicable), sentence)
 
 
+def grounds(reason: str) -> str:
+    """Return a reason without what was seen: it is the same for many tests."""
+    return reason.partition(": expected ")[0]
+
+
 def _missing(entries: Iterable[Entry]) -> str:
     """Why requirements were not tested, counted."""
-    reasons = Counter(
-        entry.reason or str(entry.verdict) for entry in entries if entry.verdict in _UNTESTED
-    )
-    return "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    reasons = Counter(_why(entry) for entry in entries if entry.verdict in _UNTESTED)
+    told = reasons.most_common(REASONS)
+    left = reasons.total() - sum(count for _, count in told)
+    others = [f"{left} for other reasons"] if left else []
+    return "; ".join([*(f"{count} {reason}" for reason, count in told), *others])
+
+
+def _why(entry: Entry) -> str:
+    if entry.blocked_by:
+        return f"blocked by {entry.blocked_by[0]}"
+    return grounds(entry.reason) or str(entry.verdict)

@@ -8,6 +8,8 @@ same way as the other's own test, which had not even to do more for it. There ar
 - The usual answer to the command never comes, not even in the tests of the requirement that is
   named after it, as ``put.inserted``, or else is the command's first. If the target does not know
   the command at all, whatever else was expected of it has the same cause.
+- What came is no reply at all, and replies have not even come in the order of their commands: it
+  may be the rest of any reply before.
 
 Only a must that is broken itself blocks others: what is blocked never opens the gate.
 """
@@ -27,6 +29,10 @@ from reference_server.commands import COMMANDS, VERBS
 from reference_server.wire import UNKNOWN_COMMAND
 from reports.verdicts import Verdict
 
+IN_STEP = "protocol.serial-replies"
+"""The requirement of who sends what is no reply, if no command is to blame."""
+NO_REPLY = "no reply of the protocol"
+"""How the codec tells of what is none."""
 SET_UP = frozenset(("use", "watch", "ignore"))
 """What each client says, whatever a test is about."""
 _COMMAND = re.compile(rf"(?<![\w-])({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])")
@@ -58,39 +64,56 @@ def blockers(outcomes: Sequence[Outcome]) -> Mapping[tuple[int, str], str]:
     for rank in _ranked(outcomes):
         own: list[_Failure] = []
         for failure in rank:
-            akin = [root for root in roots[_kind(failure)] if _had_less_to_do(root, failure)]
+            akin = [
+                root
+                for kind in _kinds(failure)
+                for root in roots[kind]
+                if _had_less_to_do(root, failure)
+            ]
             if blocking := [root for root in akin if _blocks(root, failure, passed)]:
                 found[failure.test, failure.slug] = min(blocking, key=_order).slug
             elif outcomes[failure.test].verdict is Verdict.FAIL:
                 own.append(failure)
         for failure in own:
-            roots[_kind(failure)].append(failure)
+            roots[_kinds(failure)[-1 if failure.slug == IN_STEP else 0]].append(failure)
     return found
 
 
 def _ranked(outcomes: Sequence[Outcome]) -> tuple[list[_Failure], ...]:
-    """Return the failures that are about the usual answer to a command, about it, or neither."""
-    ranks: tuple[list[_Failure], ...] = ([], [], [])
+    """Return the failures by what they are about, see :func:`_rank`."""
+    ranks: tuple[list[_Failure], ...] = ([], [], [], [])
     for number, outcome in enumerate(outcomes):
         for slug in outcome.slugs:
             if (step := outcome.step) is not None and step.cause.command and not step.lost:
-                is_own = _section(slug) == _family(step.cause.command)
-                rank = 0 if slug == _answered(step.cause) else 1 if is_own else 2
-                ranks[rank].append(_Failure(number, slug, step))
+                ranks[_rank(slug, step.cause)].append(_Failure(number, slug, step))
     return ranks
 
 
-def _kind(failure: _Failure) -> object:
-    """Return the same for failures that may have one cause."""
+def _rank(slug: str, cause: Cause) -> int:
+    """Return what a failure is about: a usual answer, any replies, the command, or others."""
+    if slug == _answered(cause):
+        return 0
+    if slug == IN_STEP:
+        return 1
+    return 2 if _section(slug) == _family(cause.command) else 3
+
+
+def _kinds(failure: _Failure) -> list[object]:
+    """Return what failures have in common that may have one cause."""
     cause = failure.step.cause
-    return cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
+    kind = cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
+    return [kind, cause.observed] if cause.observed.startswith(NO_REPLY) else [kind]
 
 
 def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
     if root.slug == failure.slug:
         return False
+    if root.slug == IN_STEP:
+        return root.slug not in passed
+    command = root.step.cause.command
     if root.slug == _answered(root.step.cause) and root.slug not in passed:
-        return True
+        # Where it was answered before, something else is the matter.
+        return command not in root.step.before and command not in failure.step.before
     own = _own_commands(failure.slug)
     sent = {_family(verb) for verb in (*failure.step.before, failure.step.cause.command)}
     return _section(failure.slug) in own and own.isdisjoint(sent)

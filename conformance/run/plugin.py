@@ -11,6 +11,7 @@ import pytest
 from conformance.catalogue import CatalogueError, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.baseline import BaselineError, Known, is_known, read_baseline
+from conformance.run.ending import Ending
 from conformance.run.evidence import describe, gather
 from conformance.run.interruption import Interruption
 from conformance.run.late import Late
@@ -91,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
         summary = Summary(config.stash[_BASELINE], update)
         config.pluginmanager.register(summary, "conformance-summary")
         config.pluginmanager.register(Late(config), "conformance-late")
+        config.pluginmanager.register(Ending(summary), "conformance-ending")
         if folder := chosen.beanstalk_report:
             _check_root(config, "--beanstalk-report", folder)
             _prepare(folder)

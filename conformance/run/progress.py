@@ -17,12 +17,16 @@ from conformance.run.summary import properties
 EVERY = 0.2
 """Seconds between two looks."""
 
+CAUSES = 10
+"""Deviations that are shown as they come."""
+
 Status = tuple[str, str, object]
 
 
 class Progress:
     """One line that is written anew, in place of dots; deviations are lines above it.
 
+    Each cause is told once; there are so many lines only, as all are in the summary.
     ``has_target``: the tests are ours, even if other processes collect them.
     """
 
@@ -32,6 +36,7 @@ class Progress:
         self._total = 0
         self._done = 0
         self._running: dict[str, None] = {}
+        self._causes: set[str] = set()
         self._begun = time.monotonic()
         self._terminal: TextIO | None = None
         self._lock = threading.Lock()
@@ -74,7 +79,10 @@ class Progress:
         said = properties(report)
         self._running.pop(report.nodeid, None)
         self._done += 1
-        if "verdict" in said and (report.failed or "evidence" in said):
+        cause = str(said.get("step", {}).get("cause", report.nodeid))
+        is_news = cause not in self._causes and len(self._causes) < CAUSES
+        if is_news and "verdict" in said and (report.failed or "evidence" in said):
+            self._causes.add(cause)
             with self._lock:
                 self._clear()
                 known = "known " if said.get("known") else ""

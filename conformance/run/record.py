@@ -6,7 +6,7 @@ import math
 import platform
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,18 +14,14 @@ from typing import Any
 
 import pytest
 
-from conformance.run.aggregation import Entry
 from conformance.run.suite import Options
 from conformance.run.summary import Summary, properties
-from conformance.transcript import printable
+from conformance.run.told import clean, cleaned, told_requirement, told_tests
 from reports import results as format
-from reports.verdicts import DEVIATIONS, Verdict
 from reports.write import write_report
 
 PER_DECADE = 10
 """Buckets of measured durations; the first ends at a microsecond."""
-LONGEST = 20_000
-"""Characters of any text from the target."""
 
 
 class Recorder:
@@ -60,7 +56,7 @@ class Recorder:
         options, reports = self._options, self._summary.reports
         tally = self._summary.tally()
         conclusion = tally.conclusion()._asdict()
-        conclusion["sentence"] = _clean(conclusion["sentence"])
+        conclusion["sentence"] = clean(conclusion["sentence"])
         said = [properties(report) for report in reports]
         return format.Results(
             suite=format.Suite(
@@ -79,22 +75,17 @@ class Recorder:
                 exit_code=exit_code,
                 arguments=options.chosen,
             ),
-            target=format.Target.model_validate(_cleaned(said[0]["target"])),
+            target=format.Target.model_validate(cleaned(said[0]["target"])),
             verdict=format.Conclusion(**conclusion),
-            health=[_clean(line) for line in self._summary.health()],
+            health=[clean(line) for line in self._summary.health()],
             gone=tally.gone(),
-            requirements=[_requirement(entry) for entry in tally.entries.values()],
-            tests=sorted(self._tests(), key=lambda test: test.id),
+            requirements=[told_requirement(entry) for entry in tally.entries.values()],
+            tests=sorted(told_tests(self._summary), key=lambda test: test.id),
             timings=format.Timings(
                 latency=measured(time for s in said for time in s["latencies"]),
                 lateness=measured(time for s in said for time in s["latenesses"]),
             ),
         )
-
-    def _tests(self) -> Iterator[format.Test]:
-        summary = self._summary
-        for number, report in enumerate(summary.reports):
-            yield _test(report, summary.blocked()[number], summary.is_excused(number))
 
 
 def suite_version() -> str:
@@ -134,55 +125,3 @@ def _quantile(times: Sequence[float], share: float) -> float:
 
 def _rounded(seconds: float) -> float:
     return float(f"{seconds:.3g}")
-
-
-def _requirement(entry: Entry) -> format.Requirement:
-    requirement = entry.requirement
-    known = entry.known
-    return format.Requirement(
-        slug=requirement.slug,
-        level=requirement.level,
-        section=requirement.section,
-        source=requirement.source,
-        clause=requirement.clause,
-        profiles=requirement.profiles,
-        verdict=entry.verdict,
-        reason=_clean(entry.reason),
-        tests=entry.tests,
-        known=format.Known(reason=known.reason, link=known.link) if known else None,
-        blocked_by=entry.blocked_by,
-    )
-
-
-def _test(report: pytest.TestReport, blocked: Mapping[str, str], excused: bool) -> format.Test:
-    said = properties(report)
-    verdict, reason, by = said["verdict"], said["reason"], list(dict.fromkeys(blocked.values()))
-    if is_blocked := set(blocked) == set(said["requirements"]):
-        verdict, reason = Verdict.BLOCKED, f"blocked by {' and '.join(by)}: {reason}"
-    return format.Test(
-        id=_clean(said["id"]),
-        requirements=said["requirements"],
-        verdict=verdict,
-        reason=_clean(reason),
-        seconds=round(report.duration, 4),
-        known=excused and not is_blocked and verdict in DEVIATIONS,
-        blocked_by=by,
-        evidence=_evidence(said["evidence"]) if "evidence" in said else None,
-    )
-
-
-def _evidence(evidence: dict[str, Any]) -> format.Evidence:
-    lines = [_clean(line) for line in evidence["transcript"]]
-    return format.Evidence.model_validate(
-        _cleaned({key: evidence[key] for key in evidence if key != "transcript"})
-        | {"transcript": lines}
-    )
-
-
-def _cleaned(texts: dict[str, str]) -> dict[str, Any]:
-    return {key: _clean(text) for key, text in texts.items()}
-
-
-def _clean(text: str) -> str:
-    """Text that any reader of JSON, XML and HTML takes: printable, and not too long."""
-    return printable(text[:LONGEST]) + ("…" if len(text) > LONGEST else "")

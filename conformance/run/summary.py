@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from conformance.catalogue import catalogue
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import Known, is_known, write_baseline
 from conformance.run.blocking import Outcome, blockers
-from conformance.run.evidence import describe
 from conformance.run.step import Step
 from conformance.run.suite import named
 from reference_server.profiles import NEWEST
@@ -82,11 +80,15 @@ class Summary:
 
     def is_excused(self, number: int) -> bool:
         """Whether all that a test is about is known to be wrong, or blocked."""
-        said = properties(self.reports[number])
+        said, blocked = properties(self.reports[number]), self.blocked()[number]
         return all(
-            slug in self.blocked()[number] or is_known(self._baseline, slug, said["verdict"])
+            slug in blocked or is_known(self._baseline, slug, said["verdict"])
             for slug in said["requirements"]
         )
+
+    def is_blocked(self, number: int) -> bool:
+        """Whether all that a test is about is blocked."""
+        return set(self.blocked()[number]) == set(properties(self.reports[number])["requirements"])
 
     def health(self) -> list[str]:
         """What was remarked on the target, no matter for any verdict."""
@@ -109,55 +111,3 @@ class Summary:
         """Whether nothing has failed but tests that are blocked by what is known."""
         failed = [number for number, report in enumerate(self.reports) if report.failed]
         return 0 < len(failed) == session.testsfailed and all(map(self.is_excused, failed))
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.reports:
-            return
-        for report in self.reports:
-            said = properties(report)
-            if said["verdict"] == Verdict.NON_STRICT and "evidence" in said and report.skipped:
-                terminalreporter.section(f"NON-STRICT {report.nodeid}", sep="_")
-                profile = said["target"]["profile"]
-                asked = [catalogue()[slug].judged_by(profile) for slug in said["requirements"]]
-                terminalreporter.write_line(describe(asked, said["evidence"]))
-        tally = self.tally()
-        for line in (*self._not_tested(), *self._waited()):
-            terminalreporter.write_line(line)
-        for entry in tally.entries.values():
-            if entry.verdict is Verdict.SEEN or (entry.verdict is Verdict.PASS and entry.reason):
-                terminalreporter.write_line(f"{entry.requirement.slug}: {entry.reason}")
-        for slug in tally.gone():
-            terminalreporter.write_line(
-                f"known deviation not found any more, take it out of the baseline: {slug}"
-            )
-        for line in self.health():
-            terminalreporter.write_line(f"health: {line}")
-        terminalreporter.write_line(tally.conclusion().sentence, bold=True)
-        for known in (False, True):
-            for entry in tally.deviations(known=known):
-                word = f"known {entry.verdict}" if known else entry.verdict
-                terminalreporter.write_line(f"  {word}: {entry.requirement.slug}: {entry.reason}")
-
-    def _not_tested(self) -> list[str]:
-        reasons = Counter(
-            f"{said['verdict']}: {said['reason']}"
-            for said in map(properties, self.reports)
-            if said["verdict"]
-            in (Verdict.NOT_TESTABLE, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE)
-        )
-        return [f"{count} tests {reason}" for reason, count in sorted(reasons.items())]
-
-    def _waited(self) -> list[str]:
-        waits = [properties(report) for report in self.reports]
-        reasons = {wait["target"]["clock_reason"] for wait in waits} - {""}
-        lines = [f"real clock, as {reason}" for reason in sorted(reasons)]
-        longest = max(wait["longest_wait"] for wait in waits)
-        if not longest:
-            return lines
-        waited = sum(wait["waited"] for wait in waits if wait["longest_wait"])
-        return [
-            *lines,
-            f"real clock: the longest single wait was {longest:g} s,"
-            f" {waited:g} s of waiting in all",
-        ]

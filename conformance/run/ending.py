@@ -1,0 +1,47 @@
+"""What pytest says at the end of a run, and what we say instead."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from conformance.run.summary import Summary
+from reports.verdicts import Verdict
+
+
+class Ending:
+    """Keeps pytest from telling of each of our failures, and tells of their causes."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, object, object]:
+        summary, stats = self._summary, terminalreporter.stats
+        ours = {id(report): number for number, report in enumerate(summary.reports)}
+        failed = stats.get("failed", [])
+        stats["failed"] = [report for report in failed if id(report) not in ours]
+        try:
+            return (yield)
+        finally:
+            # Now pytest counts them, which is all that it does.
+            for name in ("failed", Verdict.NON_STRICT):
+                told = failed if name == "failed" else stats.pop(name, [])
+                stats[name] = []
+                for report in told:
+                    stats.setdefault(self._category(name, ours.get(id(report))), []).append(report)
+            for name in [name for name, told in stats.items() if not told]:
+                del stats[name]
+            if summary.reports:
+                # It takes long to import, and any pytest on this machine loads us.
+                from conformance.run.terminal import tell
+
+                tell(summary, terminalreporter)
+
+    def _category(self, name: str, number: int | None) -> str:
+        """Return as what a test is counted that was counted when nobody knew what blocks it."""
+        if number is None or not self._summary.is_excused(number):
+            return name
+        return "blocked" if self._summary.is_blocked(number) else "known"

@@ -1,0 +1,126 @@
+"""The end of a run on a terminal: each cause once, then the verdict, all of it in view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from conformance.catalogue import catalogue
+from conformance.run.aggregation import Tally, grounds
+from conformance.run.evidence import Evidence, describe
+from conformance.run.summary import Summary, properties
+from conformance.run.told import told_requirement, told_tests
+from reports.grouping import Group, grouped
+from reports.verdicts import Verdict
+
+LINES = 50
+"""How many of them there are about, unless all are asked for with -vv."""
+CAUSES = 20
+"""Of these, how many are for causes in a line each."""
+LONGEST = 150
+"""Characters of such a line."""
+NAMES = 8
+"""Requirements of a cause that are named."""
+
+
+def tell(summary: Summary, reporter: Any) -> None:
+    """Write what a run has found."""
+    verbosity = reporter.config.get_verbosity()
+    tally = summary.tally()
+    groups = grouped(
+        [told_requirement(entry) for entry in tally.entries.values()], list(told_tests(summary))
+    )
+    aside, causes = list(_aside(summary, tally, verbosity)), list(_causes(groups, verbosity))
+    room = LINES - len(aside) - len(causes) - 2 if verbosity < 2 else None
+    for group in groups:
+        if group.known and verbosity < 2:
+            continue
+        lines = _shown(group, tally.profile)
+        if room is not None and len(lines) > room:
+            if group is not groups[0]:
+                break
+            lines = lines[:room]
+        room = None if room is None else room - len(lines) - 1
+        reporter.section(f"{group.verdict.upper()} {group.title}", sep="_")
+        for line in lines:
+            reporter.write_line(line)
+    if groups:
+        reporter.section("verdict", sep="_")
+    for line in aside:
+        reporter.write_line(line)
+    reporter.write_line(tally.conclusion().sentence, bold=True)
+    for line in causes:
+        reporter.write_line(line)
+
+
+def _shown(group: Group, profile: str) -> list[str]:
+    """Return the lines of the first failure of a cause, and of all that it breaks and blocks."""
+    test = group.tests[0]
+    asked = [catalogue()[slug].judged_by(profile) for slug in test.requirements]
+    lines = [test.reason]
+    if test.evidence is not None:
+        evidence = cast(Evidence, test.evidence.model_dump())
+        lines = describe(asked[:1], evidence).split("\n")
+    for word, requirements in (("BREAKS", group.broken[1:]), ("BLOCKS", group.blocked)):
+        if requirements:
+            names = ", ".join(requirement.slug for requirement in requirements[:NAMES])
+            more = f" and {len(requirements) - NAMES} more" if len(requirements) > NAMES else ""
+            lines.append(f"{word}    {names}{more}")
+    return lines
+
+
+def _causes(groups: Sequence[Group], verbosity: int) -> Iterator[str]:
+    """Yield a line for each cause, those of the baseline last."""
+    most = CAUSES if verbosity < 2 else len(groups)
+    for group in groups[:most]:
+        word = f"known {group.verdict}" if group.known else group.verdict
+        line = f"  {word}: {group.title}: {group.tests[0].reason}"
+        yield line if len(line) <= LONGEST or verbosity else f"{line[:LONGEST]}…"
+    if left := groups[most:]:
+        count = len({requirement.slug for group in left for requirement in group.broken})
+        yield f"  and {len(left)} more causes, which break {count} requirements: -vv shows all"
+
+
+def _aside(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
+    """Yield what was not tested, how long it took, and what else was remarked."""
+    yield from _not_tested(summary, tally, verbosity)
+    yield from _waited(summary)
+    for entry in tally.entries.values():
+        if verbosity > 0 and (
+            entry.verdict is Verdict.SEEN or (entry.verdict is Verdict.PASS and entry.reason)
+        ):
+            yield f"{entry.requirement.slug}: {entry.reason}"
+    for slug in tally.gone():
+        yield f"known deviation not found any more, take it out of the baseline: {slug}"
+    for line in summary.health():
+        yield f"health: {line}"
+
+
+def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
+    reasons = Counter(
+        f"{said['verdict']}: {grounds(said['reason'])}"
+        for said in map(properties, summary.reports)
+        if said["verdict"] in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE)
+        or (said["verdict"] == Verdict.NOT_APPLICABLE and verbosity > 0)
+    )
+    for reason, count in sorted(reasons.items()):
+        yield f"{count} tests {reason}"
+    others = [
+        entry
+        for entry in tally.entries.values()
+        if entry.verdict is Verdict.NOT_APPLICABLE and entry.tests
+    ]
+    if others:
+        yield f"{len(others)} requirements belong to other profiles"
+
+
+def _waited(summary: Summary) -> Iterator[str]:
+    waits = [properties(report) for report in summary.reports]
+    for reason in sorted({wait["target"]["clock_reason"] for wait in waits} - {""}):
+        yield f"real clock, as {reason}"
+    if longest := max(wait["longest_wait"] for wait in waits):
+        waited = sum(wait["waited"] for wait in waits if wait["longest_wait"])
+        yield (
+            f"real clock: the longest single wait was {longest:g} s, {waited:g} s of waiting in all"
+        )

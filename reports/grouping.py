@@ -1,0 +1,66 @@
+"""Failures by cause: what has one cause is told once, and what it breaks and blocks is listed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from reports.results import Requirement, Test
+from reports.verdicts import DEVIATIONS, Verdict
+
+
+@dataclass(slots=True)
+class Group:
+    """Failures of one cause, the most fundamental first: the fewest messages, early in the text.
+
+    ``broken`` are the requirements that it breaks, ``blocked`` those that were not tested for it.
+    """
+
+    tests: list[Test] = field(default_factory=list)
+    broken: list[Requirement] = field(default_factory=list)
+    blocked: list[Requirement] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of what is broken."""
+        return min((r.verdict for r in self.broken), key=DEVIATIONS.index)
+
+    @property
+    def known(self) -> bool:
+        """Whether the baseline lists all of it."""
+        return self.tests[0].known
+
+    @property
+    def title(self) -> str:
+        """Its first requirement, and how many others it breaks and blocks."""
+        more = len(self.broken) - 1
+        blocks = f"; blocks {len(self.blocked)}" if self.blocked else ""
+        return self.broken[0].slug + (f" and {more} more" if more else "") + blocks
+
+
+def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[Group]:
+    """Return the failures of a run by cause: the worst first, then the most fundamental."""
+    known = {requirement.slug: requirement for requirement in requirements}
+    places = {slug: place for place, slug in enumerate(known)}
+
+    def order(test: Test) -> tuple[int, int]:
+        length = len(test.evidence.transcript) if test.evidence else 0
+        return length, min(places[slug] for slug in test.requirements)
+
+    groups: dict[object, Group] = {}
+    for test in sorted(tests, key=order):
+        broken = [known[slug] for slug in test.requirements if known[slug].deviates]
+        if test.verdict in DEVIATIONS and broken:
+            cause = test.cause or tuple(test.requirements)
+            group = groups.setdefault((cause, test.known), Group())
+            group.tests.append(test)
+            group.broken += [r for r in broken if r not in group.broken]
+    found = sorted(
+        groups.values(), key=lambda g: (g.known, DEVIATIONS.index(g.verdict), order(g.tests[0]))
+    )
+    for requirement in requirements:
+        behind = (g for g in found if {r.slug for r in g.broken} & {*requirement.blocked_by[:1]})
+        for first in itertools.islice(behind, 1):
+            first.blocked.append(requirement)
+    return found

@@ -1,0 +1,107 @@
+"""The end of a run on a terminal: a root cause once, whatever it breaks, and short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.run.terminal import LINES
+from reports.results import read_results
+from reports.verdicts import Verdict
+from tests.servers import changed_server
+from tests.test_plugin import suite
+
+MOST = LINES + 15
+"""Lines with those of dots, and with what pytest says."""
+JUNK = r"""
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+    Reply.encode = lambda self: plain(self) + (b"" if self.word == "OK" else b"JUNK\r\n")
+"""
+"""Nearly every reply has a line of junk behind it."""
+NO_IDS = r"""
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+    Reply.encode = lambda self: b"OK\r\n" if self.word == "INSERTED" else plain(self)
+"""
+"""Each put is answered wrongly."""
+
+NO_ERRORS = r"""
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+    Reply.encode = lambda self: b"TOUCHED\r\n" if self.word == "BAD_FORMAT" else plain(self)
+"""
+"""What is malformed is taken for what it is not, whatever it is: each command has its cause."""
+
+
+@pytest.mark.parametrize(
+    ("change", "broken", "passed"),
+    [
+        (JUNK, "protocol.serial-replies", set[str]()),
+        (NO_IDS, "put.inserted", {"use.using", "watch.watching", "kick.kicked"}),
+    ],
+)
+def test_one_root_cause_is_told_once(
+    tmp_path: Path, change: str, broken: str, passed: set[str]
+) -> None:
+    chosen = "delete. or put.inserted or put.delay or use.using or kick or watch. or serial-replies"
+    command = changed_server(tmp_path, change)
+    done = suite(f"--launch={command}", "-k", chosen, f"--report={tmp_path}", "--clock=real")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) <= MOST
+    assert done.stdout.count(f"REQUIREMENT {broken} ") == 1
+    assert "FAILED" not in done.stdout
+    results = read_results(tmp_path / "results.json")
+    verdicts = {r.slug: r.verdict for r in results.requirements}
+    assert verdicts[broken] is Verdict.FAIL
+    assert verdicts["delete.ready"] is Verdict.BLOCKED
+    assert {slug for slug in passed if verdicts[slug] is Verdict.PASS} == passed - {"kick.kicked"}
+    blocked = [r for r in results.requirements if r.verdict is Verdict.BLOCKED]
+    assert len(blocked) > 10
+    assert results.verdict.word == "does not conform"
+    assert f"blocked by {broken}" in results.verdict.sentence
+    assert f" blocked by {broken}" in done.stdout
+    # Each is in a report that names its cause.
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert all(page.count(f'id="{r.slug}"') == 1 for r in results.requirements)
+    assert f", blocks {len(blocked)}" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert '<skipped message="blocked: blocked by' in (tmp_path / "junit.xml").read_text()
+
+
+def test_what_is_blocked_by_what_is_known_does_not_fail_the_run(tmp_path: Path) -> None:
+    launch = f"--launch={changed_server(tmp_path, NO_IDS)}"
+    chosen = ["-k", "put.inserted or delete.ready", "--clock=real"]
+    baseline = tmp_path / "known.yaml"
+    assert suite(launch, *chosen, f"--baseline={baseline}", "--update-baseline").returncode == 0
+    assert "delete.ready" not in baseline.read_text()
+    done = suite(launch, *chosen, f"--baseline={baseline}")
+    assert done.returncode == 0, done.stdout
+    assert "failed" not in done.stdout
+    assert " blocked by put.inserted" in done.stdout
+    baseline.write_text("delete.ready: {verdict: fail, reason: issue 17}\n")
+    done = suite(launch, *chosen, f"--baseline={baseline}")
+    assert done.returncode == 1
+    assert "not found any more" not in done.stdout
+
+
+def test_everything_is_there_for_who_asks(tmp_path: Path) -> None:
+    launch = f"--launch={changed_server(tmp_path, NO_ERRORS)}"
+    chosen = ["-k", "bad-format", "--clock=real"]
+    short, whole = suite(launch, *chosen), suite(launch, *chosen, "-vvv")
+    assert short.returncode == whole.returncode == 1
+    assert len(short.stdout.splitlines()) <= MOST
+    assert "more causes, which break" in short.stdout
+    assert "more causes, which break" not in whole.stdout
+    assert whole.stdout.count("OBSERVED ") > 20 > short.stdout.count("OBSERVED ") > 0
+
+
+def test_a_run_that_passes_is_told_in_a_few_lines() -> None:
+    done = suite("-k", "quirk or use.")
+    assert done.returncode == 0, done.stdout
+    assert len(done.stdout.splitlines()) < 8
+    assert "requirements belong to other profiles" in done.stdout
+    assert "quirk." not in done.stdout
