@@ -8,7 +8,12 @@ import anybadge
 
 from reports.results import Results
 
-_COLOURS = {"conforms": "#2e7d32", "does not conform": "#b3261e", "no verdict": "#6b6b6b"}
+_COLOURS = {
+    "conforms": "#2e7d32",
+    "does not conform": "#b3261e",
+    "incomplete": "#6b6b6b",
+    "no verdict": "#6b6b6b",
+}
 _NON_STRICT = "#7a6a00"
 
 
@@ -18,7 +23,10 @@ def _said(results: Results) -> tuple[str, str, str]:
     if verdict.word == "conforms" and verdict.non_strict:
         colour = _NON_STRICT
     passed = verdict.tested - verdict.must_broken
-    return f"beanstalk {results.target.profile}", f"{passed} of {verdict.applicable}", colour
+    told = f"{passed} of {verdict.applicable}"
+    if verdict.word == "incomplete":
+        told = f"incomplete, {told}"
+    return f"beanstalk {results.target.profile}", told, colour
 
 
 def svg(results: Results) -> str:

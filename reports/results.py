@@ -85,7 +85,7 @@ class Target(_Data):
 class Conclusion(_Data):
     """The verdict of the target."""
 
-    word: Literal["conforms", "does not conform", "no verdict"]
+    word: Literal["conforms", "does not conform", "incomplete", "no verdict"]
     sentence: Text
     must_broken: Count
     """Requirements of level must that are not met."""

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance.catalogue import catalogue
+from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import Known
 from conformance.target.launch import Launched
 from reference_server.wire import OK
@@ -24,10 +26,14 @@ from tests.servers import KEEPS, REFERENCE_COMMAND, changed_server
 FAST = "use_names_the_tube_now_used"
 
 
-def suite(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the suite as a user would, by the console script."""
+def suite(
+    *arguments: str, cwd: Path | None = None, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the suite as a user would, by the console script; ``path``: where modules are found."""
     command = [sys.executable, "-m", "conformance", "run"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
     return subprocess.run(
         [*command, "-p", "no:cacheprovider", "-q", "--fuzz-time=0.5", *arguments],
         capture_output=True,
@@ -244,7 +250,8 @@ def test_de_facto_deviations_are_told_and_fail_only_if_strict(tmp_path: Path) ->
     launch = f"--launch={sys.executable} {script} --host {{host}} --port {{port}}"
     loose = suite(launch, "-k", "reserve_job_takes_a_job_of_a_paused")
     assert loose.returncode == 0, loose.stdout
-    assert "conforms with 1 non-strict" in loose.stdout
+    said = "incomplete: 1 non-strict, else no deviation in the 0 of "
+    assert said in loose.stdout, loose.stdout
     assert "NON-STRICT" in loose.stdout
     assert "OBSERVED  NOT_FOUND\\r\\n" in loose.stdout
     strict = suite(launch, "-k", "reserve_job_takes_a_job_of_a_paused", "--strict")
@@ -286,6 +293,55 @@ def test_listing_requirements() -> None:
     everything = suite("--list-requirements").stdout.splitlines()
     assert "kick.all-jobs  must  until 0.6  1 test" in everything
     assert "reserve-job.reserved  must  since 1.12  4 tests" in everything
+
+
+def test_a_part_of_the_suite_never_conforms(tmp_path: Path) -> None:
+    for more in ([], ["-n2"], ["-m", "must"]):
+        done = suite(
+            *("-k", f"{FAST} or test_peek_changes", f"--report={tmp_path}"),
+            *(f"--launch={REFERENCE_COMMAND}", "--clock=real", *more),
+        )
+        assert done.returncode == 0, done.stdout
+        assert ": incomplete: no deviation in the 2 of " in done.stdout
+        assert "conforms" not in done.stdout
+        assert read_results(tmp_path / "results.json").verdict.word == "incomplete"
+        for name in ("badge.svg", "badge.json", "report.html", "report.md"):
+            assert "incomplete" in (tmp_path / name).read_text(encoding="utf-8"), name
+
+
+def test_a_part_of_the_tests_of_what_is_required_is_a_part() -> None:
+    item = Tally(catalogue(), {}, "a target", selected=True)
+    item.add([Result(list(catalogue()), Verdict.PASS, "")])
+    assert item.conclusion().word == "incomplete"
+    item.selected = False
+    assert item.conclusion().word == "conforms"
+
+
+def test_an_error_of_ours_breaks_no_requirement() -> None:
+    tally = Tally(catalogue(), {}, "a target")
+    results = [Result([slug], Verdict.PASS, "") for slug in catalogue()]
+    results.append(Result(["put.inserted"], Verdict.ERROR, "OSError: a folder is full"))
+    tally.add(results)
+    word, broken, _, tested, applicable, sentence = tally.conclusion()
+    assert (word, broken, tested) == ("incomplete", 0, applicable - 1)
+    assert "(1 error of the suite: OSError: a folder is full)" in sentence
+
+
+@pytest.mark.parametrize("arguments", [["-k", "nosuch"], ["-m", "nosuch"], ["-k", "nosuch", "-n2"]])
+def test_nothing_that_is_selected(arguments: list[str]) -> None:
+    done = suite(f"--launch={REFERENCE_COMMAND}", "--clock=real", *arguments)
+    refuses(done, "no test of the suite is selected: look at -k and -m")
+
+
+def test_a_run_that_is_stopped_never_conforms(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import os, signal\n"
+        "def pytest_runtest_logfinish(nodeid):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    done = suite("-p", "conftest", "-k", FAST, cwd=tmp_path, path=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert ": incomplete: no deviation in the " in done.stdout
 
 
 def test_quirks_are_told_and_never_judged() -> None:

@@ -109,32 +109,6 @@ class OpenModel(Model):
         self.reborn.clear()
         self.has_guessed = False
 
-    # ------------------------------------------------------------ ids that the target gives
-
-    def rename(self, old: int, new: int) -> None:
-        """Give a job another id; it keeps its place but where ids make the order."""
-        job = self.jobs[old]
-        tables: list[dict[int, Job]] = [self.jobs, job.tube.buried]
-        queues = [(job.tube.ready, job.pri), (job.tube.delayed, job.deadline)]
-        if job.reserver is not None:
-            tables.append(job.reserver.reserved)
-            queues.append((job.reserver.deadlines, job.deadline))
-        for queue, place in queues:
-            if (place, old) in queue:
-                queue.remove((place, old))
-                queue.add((place, new))
-        for kind in (Timer.DELAY, Timer.TTR):
-            if (job.deadline, kind, old) in self._timers:
-                self._timers.remove((job.deadline, kind, old))
-                self._timers.add((job.deadline, kind, new))
-        for table in tables:
-            renamed = [(new if id == old else id, other) for id, other in table.items()]
-            if old in table:
-                table.clear()
-                table.update(renamed)
-        job.id = new
-        self.next_id = max(self.next_id, new + 1)
-
     # ------------------------------------------------------------ tubes that linger
 
     def _tube(self, name: str) -> Tube:

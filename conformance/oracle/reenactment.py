@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from conformance.oracle.renaming import rename
 from conformance.oracle.reply_comparison import difference
 from conformance.oracle.states import NAMING
 from conformance.transcript import Entry
@@ -40,8 +41,7 @@ class _Ids:
         mine = self._new.get(mine, mine)
         if mine != theirs and mine not in self._told and theirs not in self._model.jobs:
             if mine in self._model.jobs:
-                self._model.rename(mine, theirs)
-                self._model.next_id = max(self._model.next_id, theirs + 1)
+                rename(self._model, mine, theirs)
             self._new[mine] = mine = theirs
         self._told.add(mine)
         return got._replace(args=(mine, *got.args[1:]))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from conformance.oracle.open_model import OpenModel
+from conformance.oracle.renaming import rename
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import Connect, Hangup, Output
@@ -111,7 +112,7 @@ class State:
 
     def _rename(self, old: int, new: int) -> None:
         if old in self.model.jobs:
-            self.model.rename(old, new)
+            rename(self.model, old, new)
         for conn, replies in self.owed.items():
             self.owed[conn] = deque(
                 reply._replace(args=(new, *reply.args[1:]))

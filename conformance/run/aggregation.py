@@ -15,8 +15,7 @@ from reports.verdicts import DEVIATIONS, Verdict
 REASONS = 4
 """Why requirements were not tested: so many reasons are told in a sentence."""
 _ORDER = list(Verdict)
-_TESTED = (*DEVIATIONS, Verdict.PASS)
-_UNTESTED = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.BLOCKED, Verdict.NOT_RUN)
+_TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
 
 @dataclass(slots=True)
@@ -67,13 +66,15 @@ class Conclusion(NamedTuple):
 class Tally:
     """The verdicts of all requirements of a run, in a profile.
 
-    ``baseline`` holds known deviations by slug.
+    ``baseline`` holds known deviations by slug; ``selected``: not all tests were meant to be run,
+    or they were not, as the run has ended before.
     """
 
     catalogue: Mapping[str, Requirement]
     baseline: Mapping[str, Known]
     target: str = ""
     profile: str = NEWEST.name
+    selected: bool = False
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
@@ -139,24 +140,32 @@ class Tally:
         applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
         # Others fail only by the end of the target.
         broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
-        broken += sum(e.verdict is Verdict.ERROR for e in must)
         loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
         tested = sum(e.verdict in _TESTED for e in applicable)
+        count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)
         if not any(e.verdict in _TESTED for e in self.entries.values()):
-            word = told = "no verdict"
+            word = "no verdict"
+            told = f"{word}; tested {count}"
         elif broken:
             word = "does not conform"
             plural = "" if broken == 1 else "s"
-            told = f"{word}, {broken} must requirement{plural} broken, {loose} non-strict"
+            said = f"{broken} must requirement{plural} broken, {loose} non-strict"
+            told = f"{word}, {said}; tested {count}"
+        elif self.is_partial():
+            word, found = "incomplete", f"{loose} non-strict, else no" if loose else "no"
+            told = f"{word}: {found} deviation in the {count} that were tested"
         else:
             word = "conforms"
             told = f"{word} with {loose} non-strict" if loose else word
-        missing = _missing(applicable)
-        sentence = (
-            f"{self.target}: {told}; tested {tested} of {len(applicable)} must requirements"
-            + (f" ({missing})" if missing else "")
-        )
+            told += f"; tested {count}"
+        sentence = f"{self.target}: {told}" + (f" ({missing})" if missing else "")
         return Conclusion(word, broken, loose, tested, len(applicable), sentence)
+
+    def is_partial(self) -> bool:
+        """Whether something was not tested though this run has the means for it."""
+        return self.selected or any(
+            entry.verdict in (Verdict.NOT_RUN, Verdict.ERROR) for entry in self.entries.values()
+        )
 
 
 def grounds(reason: str) -> str:
@@ -166,7 +175,9 @@ def grounds(reason: str) -> str:
 
 def _missing(entries: Iterable[Entry]) -> str:
     """Why requirements were not tested, counted."""
-    reasons = Counter(_why(entry) for entry in entries if entry.verdict in _UNTESTED)
+    reasons = Counter(
+        _why(entry) for entry in entries if entry.verdict not in (*_TESTED, Verdict.SEEN)
+    )
     told = reasons.most_common(REASONS)
     left = reasons.total() - sum(count for _, count in told)
     others = [f"{left} for other reasons"] if left else []
@@ -174,6 +185,9 @@ def _missing(entries: Iterable[Entry]) -> str:
 
 
 def _why(entry: Entry) -> str:
+    """Why a requirement was not tested."""
     if entry.blocked_by:
         return f"blocked by {entry.blocked_by[0]}"
+    if entry.verdict is Verdict.ERROR:
+        return f"error of the suite: {entry.reason}"
     return grounds(entry.reason) or str(entry.verdict)

@@ -17,6 +17,7 @@ from conformance.run.interruption import Interruption
 from conformance.run.late import Late
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
+from conformance.run.selection import Selection
 from conformance.run.step import step_of
 from conformance.run.suite import Options, Suite, requirements, slugs
 from conformance.run.summary import Summary, properties
@@ -68,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
         marker = level.replace("-", "_")
         config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
     config.stash[_SUITE] = Suite(options, distributed=_is_worker(config))
+    selection = Selection(config.stash[_SUITE], _is_worker(config))
+    config.pluginmanager.register(selection, "conformance-selection")
     config.stash[_BASELINE] = {}
     path = chosen.beanstalk_baseline
     if chosen.beanstalk_update_baseline and path is None:
@@ -95,20 +98,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Ending(summary), "conformance-ending")
         if folder := chosen.beanstalk_report:
             _check_root(config, "--beanstalk-report", folder)
-            _prepare(folder)
             # It takes longer to import than the rest, and most runs write no report.
             from conformance.run.record import Recorder
 
             recorder = Recorder(folder, summary, options, chosen.beanstalk_strict)
             config.pluginmanager.register(recorder, "conformance-recorder")
-
-
-def _prepare(folder: Path) -> None:
-    """Makes sure before the run that its report can be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise pytest.UsageError(f"cannot write a report to {folder}: {error.strerror}") from None
 
 
 def _check_root(config: pytest.Config, option: str, path: Path) -> None:
@@ -251,6 +245,7 @@ def _said(item: pytest.Function, outcome: Outcome) -> list[tuple[str, Any]]:
         ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
         ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
         ("health", outcome.health),
+        ("selected", item.config.stash[_SUITE].selected),
         ("longest_wait", outcome.longest_wait),
         ("waited", outcome.waited),
         ("known", all(is_known(baseline, slug, verdict) for slug in slugs(item))),

@@ -28,6 +28,13 @@ class Recorder:
     """Writes the report of a run into a folder when all processes have ended."""
 
     def __init__(self, folder: Path, summary: Summary, options: Options, strict: bool) -> None:
+        try:
+            # Before the run, as it would be in vain.
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(
+                f"cannot write a report to {folder}: {error.strerror}"
+            ) from None
         self._folder = folder
         self._summary = summary
         self._options = options

@@ -106,11 +106,15 @@ def _arguments(item: pytest.Function) -> Mapping[str, object]:
 
 
 class Suite:
-    """What all tests of this process share; ``distributed``: other processes run some of them."""
+    """What all tests of this process share; ``distributed``: other processes run some of them.
+
+    ``selected``: the user has chosen some of the tests.
+    """
 
     def __init__(self, options: Options, distributed: bool) -> None:
         self.options = options
         self.losses = Losses()
+        self.selected = False
         self._distributed = distributed
         self._target: Target | None = None
         self._overlapped: list[Overlapped] | None = None

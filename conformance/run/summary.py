@@ -42,6 +42,7 @@ class Summary:
         self._update = update
         self.reports: list[pytest.TestReport] = []
         self._blocked: list[dict[str, str]] = []
+        self._has_stopped = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and "verdict" in properties(report):
@@ -63,7 +64,8 @@ class Summary:
         target = said[0]["target"] if said else {}
         name = named(target) if said else "nothing"
         profile = target.get("profile", NEWEST.name)
-        tally = Tally(catalogue(), self._baseline, name, profile)
+        selected = self._has_stopped or any(one["selected"] for one in said)
+        tally = Tally(catalogue(), self._baseline, name, profile, selected)
         results = zip(said, self.blocked(), strict=True)
         tally.add(
             Result(s["requirements"], Verdict(s["verdict"]), s["reason"], b) for s, b in results
@@ -95,7 +97,11 @@ class Summary:
         said = (line for report in self.reports for line in properties(report)["health"])
         return list(dict.fromkeys(said))
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        stops = session.shouldstop or session.shouldfail
+        self._has_stopped = bool(stops) or session.exitstatus not in ended
         if self._update is not None:
             tally = self.tally()
             write_baseline(self._update, tally.updated_baseline())
