@@ -8,8 +8,10 @@ import pytest
 
 from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
-from conformance.target.target import LaunchedTarget
+from conformance.target.builtin import BuiltIn
+from conformance.target.target import LaunchedTarget, Target
 from conformance.tests.test_stateful import test_any_conversation as any_conversation
+from conformance.transcript import RESTARTS, Transcript
 from conformance.verdict import TargetLost
 from fuzz.test_programs import test_any_program as any_program
 from reports.verdicts import Verdict
@@ -72,3 +74,21 @@ def test_a_crash_in_a_random_conversation_is_named(
             assert any(b"kick" in entry.data for entry in outcome.transcript.entries)
     finally:
         target.close()
+
+
+def test_a_crash_shows_what_was_sent_in_the_conversation_before() -> None:
+    def loses(server: Target, transcript: Transcript, exploration: Exploration) -> None:
+        session = exploration.session(server)
+        session.ask(1, b"kick 7\r\n", apart=True)
+        session.finish()
+        session.abandon()
+        transcript.add("", "!", RESTARTS, 0.0)
+        exploration.session(server)
+        raise TargetLost("a server that tells its stats", "the target crashed")
+
+    target = BuiltIn()
+    arguments = {"server": None, "transcript": None, "exploration": Exploration(1)}
+    outcome = run(loses, arguments, target, 0.25)
+    target.close()
+    assert isinstance(outcome.error, TargetLost)
+    assert "A > kick 7\\r\\n" in outcome.transcript.render()

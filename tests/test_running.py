@@ -16,6 +16,9 @@ from conformance.run.runner import run
 from conformance.target.address import TargetError, ask, send_end, send_reset, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import Starvation, Starved
+from conformance.tests.test_arguments import (
+    test_a_put_that_is_never_complete_makes_no_job as never_complete,
+)
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from reference_server import stats, wire
 from reference_server.events import Event, HalfClose, Output
@@ -370,3 +373,18 @@ def test_starvation_before_the_wait_that_a_deviation_is_about_is_no_excuse_for_i
     error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
     assert type(error) is Deviation
     assert ("later than allowed" in str(error)) is late
+
+
+def test_what_was_allowed_instead_of_a_reply_is_told_in_words(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "rest", lambda _: [wire.BAD_FORMAT])
+    arguments = {"client": None, "new_producer": None, "profile": None, "sent": b"put 0 0"}
+    for refused, allowed in (
+        ([], "no reply"),
+        ([wire.JOB_TOO_BIG], "no reply or JOB_TOO_BIG\\r\\n"),
+    ):
+        error = run(never_complete, {**arguments, "refused": refused}, server, 0.25).error
+        assert isinstance(error, Deviation)
+        assert error.expected == f"{allowed}, and the end of the connection"
+        assert error.observed == "BAD_FORMAT\\r\\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,8 @@ PATIENCE = 0.5
 """Seconds after which a reply is missing where something is looked for again."""
 LIMIT = 5.0
 """Seconds after which it is given up."""
+KEPT = 3
+"""Conversations that are kept in mind; some of them ask for statistics only."""
 
 Loose = tuple[Deviation, list[Entry]]
 """A deviation that is at most de-facto, and what shows it."""
@@ -60,6 +63,7 @@ class Exploration:
     """Lines that the text leaves open are not sent, and counters are not compared."""
     fate: str = ""
     """What became of a target that has ended a connection."""
+    _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
 
     def told(self, count: int, kind: str) -> str:
@@ -94,7 +98,22 @@ class Exploration:
         return session
 
     def _begun(self, target: Target) -> Session:
-        return Session(target, self.profile, self.lateness, self.patience, plain=self.plain)
+        session = Session(target, self.profile, self.lateness, self.patience, plain=self.plain)
+        self.remember(session.transcript)
+        return session
+
+    def remember(self, conversation: Transcript) -> None:
+        """Keep in mind what has begun, as long as the target is there."""
+        if not self.fate:
+            self._last.append(conversation)
+
+    def show_last(self, transcript: Transcript) -> None:
+        """Make a transcript show what the target was last told, if it shows nothing of that."""
+        if not any(entry.direction == ">" for entry in transcript.entries):
+            for conversation in reversed(self._last):
+                if any(entry.direction == ">" for entry in conversation.entries):
+                    transcript.entries[:] = conversation.copy().entries
+                    return
 
     @staticmethod
     def start_anew(session: Session) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.dialogue.scenario import PARTS, Scenario
+from conformance.random_testing.exploration import Exploration
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
@@ -111,6 +112,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             outcome.doubt = doubt(outcome.error, scenario)
     if fate := _end_of(scenario, outcome):
         outcome.error = TargetLost("a target that goes on", fate)
+    exploration = arguments.get("exploration")
+    if isinstance(outcome.error, TargetLost) and isinstance(exploration, Exploration):
+        exploration.show_last(scenario.transcript)
     if outcome.error is not None:
         outcome.said = scenario.target.said()
     outcome.transcript = scenario.transcript.copy()

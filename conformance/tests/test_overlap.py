@@ -33,6 +33,7 @@ def test_any_overlap(
         tubes = [new_tube() for _ in range(count_of_tubes)]
         patience, tidy = exploration.patience, not_released is not None
         crowd = Crowd(server, tubes, chance, ledger, exploration.profile, patience, tidy)
+        exploration.remember(crowd.transcript)
         try:
             crowd.run(clients, 40 + 4 * clients)
         except Inconclusive:
