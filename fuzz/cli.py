@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where choices begin")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     parser.add_argument("--max-findings", type=int, metavar="N", help="end after so many")
-    parser.add_argument("--findings", type=Path, default=FOLDER, metavar="FOLDER")
+    parser.add_argument("--findings", type=Path, metavar="FOLDER")
     parser.add_argument(
         "--corpus", type=Path, metavar="FOLDER", help="share inputs with other fuzzers"
     )
@@ -80,14 +80,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--jobs, --time and --max-findings take numbers above 0")
     clock = args.clock if args.launch is not None else "auto"
     options = Options(args.target, args.launch, clock, 0.25)
-    most = args.max_findings or math.inf
+    most, findings = args.max_findings or math.inf, args.findings or FOLDER
     work = [
         _Work(
             options,
             args.seed + job * 10**6,
             args.time,
             most,
-            args.findings,
+            findings,
             args.corpus,
             FOOTPRINT.run,
         )
@@ -106,9 +106,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.target is not None and not leave(options.target(), []):
         print(may_be_left(args.target))
     errors = [told.error for told in news if told.error]
-    if errors:
+    if errors and not any(told.found for told in news):
         parser.error(errors[0])
-    return _summary(news, time.monotonic() - start)
+    code = _summary(news, time.monotonic() - start)
+    for said in errors:
+        print(f"error: {said}", file=sys.stderr)
+    return code or (4 if errors else 0)
 
 
 def _run(work: Sequence[_Work]) -> list[_News]:
@@ -130,6 +133,8 @@ def _run(work: Sequence[_Work]) -> list[_News]:
         while not all(number in last and last[number].ended for number in range(len(work))):
             try:
                 news = told.get(timeout=0.5)
+                if news.error and news.job in last:
+                    news = replace(last[news.job], error=news.error, ended=True)
                 last[news.job] = news
             except queue.Empty:
                 for number, process in enumerate(processes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Hashable
@@ -73,7 +74,9 @@ class Pool:
         if self._folder is None or name in self._names:
             return
         self._names.add(name)
-        write_whole(self._folder / name, data)
+        with contextlib.suppress(OSError):
+            # Others do without it.
+            write_whole(self._folder / name, data)
 
     def _remember(self, data: bytes) -> None:
         if len(self._inputs) < MOST:

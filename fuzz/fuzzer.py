@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ from random import Random
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.findings import at_first_sight, keep
+from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.replay import GOES_ON, Finding
 from conformance.target.target import Target
@@ -133,10 +134,14 @@ class Fuzzer:
                 self._pool.avoids = _STATS
             return
         folder = self._exploration.folder
-        first = at_first_sight(folder, found.transcript) if folder is not None else None
+        first = None
+        # What cannot be kept now is told when it is small.
+        with contextlib.suppress(OSError):
+            first = at_first_sight(folder, found.transcript) if folder is not None else None
         self._keep(self._campaign.smallest(found))
         if first is not None:
-            first.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                first.unlink()
 
     def _file_lines(self, found: Finding, most: float) -> bool:
         """Files what single lines of what was found show by themselves; gives whether any does."""
@@ -178,9 +183,12 @@ class Fuzzer:
         if any(filed.diagnosis.name == diagnosis.name for filed in report.found):
             report.again += 1
             return
-        path, new = None, True
-        if self._exploration.folder is not None:
-            path, new = keep(self._exploration.folder, diagnosis, shown, seen, name)
+        path, new, folder = None, True, self._exploration.folder
+        if folder is not None:
+            try:
+                path, new = keep(folder, diagnosis, shown, seen, name)
+            except OSError as error:
+                seen = f"{seen}; {not_kept(folder, error)}"
         if not new:
             # Another fuzzer, or an earlier run, has told of it.
             report.again += 1

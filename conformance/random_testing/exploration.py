@@ -15,7 +15,7 @@ from typing import NoReturn
 from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.budget import Budget
-from conformance.random_testing.findings import keep, kept
+from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Finding, lost, program_of, told
 from conformance.random_testing.session import Session
@@ -255,6 +255,9 @@ class Exploration:
         transcript.entries[:] = found.transcript.entries
         diagnosis = diagnosis_of(found, self.profile)
         if not where and self.folder is not None:
-            path, _ = keep(self.folder, diagnosis, found.shown)
-            where = f"; beanstalk-conformance replay {path} drives it again"
+            try:
+                path, _ = keep(self.folder, diagnosis, found.shown)
+                where = f"; beanstalk-conformance replay {path} drives it again"
+            except OSError as error:
+                where = f"; {not_kept(self.folder, error)}"
         return diagnosis.deviation(found.violation.mark, where)

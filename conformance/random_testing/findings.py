@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def keep(
 ) -> tuple[Path, bool]:
     """Writes a finding into the folder; gives where, and whether it is a new one.
 
-    ``seen`` tells how often it was seen again; ``name`` is that of the file.
+    ``seen`` tells how often it was seen again; ``name`` is that of the file. Raises OSError.
     """
     home = folder / diagnosis.name
     try:
@@ -37,10 +38,20 @@ def keep(
         return home / name, False
     said = f"Expected {diagnosis.expected}, observed {diagnosis.observed}"
     lines = "\n".join(f"# {line}" for line in f"{said}.".splitlines())
-    _write(home / name, f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n")
     text = "; ".join(part for part in (said, diagnosis.about, seen) if part)
-    _write(home / "README.md", f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}")
+    try:
+        _write(home / name, f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n")
+        _write(home / "README.md", f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}")
+    except OSError:
+        # Else it would pass for one that is known.
+        shutil.rmtree(home, ignore_errors=True)
+        raise
     return home / name, True
+
+
+def not_kept(folder: Path, error: OSError) -> str:
+    """What is said of a finding that could not be written."""
+    return f"could not be kept in {folder}: {error.strerror or error}"
 
 
 def at_first_sight(folder: Path, transcript: Transcript) -> Path:

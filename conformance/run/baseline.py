@@ -11,6 +11,7 @@ import yaml
 
 from conformance.catalogue import catalogue
 from reports.verdicts import Verdict
+from reports.write import replace
 
 VERDICTS = (Verdict.FAIL, Verdict.NON_STRICT)
 _KEYS = {"verdict", "observed", "reason", "link", "flaky"}
@@ -63,7 +64,7 @@ def write_baseline(path: Path, known: Mapping[str, Known]) -> None:
     }
     try:
         text = yaml.safe_dump(document, sort_keys=False, width=96) if document else ""
-        path.write_text(text, encoding="utf-8")
+        replace(path, text)
     except OSError as error:
         raise BaselineError(f"cannot write the baseline {path}: {error.strerror}") from error
 

@@ -49,7 +49,8 @@ class Recorder:
         try:
             write_report(self._results(int(session.exitstatus)), self._folder)
         except OSError as error:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
             self._said = f"cannot write the report to {self._folder}: {error.strerror or error}"
         else:
             self._said = f"report: {self._folder / 'report.html'}"

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Result, Tally
-from conformance.run.baseline import Known, is_known, write_baseline
+from conformance.run.baseline import BaselineError, Known, is_known, write_baseline
 from conformance.run.blocking import Outcome, blockers
 from conformance.run.step import Step
 from conformance.run.suite import named
@@ -43,6 +43,8 @@ class Summary:
         self.reports: list[pytest.TestReport] = []
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = False
+        self.not_kept = ""
+        """Why the baseline could not be written, empty if it was."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and "verdict" in properties(report):
@@ -104,7 +106,13 @@ class Summary:
         self._has_stopped = bool(stops) or session.exitstatus not in ended
         if self._update is not None:
             tally = self.tally()
-            write_baseline(self._update, tally.updated_baseline())
+            try:
+                write_baseline(self._update, tally.updated_baseline())
+            except BaselineError as error:
+                self.not_kept = str(error)
+                if session.exitstatus == pytest.ExitCode.OK:
+                    session.exitstatus = pytest.ExitCode.USAGE_ERROR
+                return
             if session.exitstatus == pytest.ExitCode.TESTS_FAILED and tally.is_complete():
                 session.exitstatus = pytest.ExitCode.OK
             return

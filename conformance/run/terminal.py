@@ -52,6 +52,8 @@ def tell(summary: Summary, reporter: Any) -> None:
     reporter.write_line(tally.conclusion().sentence, bold=True)
     for line in causes:
         reporter.write_line(line)
+    if summary.not_kept:
+        reporter.write_line(summary.not_kept)
 
 
 def _shown(group: Group, profile: str) -> list[str]:
