@@ -172,15 +172,21 @@ def _replay(transcript: Transcript, options: Options) -> int:
         if is_wild(transcript, profile):
             wrong, _ = survives(target, actions_of(transcript), REPLY_LIMIT)
             lost = Finding(len(transcript.entries) - 1, GOES_ON, wrong or "", "must")
-            shown, finding = transcript, lost if wrong else None
+            shown, finding, counts = transcript, lost if wrong else None, False
         else:
             shown, finding = replayed(target, profile, transcript)
+            counts = bool(shown.entries)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
     finally:
         target.close()
-    return _told(shown, finding, profile)
+    code = _told(shown, finding, profile)
+    if counts and shown.begins is None:
+        why = "it had jobs before, or does not tell them all"
+        why = why if target.exclusive else "others may use it"
+        print(f"the counters of the target were not compared, as {why}")
+    return code
 
 
 def _told(transcript: Transcript, finding: Finding | None, profile: Profile) -> int:

@@ -16,6 +16,7 @@ from conformance.oracle.diagnosis import diagnose
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
+from conformance.target.launch import Launched
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
@@ -25,6 +26,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Connection
 from reference_server.wire import NOT_FOUND, Reply, parse_line
+from tests.servers import REFERENCE_COMMAND
 
 SEED_001 = r"""
 # How beanstalk handles multiple workers: the complete exchange.
@@ -146,6 +148,17 @@ def test_a_transcript_is_driven_again_with_the_ids_of_now(tmp_path: Path) -> Non
     done = command("replay", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("allowed by profile 1.13: ")
+
+
+def test_counters_that_were_not_compared_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "some.transcript"
+    file.write_text("A > stats\\r\\n\n", encoding="utf-8")
+    told = "the counters of the target were not compared, as "
+    with Launched(REFERENCE_COMMAND) as server:
+        done = command("replay", str(file), f"--target={server.address[0]}:{server.address[1]}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"{told}others may use it"
+    assert told not in command("replay", str(file)).stdout
 
 
 def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
