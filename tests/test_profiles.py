@@ -85,9 +85,9 @@ def test_lines_of_which_nothing_is_said(line: bytes, profile: str, free: bool) -
     assert is_free(line, PROFILES[profile]) is free
 
 
-def test_the_readme_tells_what_each_profile_has() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert table() in readme, f"README.md needs this table:\n{table()}"
+def test_the_documentation_tells_what_each_profile_has() -> None:
+    page = (ROOT / "docs/profiles.md").read_text(encoding="utf-8")
+    assert table() in page, f"docs/profiles.md needs this table:\n{table()}"
 
 
 def table() -> str:
