@@ -13,16 +13,20 @@ from typing import Literal
 
 from reference_server.commands import commands_of
 
+NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
+"""What names of tubes are made of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """One version of the protocol.
 
-    ``document`` is the text that it stands for, ``since`` the first version of beanstalkd that
-    speaks it, ``version`` the one that a server of ours says it is. ``commands`` are all that it
-    has, ``lacks`` the keys that its statistics do not have, as ``stats-job.file``. ``max_line`` is
-    in bytes, CR LF included; ``max_name`` in bytes; ``max_job_size`` is the default limit of a
-    body in bytes. ``neutral`` is a command that changes nothing and is answered at once.
+    ``document`` is the text that it stands for, ``written`` the first version of beanstalkd that
+    it was written for, and ``since`` the first that is judged by it, ``version`` the one that a
+    server of ours says it is. ``commands`` are all that it has, ``lacks`` the keys that its
+    statistics do not have, as ``stats-job.file``. ``max_line`` is in bytes, CR LF included;
+    ``max_name`` in bytes, of ``name_chars``; ``max_job_size`` is the default limit of a body in
+    bytes. ``neutral`` is a command that changes nothing and is answered at once.
 
     ``timeout_argument`` says how reserve-with-timeout reads its number: ``"lenient"`` as C's strtol
     does, negative waits for ever; ``"strict"`` refuses what does not start with digits or exceeds
@@ -46,7 +50,8 @@ class Profile:
 
     name: str
     document: str
-    since: tuple[int, int]
+    since: tuple[int, ...]
+    written: tuple[int, ...]
     version: str
     commands: frozenset[str]
     neutral: bytes
@@ -66,6 +71,7 @@ class Profile:
     raises_ttr: bool = True
     max_jobs_ready: int | None = None
     max_name: int = 200
+    name_chars: bytes = NAME_CHARS
     max_job_size: int = 65535
 
     @property
@@ -88,6 +94,7 @@ V0_6 = Profile(
     "0.6",
     document="the text of 0.6",
     since=(0, 1),
+    written=(0, 6),
     version="0.6",
     commands=commands_of("0.6"),
     neutral=b"peek 0",
@@ -116,15 +123,54 @@ V0_6 = Profile(
     max_jobs_ready=2**24,
     # What is longer than any well-formed line: beanstalkd 0.6 takes no more either.
     max_line=54,
+    name_chars=NAME_CHARS.replace(b"_", b""),
 )
-V1_4 = replace(
+V1_0 = replace(
     V0_6,
-    name="1.4",
-    document="the text of 1.4.4 to 1.4.6, and the Chinese one",
+    name="1.0",
+    document="the text of 0.11 to 1.1",
     since=(0, 8),
-    version="1.4.6",
-    commands=V0_6.commands | commands_of("1.4"),
+    written=(0, 11),
+    version="1.0",
+    commands=V0_6.commands | commands_of("1.0"),
     neutral=b"list-tube-used",
+    lacks=frozenset(
+        (
+            *("stats.id", "stats.hostname", "stats.draining", "stats.os", "stats.platform"),
+            *("stats.binlog-records-written", "stats.binlog-records-migrated"),
+            *("stats.binlog-oldest-index", "stats.binlog-current-index", "stats.binlog-max-size"),
+            *("stats-tube.cmd-delete", "stats-tube.cmd-pause-tube", "stats-tube.pause"),
+            *("stats-tube.pause-time-left", "stats-job.file", "stats-job.reserves"),
+        )
+    ),
+    tells_priority=False,
+    id_is_optional=False,
+    deadline_soon=True,
+    raises_ttr=True,
+    max_jobs_ready=None,
+    # The room for a line in beanstalkd before 1.11.
+    max_line=208,
+)
+V1_2 = replace(
+    V1_0,
+    name="1.2",
+    document="the text of 1.2 to 1.4.2",
+    since=(1, 2),
+    written=(1, 2),
+    version="1.3",
+    commands=V1_0.commands | commands_of("1.2"),
+    lacks=V1_0.lacks
+    - {"stats.binlog-oldest-index", "stats.binlog-current-index", "stats.binlog-max-size"},
+    deletes=V1_0.deletes | {"ready"},
+)
+V1_4_3 = replace(
+    V1_2,
+    name="1.4.3",
+    document="the text of 1.4.3",
+    since=(1, 4, 3),
+    written=(1, 4, 3),
+    version="1.4.3",
+    commands=V1_2.commands | commands_of("1.4.3"),
     lacks=frozenset(
         (
             *("stats.id", "stats.hostname", "stats.draining", "stats.os", "stats.platform"),
@@ -132,21 +178,23 @@ V1_4 = replace(
             "stats-tube.cmd-delete",
         )
     ),
-    deletes=V0_6.deletes | {"ready"},
-    tells_priority=False,
-    id_is_optional=False,
-    deadline_soon=True,
+)
+V1_4 = replace(
+    V1_4_3,
+    name="1.4",
+    document="the text of 1.4.4 to 1.4.6, and the Chinese one",
+    since=(1, 4, 4),
+    written=(1, 4, 4),
+    version="1.4.6",
     skips_big_bodies=True,
-    raises_ttr=True,
-    max_jobs_ready=None,
-    # The room for a line in beanstalkd before 1.11.
-    max_line=208,
+    name_chars=NAME_CHARS,
 )
 V1_5 = replace(
     V1_4,
     name="1.5",
     document="the text of 1.5 to 1.7",
     since=(1, 5),
+    written=(1, 5),
     version="1.5",
     lacks=frozenset(("stats.id", "stats.hostname", "stats.draining", "stats.os", "stats.platform")),
     deletes=V1_4.deletes | {"delayed"},
@@ -156,6 +204,7 @@ V1_8 = replace(
     name="1.8",
     document="the text of 1.8",
     since=(1, 8),
+    written=(1, 8),
     version="1.8",
     commands=V1_5.commands | commands_of("1.8"),
     half_close=True,
@@ -165,6 +214,7 @@ V1_9 = replace(
     name="1.9",
     document="the text of 1.9",
     since=(1, 9),
+    written=(1, 9),
     version="1.9",
     lacks=V1_8.lacks - {"stats.id", "stats.hostname"},
     first_in_first_out=True,
@@ -174,6 +224,7 @@ V1_10 = replace(
     name="1.10",
     document="the text of 1.10, and the Chinese one that came later",
     since=(1, 10),
+    written=(1, 10),
     version="1.10",
 )
 V1_12 = replace(
@@ -181,6 +232,7 @@ V1_12 = replace(
     name="1.12",
     document="the text of 1.12",
     since=(1, 12),
+    written=(1, 12),
     version="1.12",
     commands=V1_10.commands | commands_of("1.12"),
     lacks=frozenset(),
@@ -193,25 +245,31 @@ V1_13 = replace(
     name="1.13",
     document="the text of 1.13",
     since=(1, 13),
+    written=(1, 13),
     version="1.13",
     timeout_argument="strict",
     yaml_quotes=True,
 )
 
 PROFILES: dict[str, Profile] = {
-    p.name: p for p in (V0_6, V1_4, V1_5, V1_8, V1_9, V1_10, V1_12, V1_13)
+    p.name: p for p in (V0_6, V1_0, V1_2, V1_4_3, V1_4, V1_5, V1_8, V1_9, V1_10, V1_12, V1_13)
 }
 """The stages of the protocol that the documents describe, oldest first."""
 
 NEWEST = V1_13
-_VERSION = re.compile(r"(?:beanstalkd )?v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
+_VERSION = re.compile(r"(?:beanstalkd )?v?([0-9]{1,4})\.([0-9]{1,4})(?:\.([0-9]{1,4}))?(?![0-9])")
+
+
+def number_of_version(version: str) -> tuple[int, ...] | None:
+    """Return the numbers of the ``version`` that a server gives in stats; None if it has none."""
+    match = _VERSION.match(version)
+    return match and tuple(int(part) for part in match.groups() if part is not None)
 
 
 def profile_of_version(version: str) -> Profile | None:
     """Return the profile for the ``version`` that stats tells; None if it is unknown."""
-    match = _VERSION.match(version)
-    if match is None:
+    number = number_of_version(version)
+    if number is None:
         return None
-    number = int(match[1]), int(match[2])
     spoken = [profile for profile in PROFILES.values() if profile.since <= number]
     return spoken[-1] if spoken else None

@@ -26,10 +26,11 @@ from conformance.catalogue import catalogue
 FOLDER = Path(__file__).parent / "documents"
 UNTESTABLE = Path(__file__).parent.parent / "conformance" / "requirements" / "untestable.yaml"
 PROFILES: Mapping[str, tuple[str, ...]] = {
-    **{f"protocol-{name}": (name,) for name in ("1.5", "1.8", "1.9", "1.10", "1.12", "1.13")},
+    **{f"protocol-{name}": (name,) for name in ("1.0", "1.2", "1.4.3", "1.5", "1.8", "1.9")},
+    **{f"protocol-{name}": (name,) for name in ("1.10", "1.12", "1.13")},
     "protocol-1.4.6": ("1.4",),
     "seed-000": ("0.6",),
-    "seed-001": ("1.4", "1.5", "1.8", "1.9", "1.10", "1.12", "1.13"),
+    "seed-001": ("1.2", "1.4.3", "1.4", "1.5", "1.8", "1.9", "1.10", "1.12", "1.13"),
     "seed-002": ("1.10",),
     "seed-003": ("1.4",),
     "seed-004": ("1.4",),

@@ -63,7 +63,7 @@ def test_a_requirement_belongs_to_profiles() -> None:
 
 def test_a_requirement_may_have_a_level_of_its_own_in_each_profile() -> None:
     requirement = catalogue()["touch.postpones-expiry"]
-    assert requirement.since == "1.4"
+    assert requirement.since == "1.2"
     assert [requirement.judged_by(p).level for p in ("1.4", "1.9")] == ["de-facto", "de-facto"]
     assert [requirement.judged_by(p).level for p in ("1.10", "1.13")] == ["must", "must"]
     assert requirement.level == "must"

@@ -24,7 +24,9 @@ ROOT = Path(__file__).parent.parent
         *(("1.13", "1.13"), ("1.13+2.gabc", "1.13"), ("v1.14", "1.13"), ("2.0", "1.13")),
         *(("1.12", "1.12"), ("1.11", "1.10"), ("beanstalkd 1.10", "1.10"), ("1.9", "1.9")),
         *(("1.8", "1.8"), ("1.7", "1.5"), ("1.6", "1.5"), ("1.5", "1.5")),
-        *(("1.4.6", "1.4"), ("1.0", "1.4"), ("0.8", "1.4"), ("0.7", "0.6"), ("0.1", "0.6")),
+        *(("1.4.6", "1.4"), ("1.4.4", "1.4"), ("1.4.3", "1.4.3"), ("1.4.2", "1.2"), ("1.4", "1.2")),
+        *(("1.3", "1.2"), ("1.2", "1.2"), ("1.1", "1.0"), ("1.0", "1.0"), ("0.8", "1.0")),
+        *(("0.7", "0.6"), ("0.1", "0.6")),
         ("dev", None),
         *(("", None), ("unknown", None), ("1", None), ("9" * 5000 + ".1", None)),
     ],
@@ -46,7 +48,8 @@ def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_
 @pytest.mark.parametrize(
     ("profile", "new"),
     [
-        *(("1.4", "list-tubes.all"), ("1.5", "delete.delayed"), ("1.8", "kick-job.kicked")),
+        *(("1.0", "list-tubes.all"), ("1.2", "touch.touched"), ("1.4.3", "pause-tube.paused")),
+        *(("1.4", "name-characters"), ("1.5", "delete.delayed"), ("1.8", "kick-job.kicked")),
         # Nothing that a server of ours could lack came with 1.10.
         *(("1.9", "stats.hostname"), ("1.12", "reserve-job.reserved")),
         ("1.13", "reserve.timeout-argument-strict"),
@@ -68,6 +71,7 @@ def test_a_server_of_an_older_profile_does_not_conform(
     ("line", "profile", "free"),
     [
         *((b"kick-job 1", "1.4", True), (b"kick-job 1", "1.8", False), (b"kick 1", "1.4", False)),
+        *((b"touch 1", "1.0", True), (b"touch 1", "1.2", False)),
         *((b"reserve-job 1", "1.10", True), (b"reserve-job 1", "1.12", False)),
         (b"reserve-with-timeout -1\r\n", "1.12", True),
         (b"reserve-with-timeout -1\r\n", "1.13", False),
@@ -96,7 +100,7 @@ def table() -> str:
     before: Profile | None = None
     for profile in PROFILES.values():
         new = ", ".join(_new(before, profile)) if before else f"{len(profile.commands)} commands"
-        version = "beanstalkd {}.{}".format(*profile.since)
+        version = f"beanstalkd {'.'.join(map(str, profile.since))}"
         lines.append(f"| `{profile.name}` | {version} | {profile.document} | {new} |")
         before = profile
     return "\n".join(lines)
@@ -126,6 +130,7 @@ def _new(before: Profile, profile: Profile) -> Iterator[str]:
 WORDS = {
     "tells_priority": "no priority in `RESERVED` and `FOUND`",
     "id_is_optional": "no `peek` without an id, no `stats` with one",
+    "name_chars": "underscores in names",
     "max_jobs_ready": "no limit of ready jobs",
     "skips_big_bodies": "a body that is too big is skipped",
     "raises_ttr": "a ttr of 0 becomes 1",

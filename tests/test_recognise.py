@@ -99,7 +99,9 @@ def test_a_server_that_reads_lines_of_0_6_in_part_only(version: str) -> None:
     ("profile", "seen"),
     [
         *((name, (name, f"as it has no {lacks}")) for name, lacks in (
-            *(("0.6", "use"), ("1.4", "binlog-records-migrated in stats"), ("1.5", "kick-job")),
+            *(("0.6", "use"), ("1.0", "touch"), ("1.2", "cmd-pause-tube in stats-tube")),
+            *(("1.4.3", "underscores in names"), ("1.4", "binlog-records-migrated in stats")),
+            ("1.5", "kick-job"),
             *(("1.8", "hostname in stats"), ("1.10", "reserve-job")),
             ("1.12", "quoted strings in stats"),
         )),
@@ -133,6 +135,22 @@ def test_a_version_holds_unless_something_newer_is_seen() -> None:
     assert _seen(PROFILES["1.9"], "1.9") == ("1.9", "as its stats say")
     assert _seen(PROFILES["1.10"], "1.8") == ("1.10", "as it has no reserve-job")
     assert _seen(NEWEST, "1.4.6") == ("1.13", ALL)
+
+
+@pytest.mark.parametrize(
+    ("profile", "version", "text"),
+    [
+        *(("0.6", "0.3", "the text of 0.6"), ("0.6", "0.6", None), ("0.6", "0.7", None)),
+        *(("1.0", "0.9", "the text of 0.11 to 1.1"), ("1.0", "0.11", None), ("1.0", "1.0", None)),
+    ],
+)
+def test_a_server_that_is_older_than_the_text_is_told_so(
+    profile: str, version: str, text: str | None
+) -> None:
+    name, reason = _seen(PROFILES[profile], version)
+    assert name == profile
+    older = f", but it is older than {text}, so that what deviates may be due to that"
+    assert reason == "as its stats say" + (older if text else "")
 
 
 def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 
-from conformance.dialogue.connection import Connection
-from reference_server.wire import BAD_FORMAT, CRLF, UNKNOWN_COMMAND, Reply
+from conformance.dialogue.connection import Connection, eventually
+from reference_server.profiles import Profile
+from reference_server.wire import BAD_FORMAT, CRLF, JOB_TOO_BIG, UNKNOWN_COMMAND, Reply
 
+_LOOK = 0.01
+"""Seconds between looks at what has come."""
 _PUT = re.compile(rb"put(?: [^ ]+){3,} ([0-9]{1,2})")
 
 
@@ -26,3 +30,20 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
     behind = client.raw(client.ping, replies=2)
     if behind.expect(client.pong, UNKNOWN_COMMAND, BAD_FORMAT) != client.pong:
         behind.nth(1).expect(client.pong)
+
+
+def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
+    """Expect that a body is too big.
+
+    Where commands may be read in it once it is refused, it is sent only to who waits for it.
+    """
+    refused = client.raw(b"put 0 0 60 %d\r\n" % len(body))
+    if profile.skips_big_bodies or not eventually(lambda: _is_answered(client)):
+        client.raw(body + CRLF, replies=0)
+    refused.expect(JOB_TOO_BIG)
+
+
+def _is_answered(client: Connection) -> bool:
+    time.sleep(_LOOK)
+    client.poll()
+    return client.stopped or not client.is_owed

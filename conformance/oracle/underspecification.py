@@ -14,10 +14,9 @@ from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
 from reference_server.commands import ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
 from reference_server.events import Close
-from reference_server.profiles import Profile
+from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire import (
     BAD_FORMAT,
-    NAME_CHARS,
     OPTIONAL_ID,
     UNKNOWN_COMMAND,
     Body,
@@ -37,7 +36,6 @@ _REFUSED = (Malformed(BAD_FORMAT), Malformed(UNKNOWN_COMMAND))
 _NUMBER = re.compile(rb"0|[1-9][0-9]*")
 _NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
 _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
-_TUBE = re.compile(rb"(?!-)" + _NAME.pattern)
 _MAY_NOT_BE_FOUND = tuple(
     verb.encode() for verb in ABOUT_A_TUBE if "NOT_FOUND" in COMMANDS[verb].replies
 )
@@ -116,7 +114,7 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     if not arguments or b"" in arguments:
         # No arguments: malformed, or unknown; several blanks: as one likes.
         return not (kinds or arguments)
-    if word in _MAY_NOT_BE_FOUND and not _TUBE.fullmatch(arguments[0]):
+    if word in _MAY_NOT_BE_FOUND and not _is_name(arguments[0], profile):
         return False
     decided = all(map(_is_decided, kinds, arguments))
     if kinds == "c":
@@ -141,6 +139,11 @@ def is_unlimited(line: bytes, profile: Profile) -> bool:
         all(len(argument) <= profile.max_name for argument in arguments)
         and all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
     )
+
+
+def _is_name(argument: bytes, profile: Profile) -> bool:
+    """Return whether this may be the name of a tube, but for its length."""
+    return not (argument.startswith(b"-") or argument.translate(None, profile.name_chars))
 
 
 def _is_decided(kind: str, argument: bytes) -> bool:

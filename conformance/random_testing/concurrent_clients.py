@@ -142,7 +142,7 @@ class Crowd:
         for client in self._clients:
             hang_up(client.socket, FAREWELL)
         self._clients.clear()
-        if not self._profile.has_tubes:
+        if "ready" not in self._profile.deletes:
             delete_jobs(self._target, self._generation, jobs, self._patience)
             return
         with (
@@ -444,6 +444,10 @@ class Crowd:
         end = time.monotonic() + self._patience
         self._arrives(patient=False)
         (cleaner,) = self._clients
+        if "ready" not in self._profile.deletes and self._profile.has_tubes:
+            # They are reserved before they are deleted.
+            self._say(cleaner, [self._of_tube(cleaner, "watch", tube) for tube in self._tubes])
+            self._await_replies()
         while jobs := self._ledger.jobs():
             if "ready" not in self._profile.deletes:
                 self._say(cleaner, [self._waits(cleaner) for _ in jobs])

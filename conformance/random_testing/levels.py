@@ -19,8 +19,8 @@ from conformance.oracle.underspecification import KINDS, Lines, is_decided, is_f
 from conformance.random_testing.replay import Finding, commands
 from conformance.random_testing.steps import Ask, Leave, Program, Step
 from reference_server.commands import U64
-from reference_server.profiles import Profile
-from reference_server.wire import CRLF, NAME_CHARS
+from reference_server.profiles import NAME_CHARS, Profile
+from reference_server.wire import CRLF
 
 SEARCHING = 20.0
 """Seconds in which a finding is looked for without what is open in it."""

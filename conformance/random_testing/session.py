@@ -411,6 +411,9 @@ class Session:
 
     def _reserve_all(self, number: int) -> None:
         """Reserves all jobs that are ready."""
+        names = [tube.name for tube in self.judge.model.tubes if tube.ready]
+        for name in names if self._profile.has_tubes else ():
+            self.ask(number, f"watch {name}\r\n".encode())
         while self.judge.model.next_ready(self.conn(number)) and self.may_ask(number):
             self.ask(number, b"reserve\r\n", apart=True)
             self.flush()

@@ -61,6 +61,10 @@ def _free_and_delete(
                     say(f"use {stats['tube']}")
                 say("kick 1")
             case "ready" if "ready" not in profile.deletes:
+                if profile.has_tubes:
+                    say(f"watch {stats['tube']}")
+                    if stats["tube"] != "default":
+                        say("ignore default")
                 # What comes is another one of ours, perhaps.
                 say(f"delete {say('reserve').args[0]}")
             case _:

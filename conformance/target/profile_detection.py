@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
 from reference_server.commands import COMMANDS
-from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
+from reference_server.profiles import (
+    NEWEST,
+    PROFILES,
+    Profile,
+    number_of_version,
+    profile_of_version,
+)
 from reference_server.wire import BAD_FORMAT, CRLF, UNKNOWN_COMMAND, ProtocolError, Reply
 
 LIMIT = 2.0
@@ -29,17 +35,17 @@ def recognise(address: Address, version: str) -> tuple[Profile, str]:
     """
     told = profile_of_version(version)
     if told is NEWEST:
-        return told, "as its stats say"
+        return told, _as_told(told, version)
     known, missing = _news(address)
     order = list(PROFILES.values())
     oldest = order[0]
     latest = max(known, key=order.index, default=oldest)
-    if told not in (None, oldest) and order.index(told) >= order.index(latest):
-        return told, "as its stats say"
+    if told is not None and told is not oldest and order.index(told) >= order.index(latest):
+        return told, _as_told(told, version)
     if latest is oldest:
         shown = sum(_answers(address, line, words) for line, words in _OF_THE_OLDEST.items())
         if told is oldest and shown:
-            return told, "as its stats say"
+            return told, _as_told(told, version)
         if shown < len(_OF_THE_OLDEST):
             return NEWEST, "the newest, as no profile fits: it has no tubes, and is not like 0.6"
     gap = next((profile for profile in missing if order.index(profile) < order.index(latest)), None)
@@ -50,6 +56,15 @@ def recognise(address: Address, version: str) -> tuple[Profile, str]:
         return NEWEST, "as it has all that is asked for"
     first, name = next(iter(missing.items()))
     return order[order.index(first) - 1], f"as it has no {name}"
+
+
+def _as_told(profile: Profile, version: str) -> str:
+    """Why a server is judged by the profile of its version, and whether that does it justice."""
+    number = number_of_version(version)
+    if number is None or number >= profile.written:
+        return "as its stats say"
+    older = f"but it is older than {profile.document}, so that what deviates may be due to that"
+    return f"as its stats say, {older}"
 
 
 def knows(address: Address) -> str | None:
@@ -111,6 +126,10 @@ def _new_things(
             if name.startswith(f"{command}."):
                 key = name.removeprefix(f"{command}.")
                 yield f"{key} in {command}", key in keys
+    if set(profile.name_chars) - set(older.name_chars):
+        reply = _ask(address, b"stats-tube conformance_name")
+        if reply is not None and reply.word in ("OK", "NOT_FOUND", "BAD_FORMAT"):
+            yield "underscores in names", reply != BAD_FORMAT
     if profile.yaml_quotes and not older.yaml_quotes:
         begins = [match[1] for body in bodies.values() for match in _STRING.finditer(body)]
         if begins:

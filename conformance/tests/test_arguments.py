@@ -15,7 +15,6 @@ from reference_server.wire import (
     BAD_FORMAT,
     JOB_TOO_BIG,
     KICKED_COUNT,
-    NAME_CHARS,
     NOT_FOUND,
     PAUSED,
     TIMED_OUT,
@@ -125,10 +124,10 @@ def test_tubes_whose_names_differ_in_case_are_different(client: Connection) -> N
     assert client.stats_tube(lower)["current-jobs-ready"] == "1"
 
 
-def _other_bytes() -> Iterator[bytes]:
+def _other_bytes(profile: Profile) -> Iterator[bytes]:
     # A CR or LF is the line's end, not the name's matter; NUL ends a line in C.
     for byte in range(1, 256):
-        if byte not in NAME_CHARS and byte not in b"\r\n":
+        if byte not in profile.name_chars and byte not in b"\r\n":
             yield bytes([byte])
 
 
@@ -141,15 +140,15 @@ def _other_bytes() -> Iterator[bytes]:
     ],
 )
 def test_no_other_byte_may_be_in_a_name(
-    client: Connection, form: bytes, errors: list[Reply]
+    client: Connection, profile: Profile, form: bytes, errors: list[Reply]
 ) -> None:
-    for line in client.each([form % byte + b"\r\n" for byte in _other_bytes()]):
+    for line in client.each([form % byte + b"\r\n" for byte in _other_bytes(profile)]):
         line.expect(*errors)
 
 
 @requirement("protocol.name-characters")
-def test_each_byte_that_may_be_in_a_name(client: Connection) -> None:
-    names = [f"{client.tube}{chr(byte)}" for byte in NAME_CHARS]
+def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -> None:
+    names = [f"{client.tube}{chr(byte)}" for byte in profile.name_chars]
     lines = [f"use {name}\r\n".encode() for name in names]
     for name, line in zip(names, client.each(lines), strict=True):
         line.expect(USING(name))

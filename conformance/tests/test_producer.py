@@ -6,10 +6,11 @@ import pytest
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection, eventually
-from conformance.dialogue.malformed import refuse
+from conformance.dialogue.malformed import refuse, refuse_body
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
+from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
     DELETED,
@@ -159,17 +160,20 @@ def test_a_body_of_max_job_size_is_accepted(client: Connection) -> None:
 
 
 @requirement("put.body-limit")
-def test_a_body_of_one_byte_more_is_refused(client: Connection) -> None:
-    size = _max_job_size(client) + 1
-    client.raw(b"put 0 0 60 %d\r\n%b\r\n" % (size, b"m" * size)).expect(JOB_TOO_BIG)
-    client.send("peek-ready").expect(NOT_FOUND)
+def test_a_body_of_one_byte_more_is_refused(
+    client: Connection, other: Connection, profile: Profile
+) -> None:
+    refuse_body(client, b"m" * (_max_job_size(client) + 1), profile)
+    other.send("peek-ready").expect(NOT_FOUND)
 
 
 @requirement("put.body-limit")
 @configured(max_job_size=10)
-def test_the_limit_is_what_the_server_was_told(own_server: Target, client: Connection) -> None:
+def test_the_limit_is_what_the_server_was_told(
+    own_server: Target, client: Connection, profile: Profile
+) -> None:
     client.raw(b"put 0 0 60 10\r\n0123456789\r\n").reply("INSERTED")
-    client.raw(b"put 0 0 60 11\r\n01234567890\r\n").expect(JOB_TOO_BIG)
+    refuse_body(client, b"01234567890", profile)
 
 
 def _await_drain_mode(connect: Connect) -> None:

@@ -85,9 +85,10 @@ def test_a_body_may_come_with_the_next_command(client: Connection) -> None:
 
 @requirement("protocol.name-characters")
 @pytest.mark.parametrize("name", ["aZ09", "a-b", "+", "/", ";", ".", "$", "_", "(", ")", "0", "a-"])
-def test_a_name_may_contain(connect: Connect, name: str) -> None:
+def test_a_name_may_contain(connect: Connect, profile: Profile, name: str) -> None:
     client = connect()
-    client.send(f"use {name}").expect(USING(name))
+    is_name = set(name.encode()) <= set(profile.name_chars)
+    client.send(f"use {name}").expect(USING(name) if is_name else BAD_FORMAT)
 
 
 @requirement("protocol.name-characters")

@@ -162,7 +162,7 @@ def test_stats_job_counts_timeouts(client: Connection, other: Connection, clock:
         client.reserve().expect(RESERVED(job, b"a"))
         clock.advance(1)
         stats = other.stats_job(job)
-        assert (stats["timeouts"], stats["reserves"]) == (str(count), str(count))
+        assert stats["timeouts"] == str(count)
         assert (stats["releases"], stats["state"]) == ("0", "ready")
 
 

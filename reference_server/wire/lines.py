@@ -8,11 +8,10 @@ from functools import cache
 from operator import le
 
 from reference_server.commands import COMMANDS, U32, U64, Grammar, Kind
-from reference_server.profiles import Profile
+from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire.messages import (
     BAD_FORMAT,
     JOB_TOO_BIG,
-    NAME_CHARS,
     UNKNOWN_COMMAND,
     Command,
     Malformed,
@@ -36,7 +35,9 @@ _C_INTEGER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 
 def _name(text: bytes, profile: Profile) -> str | None:
     # translate() drops all name characters: what is left over does not belong into a name.
-    if not 0 < len(text) <= profile.max_name or text[0] == 0x2D or text.translate(None, NAME_CHARS):
+    if not 0 < len(text) <= profile.max_name or text[0] == 0x2D:
+        return None
+    if text.translate(None, profile.name_chars):
         return None
     return text.decode()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CRLF = b"\r\n"
-NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
 
 
 _ESCAPES = {0x5C: "\\\\", 0x0D: "\\r", 0x0A: "\\n", 0x09: "\\t"}

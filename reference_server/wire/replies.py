@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from reference_server.profiles import NAME_CHARS
 from reference_server.wire.messages import (
     BAD_FORMAT,
     BURIED,
@@ -15,7 +16,6 @@ from reference_server.wire.messages import (
     INTERNAL_ERROR,
     JOB_TOO_BIG,
     KICKED,
-    NAME_CHARS,
     NOT_FOUND,
     NOT_IGNORED,
     OUT_OF_MEMORY,
