@@ -121,6 +121,20 @@ def test_a_server_that_can_be_moved_is_left_as_it_was(command: str) -> None:
 
 
 @needs_faketime
+def test_jobs_that_are_there_already_are_left_alone() -> None:
+    with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
+        with visit(server.address, 5) as sock:
+            for _ in range(3):
+                ask(sock, b"put 0 0 60 1\r\na", 5)
+        assert why_not(server.address, clock, server.process.pid) == ""
+        with visit(server.address, 5) as sock:
+            stats = ask(sock, b"stats", 5).body or b""
+            assert b"\nreserves: 0\n" in (ask(sock, b"stats-job 1", 5).body or b"")
+    assert b"\ncurrent-jobs-ready: 3\n" in stats
+    assert b"\njob-timeouts: 0\n" in stats
+
+
+@needs_faketime
 def test_the_clock_is_known_by_how_often_it_was_looked_at() -> None:
     with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
         assert clock.time() == 0

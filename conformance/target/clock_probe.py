@@ -86,13 +86,14 @@ class _Probe:
 
     def run(self) -> None:
         """Raises :class:`_Doubt` if something does not happen as the clock says."""
+        self._has_tubes = self._ask(b"use " + _TUBE) == "USING"
+        if self._has_tubes:
+            # In default, there may be jobs already.
+            for line in (b"watch " + _TUBE, b"ignore default"):
+                self._waiting_asks(line)
         # Some never come to the end of no time while the clock stands still.
         self._waiting.sendall(b"reserve-with-timeout 0\r\n")
         self._must(self._says(_IN_TIME), "under libfaketime, a timeout of 0 seconds never ends")
-        self._has_tubes = self._ask(b"use " + _TUBE) == "USING"
-        if self._has_tubes:
-            for line in (b"watch " + _TUBE, b"ignore default"):
-                self._waiting_asks(line)
         job = self._a_day_passes()
         self._timeouts_end(job)
         if self._has_tubes:
