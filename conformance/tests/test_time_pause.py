@@ -2,8 +2,9 @@
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.schedule import Timeline
-from reference_server.wire import DEADLINE_SOON, PAUSED, RESERVED, TIMED_OUT
+from reference_server.wire import DEADLINE_SOON, PAUSED, RESERVED, TIMED_OUT, Reply
 
 
 @requirement("pause-tube.ends")
@@ -52,7 +53,7 @@ def test_a_client_that_comes_during_the_pause_is_served_when_it_ends(
 def test_a_pause_of_zero_ends_at_once(client: Connection, worker: Connection) -> None:
     job = client.put(b"a")
     client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
-    worker.send("reserve").expect(RESERVED(job, b"a"))
+    _is_served_soon(worker, worker.send("reserve"), RESERVED(job, b"a"))
 
 
 @requirement("pause-tube.zero-holds-nothing-back")
@@ -62,7 +63,13 @@ def test_a_pause_of_zero_ends_a_longer_one(client: Connection, worker: Connectio
     waiting = worker.send("reserve")
     client.linger()
     client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
-    waiting.expect(RESERVED(job, b"a"))
+    _is_served_soon(worker, waiting, RESERVED(job, b"a"))
+
+
+def _is_served_soon(worker: Connection, waiting: Exchange, reply: Reply) -> None:
+    """Expect a reply after an instant, which a server may measure by ticks of its own."""
+    worker.becomes(lambda: not worker.is_owed)
+    waiting.expect(reply)
 
 
 @requirement("pause-tube.again-replaces")
