@@ -57,6 +57,16 @@ TIMED_OUT = Reply("TIMED_OUT")
 TOUCHED = Reply("TOUCHED")
 UNKNOWN_COMMAND = Reply("UNKNOWN_COMMAND")
 
+BARE = {
+    reply.word.encode(): reply
+    for reply in (
+        *(BAD_FORMAT, BURIED, DEADLINE_SOON, DELETED, DRAINING, EXPECTED_CRLF, INTERNAL_ERROR),
+        *(JOB_TOO_BIG, KICKED, NOT_FOUND, NOT_IGNORED, OUT_OF_MEMORY, PAUSED, RELEASED),
+        *(TIMED_OUT, TOUCHED, UNKNOWN_COMMAND),
+    )
+}
+"""The replies that are a word alone, by that word."""
+
 
 def INSERTED(job: int) -> Reply:
     return Reply("INSERTED", (job,))

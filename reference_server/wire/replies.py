@@ -5,29 +5,7 @@ from __future__ import annotations
 import re
 
 from reference_server.profiles import NAME_CHARS
-from reference_server.wire.messages import (
-    BAD_FORMAT,
-    BURIED,
-    CRLF,
-    DEADLINE_SOON,
-    DELETED,
-    DRAINING,
-    EXPECTED_CRLF,
-    INTERNAL_ERROR,
-    JOB_TOO_BIG,
-    KICKED,
-    NOT_FOUND,
-    NOT_IGNORED,
-    OUT_OF_MEMORY,
-    PAUSED,
-    RELEASED,
-    TIMED_OUT,
-    TOUCHED,
-    UNKNOWN_COMMAND,
-    USING,
-    Reply,
-    escape,
-)
+from reference_server.wire.messages import BARE, CRLF, USING, Reply, escape
 
 
 class ProtocolError(Exception):
@@ -38,14 +16,6 @@ class NotAReply(ProtocolError):
     """Not even the line is one that begins a reply of the protocol."""
 
 
-_REPLIES = {
-    reply.word.encode(): reply
-    for reply in (
-        *(BAD_FORMAT, BURIED, DEADLINE_SOON, DELETED, DRAINING, EXPECTED_CRLF, INTERNAL_ERROR),
-        *(JOB_TOO_BIG, KICKED, NOT_FOUND, NOT_IGNORED, OUT_OF_MEMORY, PAUSED, RELEASED),
-        *(TIMED_OUT, TOUCHED, UNKNOWN_COMMAND),
-    )
-}
 _NUMBER = rb"(0|[1-9][0-9]{0,19})"
 _ONE_NUMBER = re.compile(b"(INSERTED|WATCHING|KICKED|BURIED) " + _NUMBER)
 _JOB = re.compile(b"(RESERVED|FOUND) " + _NUMBER + b" " + _NUMBER + b"(?: " + _NUMBER + b")?")
@@ -107,7 +77,7 @@ class ReplyReader:
 
     def _parse(self, line: bytes) -> tuple[Reply, int]:
         """Return the reply that a line announces, and the size of its body in bytes, -1 if none."""
-        bare = _REPLIES.get(line)
+        bare = BARE.get(line)
         if bare is not None:
             return bare, -1
         if match := _ONE_NUMBER.fullmatch(line):
