@@ -9,6 +9,7 @@ import pytest
 from hypothesis.errors import Flaky
 
 from conformance import yamlish
+from conformance.oracle.fast_gear import FastGear
 from conformance.oracle.oracle import Oracle, Violation
 from conformance.oracle.states import State
 from conformance.random_testing.exploration import Exploration
@@ -156,6 +157,20 @@ def test_a_timer_fires_within_its_lateness(at: float, allowed: str) -> None:
         else:
             with pytest.raises(Violation):
                 _ask(oracle, 1, b"peek-ready\r\n", reply, at)
+
+
+def test_an_alarm_in_haste_is_judged_again() -> None:
+    gear = FastGear(Oracle(), guess_ids=True)
+    gear.do("connect", 0, 1)
+    assert gear.sent(1, PUT, 0)
+    assert list(gear.owed(1)) == [INSERTED(1)]
+    gear.do("received", 5, 1, INSERTED(77), 0)
+    assert not gear.owed(1)
+    # What was handled when it was sent is handled when it is answered.
+    gear.sent(1, b"peek 77\r\n", SECOND)
+    with pytest.raises(Violation, match=r"FOUND 77 1\\r\\na") as caught:
+        gear.do("received", 6, 1, NOT_FOUND, SECOND)
+    assert caught.value.mark == 6
 
 
 def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
