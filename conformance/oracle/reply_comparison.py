@@ -54,7 +54,7 @@ class Before(NamedTuple):
     def explains(self, key: str, mine: str, theirs: str) -> bool:
         """Tell whether a value of stats, or of those of default, is higher because of that.
 
-        Delays may end meanwhile, and clients go, so that their jobs are ready.
+        Delays and times to run may end meanwhile, and clients go, so that their jobs are ready.
         """
         if not theirs.isdecimal():
             return False
@@ -63,6 +63,8 @@ class Before(NamedTuple):
             return 0 <= more <= self.clients
         if key == "current-tubes":
             return 0 <= more <= len(self.tubes)
+        if key == "job-timeouts":
+            return 0 <= more <= self.jobs.get("current-jobs-reserved", 0)
         count = self.jobs.get(key, 0)
         if key in _FOR_A_WHILE:
             return 0 <= more <= count
