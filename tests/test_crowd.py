@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from random import Random
 
 import pytest
@@ -11,13 +12,18 @@ import pytest
 from conformance.oracle.invariants import Asked, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
-from conformance.random_testing.concurrent_clients import Crowd
+from conformance.random_testing.concurrent_clients import Crowd, NotEnded
+from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.tests import test_overlap
 from conformance.transcript import Transcript
-from conformance.verdict import Inconclusive
+from conformance.verdict import Deviation, Inconclusive
 from reference_server.faults import FAULTS, Fault
+from reference_server.faults.overlap import HandedToTwo
+from reference_server.faults.worker import WaitsOn
+from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.wire import (
     DELETED,
@@ -308,15 +314,12 @@ def test_crowds_on_beanstalkd(clock: str) -> None:
 
 
 def test_a_crowd_names_the_cause_where_the_end_of_who_waits_is_not_seen() -> None:
-    fault = FAULTS["a-client-that-half-closes-goes-on-waiting"]
-    server, ledger, chance = BuiltIn(fault=fault), Ledger(), Random(1)
-    crowd = Crowd(server, ["crowd"], chance, ledger, patience=0.5)
-    with pytest.raises(Violation) as raised:
-        crowd.run(8, 60)
+    server = BuiltIn(fault=Fault("", "other", WaitsOn))
+    with contextlib.closing(server), pytest.raises(NotEnded) as raised:
+        # In some of them, nobody waits when all leave.
+        _play(server, range(50), tidy=False)
     assert raised.value.expected == (str(TIMED_OUT),)
     assert raised.value.observed.endswith("it breaks reserve.half-closed")
-    crowd.abandon()
-    server.close()
 
 
 def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
@@ -396,3 +399,28 @@ def test_who_gets_no_reply_is_shown_with_what_it_has_asked() -> None:
             finally:
                 crowd.abandon()
     raise AssertionError("no crowd has shown it")
+
+
+class _TwoFaults(WaitsOn, HandedToTwo):
+    """A client that half-closes goes on waiting; and now and then a job is given to two."""
+
+
+def _overlapped(model: type[Model], examples: int) -> Deviation:
+    """What is told of a server."""
+    server, tubes = BuiltIn(fault=Fault("", "other", model)), map("tube-{}".format, count())
+    exploration = Exploration(examples, patience=0.5)
+    with contextlib.closing(server), pytest.raises(Deviation) as raised:
+        test_overlap.test_any_overlap(server, tubes.__next__, Transcript(), exploration)
+    return raised.value
+
+
+def test_what_half_closing_shows_hides_nothing_else() -> None:
+    deviation = _overlapped(_TwoFaults, 200)
+    assert "reserve.half-closed" not in str(deviation)
+
+
+def test_what_half_closing_shows_is_told_if_nothing_else_is_wrong() -> None:
+    deviation = _overlapped(WaitsOn, 4)
+    assert not deviation.de_facto
+    assert str(deviation).endswith("clients at work")
+    assert "reserve.half-closed" in str(deviation)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import select
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
@@ -17,6 +15,7 @@ from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.invariants import GIVES_UP, Asked, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
+from conformance.random_testing.crowd_client import WAITS, Client
 from conformance.random_testing.session import FAREWELL, GRACE
 from conformance.target.address import ask, hang_up, send_end, visit
 from conformance.target.cleanup import delete_jobs
@@ -34,44 +33,20 @@ LEAVES = 0.01
 """How often a client that is idle, or waits, leaves, and another comes."""
 _NAME = 6
 """Bytes of a body that are its name, at most."""
-WAITS = "reserve"
-"""What asks for a job and waits for it, with a timeout or not."""
 MOST_TIME = 5.0
 """Seconds after which clients do nothing more; a slow target has less to do."""
 
 
-@dataclass(slots=True)
-class _Client:
-    """A client, and what it knows. ``patient``: it may wait for a job."""
-
-    socket: socket.socket
-    conn: int
-    name: str
-    patient: bool
-    reader: ReplyReader
-    used: str = "default"
-    watched: tuple[str, ...] = ("default",)
-    held: list[int] = field(default_factory=list)
-    asked: deque[Asked] = field(default_factory=deque)
-    unsent: bytes = b""
-    leaving: bool = False
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether what it has asked need not be answered yet."""
-        return bool(self.asked) and self.asked[0].verb == WAITS
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it must get a reply, or the end of its connection."""
-        return self.leaving or (bool(self.asked) and not self.may_wait)
+class NotEnded(Violation):
+    """The connection of a client that has half-closed it is not ended."""
 
 
 class Crowd:
     """Lets clients work on tubes that nobody else uses, and judges what they saw.
 
     ``ledger`` knows what became of jobs in the same server before. ``patience``: how long a reply
-    may take, in seconds. ``tidy``: clients hold nothing when they leave.
+    may take, in seconds. ``tidy``: clients hold nothing when they leave. ``half_closes``: some
+    half-close their connections.
     """
 
     def __init__(
@@ -83,6 +58,7 @@ class Crowd:
         profile: Profile = NEWEST,
         patience: float = REPLY_LIMIT,
         tidy: bool = False,
+        half_closes: bool = True,
     ) -> None:
         self.transcript = Transcript()
         self.commands = 0
@@ -93,11 +69,13 @@ class Crowd:
         self._ledger = ledger
         self._patience = patience
         self._tidy = tidy
+        self._half_closes = half_closes
+        self._may_wait_on = half_closes and profile.half_close
         self._profile = profile
         self._history = History(profile)
         # Where jobs are scarce, clients wait.
         self._puts = self._pick((0.3, 0.6))
-        self._clients: list[_Client] = []
+        self._clients: list[Client] = []
         self._letters = letters()
         self._known: deque[int] = deque(maxlen=20)
         self._tick = self._last = 0
@@ -124,7 +102,7 @@ class Crowd:
         if self._tidy:
             self._give_up()
         for client in sorted(self._clients, key=lambda client: not client.asked):
-            self._leaves(client, half=self._profile.half_close or not client.asked)
+            self._leaves(client, half=self._may_wait_on or not client.asked)
             if client.asked:
                 # What it holds is for the next that waits.
                 self._await_replies()
@@ -183,7 +161,7 @@ class Crowd:
         sock.setblocking(False)
         self._last += 1
         reader = ReplyReader(self._profile.tells_priority)
-        client = _Client(sock, self._last, next(self._letters), patient, reader)
+        client = Client(sock, self._last, next(self._letters), patient, reader)
         self._clients.append(client)
         self._history.connect(client.conn)
         if not self._profile.has_tubes:
@@ -193,10 +171,11 @@ class Crowd:
         first.append(self._of_tube(client, "ignore", "default"))
         self._say(client, [self._of_tube(client, "use", self._pick(self._tubes)), *first])
 
-    def _leaves(self, client: _Client, half: bool) -> None:
+    def _leaves(self, client: Client, half: bool) -> None:
         """A client closes its connection, or (``half``) sends nothing more and reads to the end."""
         if client.leaving:
             return
+        half &= self._half_closes
         now = self._now()
         client.leaving = True
         self._history.leaves(client.conn, now)
@@ -208,25 +187,25 @@ class Crowd:
         else:
             self._forget(client)
 
-    def _forget(self, client: _Client) -> None:
+    def _forget(self, client: Client) -> None:
         self._history.ended(client.conn)
         self._clients.remove(client)
         client.socket.close()
 
-    def _goes_on(self, client: _Client) -> None:
+    def _goes_on(self, client: Client) -> None:
         holds = client.held or (self._tidy and client.asked)
         leaves = client is not self._clients[0] and not holds
         if leaves and self._chance.random() < LEAVES:
             # Nobody could tell what became of commands that wait on a connection that is closed.
             several = len(client.asked) > 1
-            half = self._profile.half_close and (several or self._chance.random() < 0.7)
+            half = self._may_wait_on and (several or self._chance.random() < 0.7)
             if half or not several:
                 self._leaves(client, half=half)
                 self._arrives(client.patient)
         elif not client.asked:
             self._say(client, self._burst(client, self._pick((1, 1, 1, 2, 3))))
 
-    def _burst(self, client: _Client, length: int) -> list[tuple[bytes, Asked]]:
+    def _burst(self, client: Client, length: int) -> list[tuple[bytes, Asked]]:
         """What a client says in one go."""
         burst: list[tuple[bytes, Asked]] = []
         if self._tidy:
@@ -234,7 +213,7 @@ class Crowd:
             length = 1
         while len(burst) < length:
             burst.append(self._command(client))
-            if burst[-1][1].verb == WAITS and not self._profile.half_close:
+            if burst[-1][1].verb == WAITS and not self._may_wait_on:
                 # What is sent while it waits need not be read, nor its end be seen behind that.
                 break
         return burst
@@ -244,7 +223,7 @@ class Crowd:
     def _pick(self, options: Sequence[T]) -> T:
         return self._chance.choice(options)
 
-    def _command(self, client: _Client) -> tuple[bytes, Asked]:
+    def _command(self, client: Client) -> tuple[bytes, Asked]:
         if client.held and self._chance.random() < 0.5:
             about_held = ("delete", "delete", "release", "bury", "touch", "peek")
             return self._of_job(self._one_of(about_held), self._pick(client.held))
@@ -270,7 +249,7 @@ class Crowd:
         known = [v for v in verbs if v in self._profile.commands and v not in leaves]
         return self._pick(known)
 
-    def _put(self, client: _Client) -> tuple[bytes, Asked]:
+    def _put(self, client: Client) -> tuple[bytes, Asked]:
         pri, delay = self._pick(PRIORITIES), 0
         if self._chance.random() < 0.05 and "delayed" in self._profile.deletes:
             # No two delays end together: which is first, then, is left open.
@@ -282,7 +261,7 @@ class Crowd:
         asked = Asked("put", self._now(), 0, pri, delay, client.used, body)
         return head + body + b"\r\n", asked
 
-    def _reserve(self, client: _Client) -> tuple[bytes, Asked]:
+    def _reserve(self, client: Client) -> tuple[bytes, Asked]:
         if client.patient and not client.held and self._chance.random() < 0.5:
             return self._waits(client)
         if not self._profile.has_timeouts:
@@ -290,7 +269,7 @@ class Crowd:
         asked = Asked("reserve-at-once", self._now(), watched=client.watched)
         return b"reserve-with-timeout 0\r\n", asked
 
-    def _waits(self, client: _Client) -> tuple[bytes, Asked]:
+    def _waits(self, client: Client) -> tuple[bytes, Asked]:
         lines = [b"reserve\r\n"]
         if self._profile.has_timeouts:
             lines.append(b"reserve-with-timeout %d\r\n" % LONG)
@@ -301,7 +280,7 @@ class Crowd:
         more = {"release": f" {pri} 0", "bury": f" {pri}"}.get(verb, "")
         return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self._now(), job, pri)
 
-    def _of_tube(self, client: _Client, verb: str, tube: str) -> tuple[bytes, Asked]:
+    def _of_tube(self, client: Client, verb: str, tube: str) -> tuple[bytes, Asked]:
         if verb == "use":
             client.used = tube
         elif verb == "watch":
@@ -310,7 +289,7 @@ class Crowd:
             client.watched = tuple({*client.watched} - {tube})
         return f"{verb} {tube}\r\n".encode(), Asked(verb, self._now())
 
-    def _say(self, client: _Client, burst: Sequence[tuple[bytes, Asked]]) -> None:
+    def _say(self, client: Client, burst: Sequence[tuple[bytes, Asked]]) -> None:
         for text, asked in burst:
             self._history.sent(client.conn, text, asked.at)
             self._ledger.asks(client.name, asked)
@@ -321,7 +300,7 @@ class Crowd:
         self.transcript.add(client.name, ">", text, self._target.clock.time())
         self._send(client)
 
-    def _send(self, client: _Client) -> None:
+    def _send(self, client: Client) -> None:
         try:
             client.unsent = client.unsent[client.socket.send(client.unsent) :]
         except BlockingIOError:
@@ -343,7 +322,7 @@ class Crowd:
             self._receive(clients[sock])
         return bool(ready)
 
-    def _receive(self, client: _Client) -> None:
+    def _receive(self, client: Client) -> None:
         time = self._target.clock.time()
         try:
             data = client.socket.recv(2**18)
@@ -365,7 +344,7 @@ class Crowd:
         except ProtocolError as error:
             raise Violation(["a reply of the protocol"], str(error), mark) from error
 
-    def _hears(self, client: _Client, reply: Reply, mark: int) -> None:
+    def _hears(self, client: Client, reply: Reply, mark: int) -> None:
         now = self._now()
         if not client.asked:
             raise Violation(["no reply without a request"], str(reply), mark)
@@ -396,7 +375,9 @@ class Crowd:
                 if client.leaving and client.may_wait:
                     # It has half-closed: else, nothing of it would be awaited.
                     missing, said = str(TIMED_OUT), f"{said}; it breaks reserve.half-closed"
-                raise Violation([missing], said, self.transcript.last_of(client.name))
+                ends = client.leaving and (client.may_wait or not client.asked)
+                kind = NotEnded if ends else Violation
+                raise kind([missing], said, self.transcript.last_of(client.name))
 
     def _queue_up(self) -> None:
         """Those who may wait do, for a few jobs that come then, or as many as there are clients."""

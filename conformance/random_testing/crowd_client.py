@@ -1,0 +1,40 @@
+"""A client of a crowd, and what it knows."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+
+from conformance.oracle.invariants import Asked
+from reference_server.wire import ReplyReader
+
+WAITS = "reserve"
+"""What asks for a job and waits for it, with a timeout or not."""
+
+
+@dataclass(slots=True)
+class Client:
+    """A client, and what it knows. ``patient``: it may wait for a job."""
+
+    socket: socket.socket
+    conn: int
+    name: str
+    patient: bool
+    reader: ReplyReader
+    used: str = "default"
+    watched: tuple[str, ...] = ("default",)
+    held: list[int] = field(default_factory=list)
+    asked: deque[Asked] = field(default_factory=deque)
+    unsent: bytes = b""
+    leaving: bool = False
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether what it has asked need not be answered yet."""
+        return bool(self.asked) and self.asked[0].verb == WAITS
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it must get a reply, or the end of its connection."""
+        return self.leaving or (bool(self.asked) and not self.may_wait)
