@@ -301,3 +301,19 @@ def test_only_failures_of_what_is_counted_leave_its_count_open(failed: str, is_o
     text = f"A > {failed}\nA < NOT_FOUND\\r\\n\nA > stats\\r\\n\n"
     told = ["OK with cmd-peek-delayed: 4"], "OK with cmd-peek-delayed: 3"
     assert diagnose(Violation(*told, 2), parse(text).entries, NEWEST).de_facto is is_open
+
+
+class KnowsNoLetters(RequestReader):
+    """Where a letter is the argument of delete, it is no line; and Tabs are blanks."""
+
+    def parse(self, line: bytes) -> Request:
+        if line == b"delete x":
+            return Command("stats", ())
+        return super().parse(line.rstrip(b"\t"))
+
+
+def test_what_is_asked_instead_of_an_open_line_is_not_the_cause() -> None:
+    # Nothing is wrong but with the open line, and with what is asked instead of others.
+    deviation, shown = _told(Fault("", "odd", reader=KnowsNoLetters), TOUCHED)
+    assert deviation.de_facto, deviation
+    assert b"delete x" not in b"".join(entry.data for entry in shown.entries)

@@ -84,13 +84,17 @@ class _Search:
     def _accepts(self, chunk: Collection[int], change: Change) -> bool:
         """Whether something is wrong though these steps are changed."""
         steps: list[Step] = []
+        instead: set[bytes] = set()
         for number, step in enumerate(self._best.program):
-            changed = change(step) if number in chunk and isinstance(step, Ask) else step
-            steps += [changed] if changed is not None else []
+            if number not in chunk or not isinstance(step, Ask):
+                steps.append(step)
+            elif (changed := change(step)) is not None:
+                steps.append(changed)
+                instead |= {changed.text} if isinstance(changed, Ask) else set()
         if self._is_over or len(self._open(steps)) >= self._count:
             return False
         found = self._replayed(steps)
-        if found is None:
+        if found is None or self._is_other(found, instead):
             return False
         if not diagnosis_of(found, self._profile).de_facto:
             self._firm = self._seen_again(found)
@@ -100,6 +104,13 @@ class _Search:
             return False
         self._best = found
         return True
+
+    def _is_other(self, found: Finding, instead: Collection[bytes]) -> bool:
+        """Whether a finding is about what is asked instead, and not what it was about before."""
+        asked, before = _asked(found), _asked(self._found)
+        alike = found.violation.kind == self._found.violation.kind
+        same = alike and _verb(asked, self._profile) == _verb(before, self._profile)
+        return not same and any(asked == text.replace(b"%%", b"%") for text in instead)
 
     @property
     def _count(self) -> int:
@@ -223,6 +234,14 @@ def _instead(step: Ask, text: bytes) -> Ask:
     if step.job is None or b"%d" in text:
         return step._replace(text=text, cuts=())
     return step._replace(text=text.replace(b"%%", b"%"), job=None, cuts=())
+
+
+def _asked(found: Finding) -> bytes:
+    """What the client that is concerned has asked last."""
+    entries = found.shown.entries
+    shown = entries[-1].connection if entries else ""
+    sent = [e.data for e in entries if e.direction == ">" and e.connection == shown]
+    return [b"", *commands(b"".join(sent))][-1]
 
 
 def _verb(text: bytes, profile: Profile) -> str | None:
