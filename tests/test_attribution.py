@@ -317,3 +317,20 @@ def test_what_is_asked_instead_of_an_open_line_is_not_the_cause() -> None:
     deviation, shown = _told(Fault("", "odd", reader=KnowsNoLetters), TOUCHED)
     assert deviation.de_facto, deviation
     assert b"delete x" not in b"".join(entry.data for entry in shown.entries)
+
+
+def test_replies_that_nobody_has_looked_at_contradict_nothing() -> None:
+    text = f"{KEPT}A > delete 103\\r\\nlist-tube-used\\r\\n\nA < NOT_FOUND\\r\\n\n"
+    violation = Violation(["DELETED"], "NOT_FOUND")
+    assert broken(parse(text).entries, NEWEST, violation) == ["lifecycle.close-releases-jobs"]
+
+
+def test_what_does_not_come_is_owed_to_anybody() -> None:
+    text = f"""{KEPT}
+C > watch a\\r\\nreserve\\r\\n
+C < WATCHING 2\\r\\n
+A > peek 9\\r\\n
+A < NOT_FOUND\\r\\n
+"""
+    entries, violation = parse(text).entries, Violation([r"RESERVED 97 1\r\na"], "nothing")
+    assert broken(entries, NEWEST, violation) == ["lifecycle.close-releases-jobs"]

@@ -57,13 +57,14 @@ def _named(
 ) -> list[str]:
     """The requirements of those faults that explain it all."""
     times = _times(entries)
-    plain = reenacted(NO_FAULT, entries, times, profile)
+    silent = violation is not None and violation.observed == "nothing"
+    plain = reenacted(NO_FAULT, entries, times, profile, silent)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):
         return []
     found = (
         fault.requirement
         for fault in faults
-        if _explains(reenacted(fault, entries, times, profile), plain, violation)
+        if _explains(reenacted(fault, entries, times, profile, silent), plain, violation)
     )
     return list(dict.fromkeys(found))
 

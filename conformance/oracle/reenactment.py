@@ -78,11 +78,16 @@ class _Link:
 
 
 def reenacted(
-    fault: Fault, entries: Sequence[Entry], times: Sequence[int], profile: Profile
+    fault: Fault,
+    entries: Sequence[Entry],
+    times: Sequence[int],
+    profile: Profile,
+    silent: bool = False,
 ) -> Course:
     """How it goes on with a server with a fault; ``times``: when each message is, in nanoseconds.
 
-    What becomes of servers that are started again is another question.
+    ``silent``: it was waited for more, and nothing came. What becomes of servers that are started
+    again is another question.
     """
     model = fault.model(fault.profile(profile))
     model.next_id = _first_id(entries, profile)
@@ -106,8 +111,11 @@ def reenacted(
             if not _takes(engine, links, link, entry):
                 return _OTHER
             last = link.last
-        waits = links.get(entries[-1].connection)
-        return Course(waits is None or waits.got.next_reply() is None, last)
+        shown = entries[-1]
+        # Behind a reply, there may be others that nobody has looked at any more.
+        heard = set() if shown.direction == "<" else {shown.connection}
+        quiet = [link for name, link in links.items() if silent or name in heard]
+        return Course(all(link.got.next_reply() is None for link in quiet), last)
     except ProtocolError:
         return _OTHER
 
