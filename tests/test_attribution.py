@@ -11,6 +11,7 @@ import pytest
 from conformance.oracle.attribution import broken
 from conformance.oracle.diagnosis import diagnose
 from conformance.oracle.oracle import Violation
+from conformance.oracle.reply_comparison import Before
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
 from conformance.target.builtin import BuiltIn
@@ -334,3 +335,9 @@ A < NOT_FOUND\\r\\n
 """
     entries, violation = parse(text).entries, Violation([r"RESERVED 97 1\r\na"], "nothing")
     assert broken(entries, NEWEST, violation) == ["lifecycle.close-releases-jobs"]
+
+
+def test_jobs_of_others_may_time_out_once_each() -> None:
+    before = Before(frozenset(), {"current-jobs-reserved": 1})
+    assert before.explains("job-timeouts", "3", "4")
+    assert not before.explains("job-timeouts", "3", "5")

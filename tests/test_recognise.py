@@ -158,7 +158,7 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
     with contextlib.closing(server):
         assert server.probe() is NEWEST
         assert server.profile_reason.startswith("the newest, as it hangs up when asked for")
-        assert server.known == b"use default"
+        assert server.learnt.known == b"use default"
 
 
 def test_a_server_that_hangs_up_at_many_commands_is_not_taken_for_gone() -> None:

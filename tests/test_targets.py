@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from conformance.target.address import ask, visit
+from conformance.target.builtin import BuiltIn
 from conformance.target.clock import clear_leftovers
 from conformance.target.launch import Launched, LaunchError, command_line
+from conformance.target.target import LaunchedTarget
+from conformance.verdict import NotTestable
 from tests.proxy import proxy
 from tests.servers import (
     BEANSTALKD_COMMAND,
@@ -281,3 +284,15 @@ def test_the_clocks_of_dead_processes_are_removed() -> None:
     clear_leftovers()
     assert (dead.exists(), alive.exists()) == (False, True)
     alive.unlink()
+
+
+def test_bodies_that_a_target_does_not_take_are_not_tested() -> None:
+    servers = [BuiltIn(max_job_size=1000), LaunchedTarget(REFERENCE_COMMAND, max_job_size=1000)]
+    for server in servers:
+        server.probe()
+        server.needs_body(1000)
+        with pytest.raises(
+            NotTestable, match="needs a body of 3,000 bytes, the target takes 1,000"
+        ):
+            server.needs_body(3000)
+        server.close()

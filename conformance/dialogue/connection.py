@@ -126,7 +126,7 @@ class Connection:
 
         What is answered must be awaited before the next is asked for.
         """
-        if not self._target.pipelines:
+        if not self._target.learnt.pipelines:
             yield from map(self.raw, requests)
             return
         first = self.raw(b"".join(requests), replies=len(requests))
@@ -184,10 +184,10 @@ class Connection:
         if self.socket.fileno() < 0:
             return
         send_end(self.socket)
-        if not self._target.ignores_ends:
+        if not self._target.learnt.ignores_ends:
             self._wait_until(lambda: self.stopped, limit)
             # Who waits for a job may be kept waiting.
-            self._target.ignores_ends = not (self.stopped or self.is_owed)
+            self._target.learnt.ignores_ends = not (self.stopped or self.is_owed)
         self.socket.close()
 
     def unasked(self) -> Deviation | None:
@@ -464,13 +464,13 @@ class Connection:
         they never are, nobody waits for it again.
         """
         first = self.send("stats").dictionary()
-        for _ in range(1 if self._target.counts_nothing else STALE_TRIES):
+        for _ in range(1 if self._target.learnt.counts_nothing else STALE_TRIES):
             stats = self.send("stats").dictionary()
             if stats.get("cmd-stats") != first.get("cmd-stats"):
                 return stats
-            if not self._target.counts_nothing:
+            if not self._target.learnt.counts_nothing:
                 self._timeline.renew(STALE_STEP)
-        self._target.counts_nothing = True
+        self._target.learnt.counts_nothing = True
         return stats
 
 

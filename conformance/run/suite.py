@@ -177,7 +177,11 @@ class Suite:
         clock = "real clock" if target["clock"] == "real" else "clock moved by the tests"
         reason = f" ({target['clock_reason']})" if target["clock_reason"] else ""
         profile = target["profile_reason"]
-        pace = "" if self.target.pipelines else ", one command at a time, as it drops what follows"
+        pace = (
+            ""
+            if self.target.learnt.pipelines
+            else ", one command at a time, as it drops what follows"
+        )
         return f"target: {named(target)}, {profile}, {clock}{reason}{pace}"
 
     def _alone(self, item: pytest.Item) -> bool:

@@ -91,7 +91,7 @@ class BuiltIn(Target):
         ).result()
         host, _, port = where.rpartition(":")
         self._address = host, int(port)
-        self.max_job_size = self._server.engine.model.max_job_size
+        self.learnt.max_job_size = self._server.engine.model.max_job_size
         if virtual is not None:
             virtual.watch(self._address)
 

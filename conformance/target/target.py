@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
@@ -32,30 +33,46 @@ LAST_MOMENTS = 1.0
 HANGS = f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
 
 
+@dataclass(slots=True)
+class Learnt:
+    """What is known of a target once it was talked to, and holds for any other of its kind."""
+
+    profile: Profile = NEWEST
+    counts_nothing: bool = False
+    """Its statistics have been asked for again and again, and did not count that."""
+    pipelines: bool = True
+    """It answers commands that arrive together, as it must; else it gets one at a time."""
+    known: bytes | None = None
+    """A line that it answers, if it hangs up at others."""
+    ignores_ends: bool = False
+    """It has not ended a connection on which nothing more can come."""
+    max_job_size: int | None = None
+    """The largest body that it takes, as far as it has told."""
+
+
 class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it."""
 
     exclusive = True
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
-    profile = NEWEST
-    counts_nothing = False
-    """Whether its statistics have been asked for again and again, and did not count that."""
-    pipelines = True
-    """Whether it answers commands that arrive together, as it must; else it gets one at a time."""
-    known: bytes | None = None
-    """A line that it answers, if it hangs up at others."""
-    ignores_ends = False
-    """Whether it has not ended a connection on which nothing more can come."""
-    max_job_size: int | None = None
-    """The largest body that it takes, as far as it has told."""
     clock: TargetClock
 
     def __init__(self, label: str) -> None:
         self.label = label
+        self.learnt = Learnt()
         self.clock_reason = ""
         self.version = "unknown"
         self.profile_reason = ""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that it is judged by."""
+        return self.learnt.profile
+
+    @profile.setter
+    def profile(self, profile: Profile) -> None:
+        self.learnt.profile = profile
 
     @property
     @abstractmethod
@@ -85,7 +102,7 @@ class Target(ABC):
     def _fate(self) -> str | None:
         try:
             with connect(self.address, ALIVE_LIMIT) as sock:
-                ask(sock, self.known or self.profile.neutral, ALIVE_LIMIT)
+                ask(sock, self.learnt.known or self.profile.neutral, ALIVE_LIMIT)
         except TimeoutError:
             return HANGS
         except ConnectionRefusedError:
@@ -106,13 +123,14 @@ class Target(ABC):
 
     def takes(self, size: int) -> bool:
         """Whether it takes bodies of so many bytes, as far as it has told."""
-        return self.max_job_size is None or size <= self.max_job_size
+        limit = self.learnt.max_job_size
+        return limit is None or size <= limit
 
     def needs_body(self, size: int) -> None:
         """Raises NotTestable if it has told that it takes no bodies of so many bytes."""
         if not self.takes(size):
             raise NotTestable(
-                f"needs a body of {size:,} bytes, the target takes {self.max_job_size:,}"
+                f"needs a body of {size:,} bytes, the target takes {self.learnt.max_job_size:,}"
             )
 
     def said(self) -> str:
@@ -160,7 +178,7 @@ class Target(ABC):
             return self.profile
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
             if verb := knows(self.address):
-                self.known = COMMANDS[verb].probe
+                self.learnt.known = COMMANDS[verb].probe
                 self.profile_reason = "the newest, as it hangs up when asked for its stats"
                 return self.profile
             said = str(error) if isinstance(error, EOFError) else ""
@@ -181,14 +199,14 @@ class Target(ABC):
         self.version = stats.get("version", self.version)
         size = stats.get("max-job-size", "")
         if size.isdecimal():
-            self.max_job_size = int(size)
+            self.learnt.max_job_size = int(size)
         limit = stats.get("limit-max-jobs-ready", "")
         if limit.isdecimal() and len(limit) < 10 and int(limit) < LEAST_READY:
             raise TargetError(
                 f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
             )
         self.profile, self.profile_reason = recognise(self.address, self.version)
-        self.pipelines = pipelines(self.address, self.profile.neutral)
+        self.learnt.pipelines = pipelines(self.address, self.profile.neutral)
         return self.profile
 
 
@@ -359,9 +377,7 @@ class LaunchedTarget(Target):
         return self._in_real_time
 
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
-        other.profile, other.pipelines, other.known = self.profile, self.pipelines, self.known
-        other.counts_nothing, other.ignores_ends = self.counts_nothing, self.ignores_ends
-        other.max_job_size = self.max_job_size
+        other.learnt = replace(self.learnt)
         return other
 
     def restart(self) -> None:

@@ -27,7 +27,7 @@ def test_any_overlap(
 ) -> str:
     chance, ledger = Random(exploration.seed), Ledger()
     count = CROWDS * exploration.examples
-    tidy, half_closes = False, not server.ignores_ends
+    tidy, half_closes = False, not server.learnt.ignores_ends
     # What would hide all else; it is looked for no more.
     found: list[tuple[Deviation, list[Entry]]] = []
     for _, clients in zip(exploration.budget.turns(count), cycle(SIZES), strict=False):
