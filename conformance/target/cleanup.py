@@ -181,7 +181,7 @@ class _Broom:
 
     def _say(self, lines: list[str]) -> list[Reply]:
         """Send commands, many at once if the target can take them; return the replies."""
-        many = _AT_ONCE if self._target.pipelines else 1
+        many = _AT_ONCE if self._target.learnt.pipelines else 1
         said = [line.encode() for line in lines]
         parts = (said[at : at + many] for at in range(0, len(said), many))
         return [reply for part in parts for reply in ask_all(self._sock, part, self._limit)]
