@@ -154,6 +154,11 @@ def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -
         (_failed("put.inserted", UNKNOWN, timed=True), _failed("delete.ready", UNKNOWN)),
         # The command was answered well before.
         (_failed("put.inserted", UNKNOWN, "put"), _failed("put.delay", UNKNOWN, "put")),
+        # It is not a reply that was wrong.
+        (
+            _failed("put.inserted", Cause("put", "len(set(jobs)) == len(jobs)", "N == N")),
+            _failed("reserve.id-unique", Cause("put", "len(set(jobs)) == len(jobs)", "N == N")),
+        ),
         # It was answered in another way.
         (
             _failed("put.inserted", Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")),

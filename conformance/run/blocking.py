@@ -116,7 +116,8 @@ def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
         return command not in root.step.before and command not in failure.step.before
     own = _own_commands(failure.slug)
     sent = {_family(verb) for verb in (*failure.step.before, failure.step.cause.command)}
-    return _section(failure.slug) in own and own.isdisjoint(sent)
+    begun = _section(failure.slug) not in own or not own.isdisjoint(sent)
+    return failure.step.cause.is_of_reply and not begun
 
 
 def _had_less_to_do(root: _Failure, failure: _Failure) -> bool:

@@ -44,6 +44,11 @@ class Cause:
     observed: str
     answer: str = ""
 
+    @property
+    def is_of_reply(self) -> bool:
+        """Whether the command's reply was wrong, and not what a test has concluded from many."""
+        return bool(_WORD.match(self.expected)) or self.expected.startswith("the key ")
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
