@@ -123,6 +123,27 @@ def test_what_one_has_lost_alone_explains_the_losses_of_others(server: BuiltIn) 
     assert not losses.late(is_over=True)
 
 
+@pytest.mark.parametrize("begins", [b"", b"use conformance-1\r\n", b"kick 1\r\n"])
+def test_a_target_that_was_gone_when_a_test_began_died_before(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, begins: bytes
+) -> None:
+    monkeypatch.setattr(server, "exclusive", False)
+    losses, transcript = Losses(), Transcript()
+    first: Any = _Item("first")
+    second: Any = _Item("second")
+    if begins:
+        transcript.add("A", ">", begins, 0)
+    outcome = Outcome(TargetLost("a reply", "the target is gone"), transcript)
+    assert losses.after(first, Outcome(None), server, 0, _lost).error is None
+    told = losses.after(second, outcome, server, 0, _lost)
+    late = [loss.item.name for loss in losses.late(is_over=True)]
+    assert late == ([] if begins.startswith(b"kick") else ["first"])
+    assert isinstance(told.error, TargetLost if begins.startswith(b"kick") else NotTestable)
+    again = losses.after(first, _lost(), server, 0, _lost)
+    assert isinstance(again.error, NotTestable)
+    assert "the target died during " in str(again.error)
+
+
 def test_a_run_that_loses_its_target_again_and_again_is_given_up(server: BuiltIn) -> None:
     losses = Losses()
     item: Any = _Item("any")

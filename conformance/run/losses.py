@@ -13,9 +13,12 @@ from typing import NamedTuple
 import pytest
 
 from conformance.run.runner import Outcome
-from conformance.target.target import HANGS, Target
+from conformance.target.footprint import NAMES
+from conformance.target.target import CRASHED, HANGS, Target
+from conformance.transcript import Transcript
 from conformance.verdict import NotApplicable, NotTestable, TargetLost
 
+_SET_UP = tuple(f"{verb} {NAMES}".encode() for verb in ("use", "watch"))
 GOES_ON = "a target that goes on"
 MOST = {True: 30, False: 3}
 """Tests in a row that lose the target before the run is given up; True: we can restart it."""
@@ -26,6 +29,14 @@ class Loss(NamedTuple):
 
     item: pytest.Function
     outcome: Outcome
+
+
+def _has_begun(transcript: Transcript) -> bool:
+    """Whether a test has got a reply, or said more than every test says first."""
+    return any(
+        entry.direction == "<" or (entry.direction == ">" and not entry.data.startswith(_SET_UP))
+        for entry in transcript.entries
+    )
 
 
 class Losses:
@@ -86,11 +97,13 @@ class Losses:
         outcome = again()
         if isinstance(outcome.error, TargetLost):
             return outcome
-        if others:
+        assert isinstance(loss.outcome.error, TargetLost)
+        observed = loss.outcome.error.observed
+        if not others:
+            self._blame_last(observed, target)
+        elif observed.startswith(CRASHED):
+            # It may be gone for a moment as another test has started it again.
             self._dismissed.append(loss)
-        else:
-            assert isinstance(loss.outcome.error, TargetLost)
-            self._blame_last(loss.outcome.error.observed, target)
         return outcome
 
     def _dies(self, loss: Loss, error: TargetLost, target: Target, others: int) -> Outcome:
@@ -98,7 +111,7 @@ class Losses:
         if self._died:
             return Outcome(NotTestable(self._died))
         blamed = loss
-        if self._last is not None and not loss.outcome.transcript.entries:
+        if self._last is not None and not _has_begun(loss.outcome.transcript):
             blamed = self._last
             self._blame_last(error.observed, target)
         self._died = f"the target died during {blamed.item.name}"

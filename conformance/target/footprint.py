@@ -10,7 +10,9 @@ import socket
 import threading
 import weakref
 
-OURS = re.compile(r"conformance-[0-9a-f]{8}-.+")
+NAMES = "conformance-"
+"""How the names of our tubes begin."""
+OURS = re.compile(rf"{NAMES}[0-9a-f]{{8}}-.+")
 """The tubes of all runs of the suite."""
 
 
@@ -34,11 +36,11 @@ class Footprint:
 
     def new_name(self) -> str:
         """Return the name of a tube that nobody else uses; all have the same length."""
-        return f"conformance-{self.run}{self._process:02x}-{next(self._numbers):05}"
+        return f"{NAMES}{self.run}{self._process:02x}-{next(self._numbers):05}"
 
     def is_of_this_run(self, tube: str) -> bool:
         """Return whether a process of this run made a tube."""
-        return tube.startswith(f"conformance-{self.run}")
+        return tube.startswith(f"{NAMES}{self.run}")
 
     def opened(self, sock: socket.socket) -> socket.socket:
         """Note a connection, and return it; raises OSError if the run has ended."""

@@ -30,6 +30,7 @@ ALIVE_LIMIT = 2.0
 """Seconds within which a server that is alive answers a new connection."""
 LAST_MOMENTS = 1.0
 """Seconds within which a process has ended whose connections have."""
+CRASHED = "the target crashed"
 HANGS = f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
 
 
@@ -333,7 +334,7 @@ class LaunchedTarget(Target):
                 server.process.wait(LAST_MOMENTS)
         status = None if server.has_ended else server.exit_status()
         # What it has started may go on without it.
-        return f"the target crashed: {status}" if status and self._fate() else None
+        return f"{CRASHED}: {status}" if status and self._fate() else None
 
     def starved(self) -> float:
         return self._server.meter.read().waited
