@@ -49,7 +49,8 @@ def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_
     ("profile", "new"),
     [
         *(("1.0", "list-tubes.all"), ("1.2", "touch.touched"), ("1.4.3", "pause-tube.paused")),
-        *(("1.4", "name-characters"), ("1.5", "delete.delayed"), ("1.8", "kick-job.kicked")),
+        ("1.4", "protocol.name-characters"),
+        *(("1.5", "delete.delayed"), ("1.8", "kick-job.kicked")),
         # Nothing that a server of ours could lack came with 1.10.
         *(("1.9", "stats.hostname"), ("1.12", "reserve-job.reserved")),
         ("1.13", "reserve.timeout-argument-strict"),
