@@ -169,7 +169,7 @@ def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
 
 
 def told_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:
-    """Those keys of a command's statistics that the text of a profile speaks of."""
+    """Return the keys of a command's statistics that the text of a profile names."""
     slugs = {key: f"{command}.{key}" for key in keys}
     return {key for key, slug in slugs.items() if _is_told(slug, profile)}
 

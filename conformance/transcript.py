@@ -1,4 +1,4 @@
-"""What went over the wire, on which connection, in which order, and when.
+"""Transcripts: the bytes on the wire, by connection, in their order, with times.
 
 The format is text, one line a message, bytes escaped so that nothing is lost::
 
@@ -65,7 +65,7 @@ def letters() -> Iterator[str]:
 
 
 class Counters(NamedTuple):
-    """What a target had counted: in its stats, in those of default; and the id of the next job."""
+    """A target's counters, in its stats and in those of default, and the id of its next job."""
 
     stats: Mapping[str, str]
     of_default: Mapping[str, str]
@@ -148,7 +148,7 @@ class Transcript:
 
     @property
     def head(self) -> str:
-        """What the target had counted before, as a line of the format; empty if that is open."""
+        """Return the target's earlier counters as a line of the format; empty if they are open."""
         return f"{_BEGINS}{json.dumps(self.begins)}\n" if self.begins else ""
 
     def render(self, marked: int | None = None, fold: bool = True) -> str:

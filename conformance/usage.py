@@ -1,4 +1,4 @@
-"""What is said of bad usage: one sentence, and an exit code of its own."""
+"""The answer to bad usage: one sentence, and an exit code of its own."""
 
 from __future__ import annotations
 

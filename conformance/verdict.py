@@ -1,4 +1,4 @@
-"""What can come of a test besides passing."""
+"""The outcomes of a test besides passing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NotApplicable(Exception):
 
 
 class Inconclusive(Exception):
-    """What was seen does not decide; ``deviation`` is what it looked like, if it was one thing."""
+    """The observations do not decide; ``deviation`` is what they look like, if it is one thing."""
 
     def __init__(self, reason: str, deviation: Deviation | None = None) -> None:
         super().__init__(reason)

@@ -38,7 +38,7 @@ def names(document: bytes) -> list[str]:
 
 
 def strictly(document: bytes) -> object:
-    """What a client's YAML library makes of a document; raises ValueError."""
+    """Parse a document as a client's YAML library does; raise ValueError."""
     if len(document) > MAX_PARSED:
         raise ValueError(f"it has {len(document):,} bytes")
     try:

@@ -106,7 +106,7 @@ class Campaign:
     # ------------------------------------------------------------ making it small
 
     def smallest(self, found: Finding) -> Finding:
-        """What a finding comes down to; itself, if it is not seen again."""
+        """Return the smallest form of a finding; itself, if it is not seen again."""
         small = self._made_small(found)
         firm = self._exploration.firmest(small, self._target, self.looks)
         if diagnosis_of(firm, self._exploration.profile).is_loosened:
@@ -136,7 +136,7 @@ class Campaign:
         return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
 
     def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Finding]:
-        """What single lines show that are complete commands, as a client sends them."""
+        """Yield the findings of single lines that are complete commands."""
         session: Session | None = None
         for line in lines:
             reader = Lines(self._exploration.profile)

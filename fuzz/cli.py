@@ -35,7 +35,7 @@ _LINE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What one process does."""
+    """The work of one process."""
 
     options: Options
     seed: int
@@ -48,7 +48,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """What a process tells: how far it is, what it has found, and whether it has ended."""
+    """The news of a process: its progress, its findings, and whether it has ended."""
 
     job: int
     progress: Progress = field(default_factory=Progress)

@@ -61,7 +61,7 @@ class Filed:
 
 @dataclass
 class Report:
-    """What a campaign has done so far."""
+    """The progress of a campaign."""
 
     progress: Progress = field(default_factory=Progress)
     shapes: int = 0

@@ -1,4 +1,4 @@
-"""What a server that we run takes of its machine, and whether it takes more and more."""
+"""The resources that a launched server takes, and whether it takes more and more."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def thinned(looks: list[Health]) -> list[Health]:
 
 
 def growth(looks: Sequence[Health]) -> Mapping[str, str]:
-    """What grows and grows, each in a sentence with its slope.
+    """Return a sentence with the slope for each resource that keeps growing.
 
     It breaks no sentence of the protocol: an allocator or a garbage collector may keep what it has.
     """

@@ -189,7 +189,7 @@ class Author:
     # ------------------------------------------------------------ cases
 
     def _case(self, conn: int, first: bool) -> tuple[Ask, Lines]:
-        """What the hostile client sends, and how it is understood."""
+        """Return the bytes of the hostile client, and how they are understood."""
         for _ in range(TRIES):
             made = self._template(conn)
             template, job = made.text, made.job
@@ -218,7 +218,7 @@ class Author:
         return Ask(HOSTILE, self._neutral), Lines(self._profile)
 
     def _template(self, conn: int) -> Ask:
-        """What may be sent; nothing in it is escaped."""
+        """Return a request that may be sent; nothing in it is escaped."""
         kind = self._chance.random()
         if kind < 0.05:
             return Ask(HOSTILE, self._mutate.noise())

@@ -16,7 +16,7 @@ Shows = Callable[[Program], bool]
 
 
 class OutOfTime(Exception):
-    """What is small by now must do."""
+    """The time for making a program small is over."""
 
 
 def minimise(program: Program, shows: Shows) -> list[Step]:

@@ -133,7 +133,7 @@ class Writer:
         self._tubes_of_now: Sequence[str] = TUBES
 
     def ask(self, model: Model, client: int, conn: int) -> Ask:
-        """What a client may ask next; ``conn`` is its connection in the model."""
+        """Return the next request of a client; ``conn`` is its connection in the model."""
         if self._written % 400 == 0:
             # Where jobs are scarce, clients wait; where they are plenty, queues are deep.
             self._mix(scarce=self._chance.random() < 0.6, wide=self._chance.random() < 0.1)

@@ -1,4 +1,4 @@
-"""What is known to be wrong with a target: else, it would be found again, and nothing behind it."""
+"""The known bugs of a target: the fuzzer avoids them, to find the bugs behind them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
 
 
 def form(line: bytes | None) -> Form:
-    """What a line looks like; None stands for one that is too long."""
+    """Return the form of a line; None stands for one that is too long."""
     if line is None:
         return ("too long",)
     if len(line) > LONG:

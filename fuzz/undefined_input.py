@@ -48,12 +48,12 @@ class Action(NamedTuple):
 
     @property
     def lines(self) -> list[bytes]:
-        """What is sent, line by line, the beginning of a line included."""
+        """Return the sent bytes line by line, the beginning of a line included."""
         return [line for line in self.data.split(CRLF) if line]
 
 
 def actions(chance: Random) -> list[Action]:
-    """What some clients do."""
+    """Return the actions of some clients."""
     mutate = Mutator(chance)
     made: list[Action] = []
     for _ in range(ACTIONS):
@@ -87,7 +87,7 @@ def _with_single_line(action: Action) -> Iterator[Action]:
 
 
 def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[str | None, float]:
-    """What is wrong with a target to which this was done, if anything is.
+    """Return the deviation of a target after these actions, if there is one.
 
     And the longest time that somebody else had to wait for a reply, in seconds.
     """
@@ -136,7 +136,7 @@ def is_wild(transcript: Transcript, profile: Profile) -> bool:
 
 
 def actions_of(transcript: Transcript) -> list[Action]:
-    """What the clients of a transcript do, of which nobody can say what comes."""
+    """Return the actions of a transcript's clients whose results nobody can predict."""
     names = list(dict.fromkeys(entry.connection for entry in transcript.entries))
     return [
         Action(names.index(entry.connection), b"", entry.data.decode())

@@ -39,7 +39,7 @@ def svg(results: Results) -> str:
 
 
 def endpoint(results: Results) -> str:
-    """What shields.io needs to draw it."""
+    """Return the data with which shields.io draws the badge."""
     label, message, colour = _said(results)
     content = {"schemaVersion": 1, "label": label, "message": message, "color": colour}
     return json.dumps(content) + "\n"

@@ -60,7 +60,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two runs have found differently; of each requirement, how it is now."""
+    """The difference of two runs; each requirement with its later verdict."""
 
     before: Results
     after: Results

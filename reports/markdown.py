@@ -69,5 +69,5 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def difference_text(difference: Difference) -> str:
-    """What two runs have found differently."""
+    """Return the difference of two runs."""
     return _TEXTS.get_template("difference.md").render(difference=difference)

@@ -98,7 +98,7 @@ class Conclusion(_Data):
 
 
 class Known(_Data):
-    """What the baseline says of a deviation."""
+    """The entry of a deviation in the baseline."""
 
     reason: Text
     link: Text
@@ -132,7 +132,7 @@ class Requirement(_Data):
 
 
 class Evidence(_Data):
-    """What shows a deviation."""
+    """The evidence of a deviation."""
 
     transcript: list[Text]
     """What went over the wire, bytes escaped; the line that shows the deviation begins with ">"."""
@@ -145,7 +145,7 @@ class Evidence(_Data):
 
 
 class Cause(_Data):
-    """What failures have in common that are told once: forms, without numbers and names."""
+    """The features that failures with one cause share: forms, without numbers and names."""
 
     command: Text
     """The one that was answered wrongly; empty if it cannot be told."""
@@ -154,7 +154,7 @@ class Cause(_Data):
 
 
 class Test(_Data):
-    """What came of one test."""
+    """The result of one test."""
 
     id: Text
     """As pytest finds it with ``--pyargs``."""

@@ -10,7 +10,7 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Verdict(StrEnum):
-    """What a run says of a requirement; the worst outcome of its tests, in this order.
+    """The verdict of a requirement: the worst outcome of its tests, in this order.
 
     Of a quirk it says which variant was seen. What is blocked was not tested, as its test failed
     before it came to that, at what another requirement says that is broken itself.

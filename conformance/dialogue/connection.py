@@ -191,7 +191,7 @@ class Connection:
         self.socket.close()
 
     def unasked(self) -> Deviation | None:
-        """What is wrong if the target has sent more replies than it was asked for."""
+        """Return the deviation if the target has sent more replies than it owes."""
         surplus = self._answered + len(self._arrivals) - self._asked
         if surplus <= 0:
             return None

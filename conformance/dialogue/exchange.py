@@ -1,4 +1,4 @@
-"""What belongs to one command: the reply that is expected, and what it says."""
+"""A command and its reply: the expected one, and the one that came."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class Scenario:
             raise NotTestable("needs a server of its own, or stats that show that") from error
 
     def unasked(self) -> Deviation | None:
-        """What is wrong if the target has sent more replies than it was asked for."""
+        """Return the deviation if the target has sent more replies than it owes."""
         found = (connection.unasked() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 

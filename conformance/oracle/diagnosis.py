@@ -1,4 +1,4 @@
-"""What is wrong in a conversation: named by requirements, and at which level."""
+"""The diagnosis of a conversation: the requirements that it breaks, and their level."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a violation is about.
+    """The requirements that a violation breaks.
 
     ``requirements``: those that it breaks, if that can be told. ``open_line``: a line that the text
     does not decide and on which it may depend, None if there is none; where requirements are known,
@@ -109,7 +109,7 @@ class Diagnosis:
 
 
 def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
-    """What a violation is about, which the last of these messages shows."""
+    """Return the diagnosis of the violation that the last of these messages shows."""
     expected = " or ".join(violation.expected)
     lost = Diagnosis(expected, violation.observed)
     if lost.is_loss:
@@ -155,7 +155,7 @@ def _slug(words: Sequence[str]) -> str:
 
 
 def _earlier(entries: Sequence[Entry]) -> list[Entry]:
-    """What was there before the client that is concerned sent what it is about."""
+    """Return the messages before the concerned client sent the concerned command."""
     shown = entries[-1].connection
     sent = [e for e in entries if e.direction == ">" and e.connection == shown]
     return [entry for entry in entries if not sent or entry is not sent[-1]]

@@ -101,7 +101,7 @@ class Oracle(Transitions):
 
     @property
     def counters(self) -> Counters | None:
-        """What the target has counted by now, as :meth:`adopt` takes it; None if not alone."""
+        """Return the target's counters, as :meth:`adopt` takes them; None if not alone."""
         return counted_by(self.model) if self._alone else None
 
     def jobs(self) -> set[int]:

@@ -1,4 +1,4 @@
-"""What a server with a fault does if its clients send what those of a transcript have sent."""
+"""The re-enactment of a transcript by a server with a fault."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Ids:
         self._new: dict[int, int] = {}
 
     def bound(self, got: Reply, seen: Reply) -> Reply:
-        """What the server says, with the id that the target tells first of the same job."""
+        """Return the server's reply, with the id that the target tells first of the same job."""
         if got.word != seen.word or got.word not in NAMING:
             return got
         mine, theirs = int(got.args[0]), int(seen.args[0])

@@ -168,7 +168,7 @@ class LenientReader(RequestReader):
     """Understands what a client sends in all the ways that the text leaves open."""
 
     def parse(self, line: bytes) -> Request:
-        """What a line means; an :class:`Open` stands for several requests."""
+        """Return the meaning of a line; an :class:`Open` stands for several requests."""
         request = super().parse(line)
         if isinstance(request, Put) or is_decided(line, self._profile):
             return request
@@ -236,7 +236,7 @@ class Lines(RequestReader):
 
     @property
     def shape(self) -> object:
-        """What kinds of requests there are, and whether there is something behind them."""
+        """Return the kinds of requests, and whether there is something behind them."""
         return [type(request) for request in self.requests], self.is_complete
 
     def parse(self, line: bytes) -> Request:
@@ -303,7 +303,7 @@ def has_taken_open_line(entries: Sequence[Entry], profile: Profile) -> bool:
 
 
 def talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
-    """What was sent and got on each connection; after its end, its name is that of another."""
+    """Return the bytes of each connection; after its end, its name is that of another."""
     going_on: dict[str, tuple[bytearray, bytearray]] = {}
     for entry in entries:
         sent, got = going_on.setdefault(entry.connection, (bytearray(), bytearray()))

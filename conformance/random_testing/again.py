@@ -22,7 +22,7 @@ from reference_server.profiles import Profile
 def replayed(
     target: Target, profile: Profile, transcript: Transcript
 ) -> tuple[Transcript, Finding | None]:
-    """What was seen this time, and what is wrong with it; raises Inconclusive or NotTestable."""
+    """Return the new transcript and its violation; raise Inconclusive or NotTestable."""
     program = program_of(transcript)
     try:
         session = Session(target, profile, lenient=True)

@@ -206,7 +206,7 @@ class Crowd:
             self._say(client, self._burst(client, self._pick((1, 1, 1, 2, 3))))
 
     def _burst(self, client: Client, length: int) -> list[tuple[bytes, Asked]]:
-        """What a client says in one go."""
+        """Return the commands that a client sends in one go."""
         burst: list[tuple[bytes, Asked]] = []
         if self._tidy:
             # It must know what it holds before it waits.
@@ -380,7 +380,7 @@ class Crowd:
                 raise kind([missing], said, self.transcript.last_of(client.name))
 
     def _queue_up(self) -> None:
-        """Those who may wait do, for a few jobs that come then, or as many as there are clients."""
+        """Let clients wait where they may, for a few jobs or as many as there are clients."""
         first = self._clients[0]
         for client in self._clients:
             if client.patient and not client.asked and (not client.held or self._pick((0, 1))):

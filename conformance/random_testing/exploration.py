@@ -220,7 +220,7 @@ class Exploration:
         limit: float = LIMIT,
         look: bool = True,
     ) -> Finding | None:
-        """What is wrong with a program that may take so many seconds, if no time passes in it.
+        """Return the violation of a program without waits, within so many seconds.
 
         ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
         """
@@ -242,7 +242,7 @@ class Exploration:
         return None
 
     def firmest(self, found: Finding, target: Target, look: bool = True) -> Finding:
-        """What is left of a finding without lines that the text leaves open."""
+        """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         patiently = partial(replayed, patience=self.patience, limit=math.inf)
         return firmest(found, replayed, patiently, self.profile)

@@ -1,4 +1,4 @@
-"""What was found wrong in conversations that were made up: kept as transcripts, looked at first.
+"""The findings of random conversations: kept as transcripts, looked at first.
 
 Each has a folder of its own, named by what it is about, so that several that look for the same
 at the same time find it once: ``transcript`` drives it again, ``README.md`` explains it.
@@ -50,7 +50,7 @@ def keep(
 
 
 def not_kept(folder: Path, error: OSError) -> str:
-    """What is said of a finding that could not be written."""
+    """Return the sentence about a finding that could not be written."""
     return f"could not be kept in {folder}: {error.strerror or error}"
 
 

@@ -125,7 +125,7 @@ class _Search:
 
 
 def diagnosis_of(found: Finding, profile: Profile) -> Diagnosis:
-    """What a finding is about."""
+    """Return the diagnosis of a finding."""
     return diagnose(found.violation, found.shown.entries, profile)
 
 

@@ -56,7 +56,7 @@ def replay(session: Session, transcript: Transcript) -> None:
 
 
 def program_of(transcript: Transcript) -> list[Step]:
-    """What the clients of a transcript did; jobs are called by the number of their put."""
+    """Return the actions of a transcript's clients; jobs are named by the number of their put."""
     tags = _tags(transcript)
     clients: dict[str, int] = {}
     steps: list[Step] = []

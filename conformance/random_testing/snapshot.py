@@ -1,4 +1,4 @@
-"""What a target has counted, and which limits it has, when a judged conversation begins."""
+"""The counters and limits of a target when a judged conversation begins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reference_server.wire import ProtocolError
 
 
 class Counted(NamedTuple):
-    """What a target tells of itself; ``profile`` has its limits.
+    """The counters that a target tells; ``profile`` has its limits.
 
     ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if somebody else
     may change that, or it is not complete. ``jobs``: how many there are in the tube in which all

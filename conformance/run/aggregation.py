@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Result:
-    """What came of one test: its requirements, its verdict, and why.
+    """The result of one test: its requirements, its verdict, and the reason.
 
     ``blocked`` tells by which other one each of its requirements is blocked, if it is.
     """

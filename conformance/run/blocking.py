@@ -40,7 +40,7 @@ _COMMAND = re.compile(rf"(?<![\w-])({'|'.join(sorted(VERBS, key=len, reverse=Tru
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a test of these requirements; ``step``: where it has deviated, if it has."""
+    """The outcome of a test of these requirements; ``step``: where it has deviated, if it has."""
 
     slugs: Sequence[str]
     verdict: Verdict

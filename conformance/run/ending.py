@@ -1,4 +1,4 @@
-"""What pytest says at the end of a run, and what we say instead."""
+"""The end of a run: our words in the place of pytest's."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ LONGEST = 4000
 
 
 class Evidence(TypedDict):
-    """What shows a deviation; ``transcript`` in lines, one of them marked, as in results.json."""
+    """The evidence of a deviation, as in results.json; one line of ``transcript`` is marked."""
 
     transcript: list[str]
     expected: str

@@ -1,4 +1,4 @@
-"""What a test's own ``assert`` expected, and what it saw, in a line each."""
+"""The two sides of a test's own ``assert``, in a line each: expected and observed."""
 
 from __future__ import annotations
 

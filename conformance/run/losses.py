@@ -40,7 +40,7 @@ def _has_begun(transcript: Transcript) -> bool:
 
 
 class Losses:
-    """What becomes of tests that lose a target, one after the other."""
+    """The losses of a target in tests that follow one another."""
 
     def __init__(self) -> None:
         self.in_a_row = 0

@@ -233,7 +233,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _said(item: pytest.Function, outcome: Outcome) -> list[tuple[str, Any]]:
-    """What the report of a test says to the summary."""
+    """Return the properties that the report of a test gives to the summary."""
     verdict, reason = _verdict(item, outcome)
     baseline = item.config.stash[_BASELINE]
     said: list[tuple[str, Any]] = [

@@ -25,7 +25,7 @@ Test = Callable[..., object]
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a test: an exception or none, its evidence, and how long it waited.
+    """The outcome of a test: an exception or none, its evidence, and how long it waited.
 
     ``doubt`` says why a failure should be looked for again, see :func:`doubt`.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.

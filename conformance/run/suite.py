@@ -30,7 +30,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says; ``lateness`` and ``fuzz_time`` in seconds."""
+    """The choices of the command line; ``lateness`` and ``fuzz_time`` in seconds."""
 
     address: str | None
     command: str | None
@@ -106,7 +106,8 @@ def _arguments(item: pytest.Function) -> Mapping[str, object]:
 
 
 class Suite:
-    """What all tests of this process share; ``distributed``: other processes run some of them.
+    """The state that all tests of this process share; ``distributed``: others run in
+    other processes.
 
     ``selected``: the user has chosen some of the tests.
     """
@@ -143,7 +144,7 @@ class Suite:
 
     @property
     def _seconds_each(self) -> float:
-        """What a random conversation may take; one of a slow target hardly gets to waiting."""
+        """Return the budget of a random conversation; a slow target hardly gets to waiting."""
         waits = not (self.target.clock.movable or self._is_slow)
         return WITH_WAITING if waits else SECONDS
 
@@ -223,7 +224,7 @@ class Suite:
         return sum(overlapped.lost_or_going_on for overlapped in self._overlapped or ())
 
     def _settled(self, item: pytest.Function, outcome: Outcome, overlaps: bool = False) -> Outcome:
-        """What is told of a test, whoever has ended the target if it has lost it."""
+        """Return the outcome to tell of a test, whoever has ended the target if it was lost."""
 
         def again() -> Outcome:
             self._join()

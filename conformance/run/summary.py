@@ -1,4 +1,4 @@
-"""What a run says at its end, and whether its gate opens."""
+"""The summary at the end of a run, and its exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTAB
 
 
 def properties(report: pytest.TestReport) -> dict[str, Any]:
-    """What our tests say in their reports."""
+    """Return the properties that our tests give to their reports."""
     return dict(report.user_properties)
 
 
@@ -95,7 +95,7 @@ class Summary:
         return set(self.blocked()[number]) == set(properties(self.reports[number])["requirements"])
 
     def health(self) -> list[str]:
-        """What was remarked on the target, no matter for any verdict."""
+        """Return the remarks on the target's health, which change no verdict."""
         said = (line for report in self.reports for line in properties(report)["health"])
         return list(dict.fromkeys(said))
 

@@ -1,4 +1,4 @@
-"""What the suite has put on a target is taken away again."""
+"""The removal of everything that the suite has put on a target."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class FakeClock(ControlledClock):
         self._write()
 
     def environment(self) -> Mapping[str, str]:
-        """What the environment of a server needs that is about to be started.
+        """Return the variables that a server needs when it is started.
 
         Its clock goes on from where that of the last one is now.
         """

@@ -115,7 +115,7 @@ def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:
 def _new_things(
     address: Address, bodies: dict[str, bytes], older: Profile, profile: Profile
 ) -> Iterator[tuple[str, bool]]:
-    """What came with a profile, and whether a server has it, as far as that can be told."""
+    """Yield the novelties of a profile that can be probed, and whether a server has them."""
     for verb, grammar in COMMANDS.items():
         if verb in profile.commands - older.commands and grammar.probe is not None:
             reply = _ask(address, grammar.probe)

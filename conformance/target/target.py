@@ -90,7 +90,7 @@ class Target(ABC):
         return connect(self.address, PROBE_LIMIT)
 
     def fate(self) -> str | None:
-        """What became of a target that does not talk; None if it does, to others."""
+        """Return what became of a silent target; None if it talks to other clients."""
         limit = time.monotonic() + LONGEST_WAIT
         while True:
             starvation = Starvation(self.starved)
