@@ -32,7 +32,17 @@ HELP = {
     "reference_server": ("-m", "reference_server", "--help"),
     **{
         name: ("-m", "conformance", name, "--help")
-        for name in ("run", "list", "check", "replay", "report", "compare", "serve", "fuzz")
+        for name in (
+            "run",
+            "list",
+            "check",
+            "replay",
+            "report",
+            "compare",
+            "serve",
+            "fuzz",
+            "cleanup",
+        )
     },
 }
 """What tells which options a program has."""
