@@ -84,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_BASELINE] = read_baseline(path)
         except BaselineError as error:
             raise pytest.UsageError(str(error)) from None
-    if _is_worker(config):
-        FOOTPRINT.join(*config.workerinput["footprint"])  # type: ignore[attr-defined]
     if options.address is not None or options.command is not None:
+        if _is_worker(config):
+            FOOTPRINT.join(*config.workerinput["footprint"])  # type: ignore[attr-defined]
         interruption = Interruption(config.stash[_SUITE], _is_worker(config))
         config.pluginmanager.register(interruption, "conformance-interruption")
         interruption.attend()
