@@ -237,7 +237,7 @@ def _instead(step: Ask, text: bytes) -> Ask:
 
 
 def _asked(found: Finding) -> bytes:
-    """What the client that is concerned has asked last."""
+    """Return the last request of the concerned client."""
     entries = found.shown.entries
     shown = entries[-1].connection if entries else ""
     sent = [e.data for e in entries if e.direction == ">" and e.connection == shown]

@@ -36,7 +36,7 @@ HANGS = f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} se
 
 @dataclass(slots=True)
 class Learnt:
-    """What is known of a target once it was talked to, and holds for any other of its kind."""
+    """The knowledge of a target that holds for any other of its kind."""
 
     profile: Profile = NEWEST
     counts_nothing: bool = False
