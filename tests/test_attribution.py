@@ -16,10 +16,10 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
 from conformance.target.builtin import BuiltIn
 from conformance.target.target import Target
-from conformance.tests.test_stateful import test_any_conversation
+from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.transcript import Transcript, parse
 from conformance.verdict import Deviation
-from fuzz.test_programs import test_any_program
+from fuzz.test_programs import test_any_program as any_program
 from reference_server import wire
 from reference_server.commands import COMMANDS
 from reference_server.events import Connect
@@ -209,7 +209,7 @@ def test_what_is_not_seen_again_breaks_nothing_for_certain() -> None:
     assert deviation.de_facto
 
 
-@pytest.mark.parametrize("test", [test_any_program, test_any_conversation])
+@pytest.mark.parametrize("test", [any_program, any_conversation])
 @pytest.mark.parametrize(("model", "de_facto"), [(Model, True), (Blind, False)])
 def test_what_is_loose_does_not_hide_what_is_firm(
     test: Callable[[Target, Transcript, Exploration], str], model: type[Model], de_facto: bool
