@@ -234,7 +234,7 @@ def test_run_and_list_take_the_options_of_the_suite() -> None:
     assert done.returncode == 0, done.stdout
     assert "reference server 1.13 (profile 1.13): incomplete: no deviation" in done.stdout
     listed = command("list", "-k", "use.using")
-    assert "use.using  must  since 1.4  1 test" in listed.stdout
+    assert "use.using  must  since 1.0  1 test" in listed.stdout
     assert command("run", "-q", "--target=nonsense").returncode == 4
 
 
