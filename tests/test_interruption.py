@@ -29,8 +29,9 @@ LIMIT = 60.0
 @contextlib.contextmanager
 def _running(*command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A program of this Python, in a process group of its own, that hears all signals."""
-    # Where the tests run in the background of a shell, SIGINT is ignored, by their children, too.
+    # Where the tests run in the background, their children ignore signals, too.
     heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    heard += " signal.signal(signal.SIGHUP, signal.SIG_DFL);"
     heard += f" runpy.run_module({command[0]!r}, run_name='__main__', alter_sys=True)"
     with log.open("wb") as out:
         process = subprocess.Popen(

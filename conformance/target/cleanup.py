@@ -73,7 +73,7 @@ def _free_and_delete(
 
 
 def leave(target: Target, jobs: list[int]) -> bool:
-    """Delete jobs, and all in the tubes of this run; return whether nothing is left there.
+    """Delete jobs, and all in the tubes of this process; return whether nothing is left there.
 
     Takes about two seconds at most, as somebody may wait for the end of the run.
     """
@@ -82,7 +82,7 @@ def leave(target: Target, jobs: list[int]) -> bool:
     if not target.profile.has_tubes:
         return True
     with contextlib.suppress(OSError, EOFError, ProtocolError, ValueError):
-        return not sweep(target, FOOTPRINT.is_of_this_run, _SOON)
+        return not sweep(target, FOOTPRINT.is_ours, _SOON)
     return False
 
 

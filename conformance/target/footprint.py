@@ -38,9 +38,10 @@ class Footprint:
         """Return the name of a tube that nobody else uses; all have the same length."""
         return f"{NAMES}{self.run}{self._process:02x}-{next(self._numbers):05}"
 
-    def is_of_this_run(self, tube: str) -> bool:
-        """Return whether a process of this run made a tube."""
-        return tube.startswith(f"{NAMES}{self.run}")
+    def is_ours(self, tube: str) -> bool:
+        """Return whether this process made a tube; the first one of a run answers for all."""
+        process = f"{self._process:02x}" if self._process else ""
+        return tube.startswith(f"{NAMES}{self.run}{process}")
 
     def opened(self, sock: socket.socket) -> socket.socket:
         """Note a connection, and return it; raises OSError if the run has ended."""
