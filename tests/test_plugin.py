@@ -336,6 +336,7 @@ def test_nothing_that_is_selected(arguments: list[str]) -> None:
 def test_a_run_that_is_stopped_never_conforms(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def pytest_runtest_logfinish(nodeid):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
     )
