@@ -71,8 +71,14 @@ def _remote(server: Launched) -> str:
     return "--target={}:{}".format(*server.address)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("way", list(RUNS))
+@pytest.mark.parametrize(
+    ("way", "number"),
+    [
+        *(("alone", number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+        *(("workers", number) for number in (signal.SIGINT, signal.SIGTERM)),
+        ("fuzz", signal.SIGTERM),
+    ],
+)
 def test_nothing_is_left_on_a_server_of_others(
     tmp_path: Path, way: str, number: signal.Signals
 ) -> None:
