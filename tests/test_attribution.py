@@ -209,8 +209,10 @@ def test_what_is_not_seen_again_breaks_nothing_for_certain() -> None:
     assert deviation.de_facto
 
 
-@pytest.mark.parametrize("test", [any_program, any_conversation])
-@pytest.mark.parametrize(("model", "de_facto"), [(Model, True), (Blind, False)])
+@pytest.mark.parametrize(
+    ("test", "model", "de_facto"),
+    [(any_program, Model, True), (any_conversation, Model, True), (any_program, Blind, False)],
+)
 def test_what_is_loose_does_not_hide_what_is_firm(
     test: Callable[[Target, Transcript, Exploration], str], model: type[Model], de_facto: bool
 ) -> None:
