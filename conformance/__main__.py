@@ -34,7 +34,7 @@ from reports.write import write_comparison, write_report
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", *_QUIET)
-"""What pytest is asked to run; a conftest.py of the current folder is for other tests."""
+"""The tests that pytest runs; a conftest.py of the current folder is for other tests."""
 
 _ADDRESS = "HOST:PORT or unix:/path"
 _PASSED_ON = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+GOES_ON = "a target that goes on"
+"""The expectation that a lost target has not met."""
+
 
 class Deviation(AssertionError):
     """The target did what the requirement does not allow.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from random import Random
 
-from conformance.random_testing.findings import write_whole
 from fuzz.suppression import Known
+from reports.files import replace
 
 MOST = 5000
 """Inputs beyond which each new one takes the place of another."""
@@ -76,7 +76,7 @@ class Pool:
         self._names.add(name)
         with contextlib.suppress(OSError):
             # Others do without it.
-            write_whole(self._folder / name, data)
+            replace(self._folder / name, data)
 
     def _remember(self, data: bytes) -> None:
         if len(self._inputs) < MOST:

@@ -14,7 +14,7 @@ from typing import Literal
 from reference_server.commands import commands_of
 
 NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
-"""What names of tubes are made of."""
+"""The characters of the names of tubes."""
 
 
 @dataclass(frozen=True, slots=True)

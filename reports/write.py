@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from reports.badge import endpoint, svg
 from reports.comparison import Comparison, Difference
+from reports.files import replace
 from reports.html import comparison_page, report_page
 from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
@@ -49,16 +48,4 @@ def write_comparison(all_results: Sequence[Results], folder: Path) -> None:
 def _write(folder: Path, files: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        replace(folder / name, text)
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file so that there is the old one or the whole new one; raise OSError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
+        replace(folder / name, text.encode())

@@ -22,7 +22,7 @@ from fuzz.test_programs import test_any_program as any_program
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.wire import KICKED_COUNT, Reply
-from reports.write import replace
+from reports.files import replace
 from tests.servers import changed_server
 from tests.test_plugin import FAST, suite
 
@@ -71,11 +71,11 @@ def test_what_is_half_kept_does_not_pass_for_known(
 ) -> None:
     diagnosis = Diagnosis("one thing", "another")
 
-    def full(path: Path, text: str) -> None:
+    def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(findings, "_write", full)
+        patch.setattr(findings, "replace", full)
         with pytest.raises(OSError, match="No space left"):
             keep(tmp_path, diagnosis, Transcript())
     assert keep(tmp_path, diagnosis, Transcript())[1]
@@ -85,18 +85,19 @@ def test_a_file_of_a_report_is_the_old_one_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "results.json"
-    replace(file, "old")
+    replace(file, b"old")
 
-    def full(path: Path, text: str, **_: str) -> int:
-        path.write_bytes(text.encode()[:1])
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as half:
+            half.write(data[:1])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(OSError, match="No space left"):
-            replace(file, "new")
+            replace(file, b"new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
-    replace(file, "new")
+    replace(file, b"new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["new"]
 
 

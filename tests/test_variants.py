@@ -17,7 +17,7 @@ from tests.variants.variant import Variant
 
 TODAY = datetime.now(UTC).toordinal()
 QUICK = [name for name, variant in VARIANTS.items() if not variant.slow]
-"""Those of which a sixth is run each day, in this process, and one as a server."""
+"""The variants of which a sixth is run each day, in this process, and one as a server."""
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,13 @@ where it answers as the target did, the fault's requirement is the one that is b
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 
 from conformance import yamlish
 from conformance.catalogue import catalogue
 from conformance.oracle.oracle import Violation
-from conformance.oracle.reenactment import Course, reenacted
+from conformance.oracle.reenactment import Course, Recording, reenacted
 from conformance.transcript import Entry
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import Profile
@@ -56,23 +55,17 @@ def _named(
     violation: Violation | None,
 ) -> list[str]:
     """The requirements of those faults that explain it all."""
-    times = _times(entries)
     silent = violation is not None and violation.observed == "nothing"
-    plain = reenacted(NO_FAULT, entries, times, profile, silent)
+    recording = Recording.of(entries, profile, silent)
+    plain = reenacted(NO_FAULT, recording, profile)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):
         return []
     found = (
         fault.requirement
         for fault in faults
-        if _explains(reenacted(fault, entries, times, profile, silent), plain, violation)
+        if _explains(reenacted(fault, recording, profile), plain, violation)
     )
     return list(dict.fromkeys(found))
-
-
-def _times(entries: Sequence[Entry]) -> list[int]:
-    """When messages were, in nanoseconds since the first."""
-    times = [round((entry.time - entries[0].time) * 1e9) for entry in entries]
-    return list(itertools.accumulate(times, max))
 
 
 def _is_of_statistics(violation: Violation) -> bool:

@@ -22,7 +22,7 @@ LATE = ""
 """The choice to refuse what is too big when its body has come."""
 _NO_END = frozenset((wire.EXPECTED_CRLF.word,))
 _COUNTED = frozenset(("total-jobs", "cmd-delete", "cmd-pause-tube"))
-"""What stats-tube tells of all that a tube has seen."""
+"""The keys of stats-tube that count all that a tube has seen."""
 
 
 class Loose(Reply):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,26 @@ class Course(NamedTuple):
 
     agrees: bool
     last: Reply | None
+
+
+class Recording(NamedTuple):
+    """A transcript with all that a re-enactment needs to know of it, whatever the fault.
+
+    ``times``: when each message is, in nanoseconds since the first. ``first_id``: of a job that was
+    put, as the target has told. ``silent``: it was waited for more, and nothing came.
+    """
+
+    entries: Sequence[Entry]
+    times: Sequence[int]
+    first_id: int
+    silent: bool
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], profile: Profile, silent: bool) -> Recording:
+        """Return the recording of a transcript's messages."""
+        times = [round((entry.time - entries[0].time) * 1e9) for entry in entries]
+        first_id = _first_id(entries, profile)
+        return cls(entries, list(itertools.accumulate(times, max)), first_id, silent)
 
 
 _OTHER = Course(False, None)
@@ -77,27 +98,20 @@ class _Link:
         return True
 
 
-def reenacted(
-    fault: Fault,
-    entries: Sequence[Entry],
-    times: Sequence[int],
-    profile: Profile,
-    silent: bool = False,
-) -> Course:
-    """How it goes on with a server with a fault; ``times``: when each message is, in nanoseconds.
+def reenacted(fault: Fault, recording: Recording, profile: Profile) -> Course:
+    """Return how a recording goes on with a server that has a fault.
 
-    ``silent``: it was waited for more, and nothing came. What becomes of servers that are started
-    again is another question.
+    What becomes of servers that are started again is another question.
     """
     model = fault.model(fault.profile(profile))
-    model.next_id = _first_id(entries, profile)
+    model.next_id = recording.first_id
     now = 0
     engine = Engine(model, lambda: now, fault.reader)
     ids = _Ids(engine)
     links: dict[str, _Link] = {}
     last: Reply | None = None
     try:
-        for entry, time in zip(entries, times, strict=True):
+        for entry, time in zip(recording.entries, recording.times, strict=True):
             if time != now:
                 now = time
                 engine.tick()
@@ -111,10 +125,10 @@ def reenacted(
             if not _takes(engine, links, link, entry):
                 return _OTHER
             last = link.last
-        shown = entries[-1]
+        shown = recording.entries[-1]
         # Behind a reply, there may be others that nobody has looked at any more.
         heard = set() if shown.direction == "<" else {shown.connection}
-        quiet = [link for name, link in links.items() if silent or name in heard]
+        quiet = [link for name, link in links.items() if recording.silent or name in heard]
         return Course(all(link.got.next_reply() is None for link in quiet), last)
     except ProtocolError:
         return _OTHER

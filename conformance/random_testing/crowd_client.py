@@ -10,7 +10,7 @@ from conformance.oracle.invariants import Asked
 from reference_server.wire import ReplyReader
 
 WAITS = "reserve"
-"""What asks for a job and waits for it, with a timeout or not."""
+"""Commands that ask for a job and wait for it, with a timeout or not."""
 
 
 @dataclass(slots=True)

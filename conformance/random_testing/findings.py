@@ -7,13 +7,13 @@ at the same time find it once: ``transcript`` drives it again, ``README.md`` exp
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.oracle.diagnosis import Diagnosis
 from conformance.transcript import NotATranscript, Transcript, parse
+from reports.files import replace
 
 FOLDER = Path(".beanstalk-conformance", "findings")
 """Where findings are kept, below the folder that the suite is run in."""
@@ -40,8 +40,10 @@ def keep(
     lines = "\n".join(f"# {line}" for line in f"{said}.".splitlines())
     text = "; ".join(part for part in (said, diagnosis.about, seen) if part)
     try:
-        _write(home / name, f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n")
-        _write(home / "README.md", f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}")
+        whole = f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n"
+        replace(home / name, whole.encode())
+        readme = f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}"
+        replace(home / "README.md", readme.encode())
     except OSError:
         # Else it would pass for one that is known.
         shutil.rmtree(home, ignore_errors=True)
@@ -60,19 +62,8 @@ def at_first_sight(folder: Path, transcript: Transcript) -> Path:
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"unreduced-{name}.transcript"
-    _write(path, f"{text}\n")
+    replace(path, f"{text}\n".encode())
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, text.encode())
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file so that others never read half of it; until then its name begins with a dot."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(data)
-    part.replace(path)
 
 
 def _ways(transcript: Transcript) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from conformance.catalogue import catalogue
+from reports.files import replace
 from reports.verdicts import Verdict
-from reports.write import replace
 
 VERDICTS = (Verdict.FAIL, Verdict.NON_STRICT)
 _KEYS = {"verdict", "observed", "reason", "link", "flaky"}
@@ -64,7 +64,7 @@ def write_baseline(path: Path, known: Mapping[str, Known]) -> None:
     }
     try:
         text = yaml.safe_dump(document, sort_keys=False, width=96) if document else ""
-        replace(path, text)
+        replace(path, text.encode())
     except OSError as error:
         raise BaselineError(f"cannot write the baseline {path}: {error.strerror}") from error
 

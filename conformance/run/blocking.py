@@ -1,7 +1,7 @@
 """Failures of a test's set-up: they block its requirement, and are told of the one that is broken.
 
 A requirement is blocked by another if its test has failed at a command that it is not about, in the
-same way as the other's own test, which had not even to do more for it. There are two cases:
+same way as the other's own test, which had not even to do more for it. There are three cases:
 
 - The requirement is of a command that was not sent until then, and the other is of the one that
   was answered wrongly.
@@ -34,7 +34,7 @@ IN_STEP = "protocol.serial-replies"
 NO_REPLY = "no reply of the protocol"
 """How the codec tells of what is none."""
 SET_UP = frozenset(("use", "watch", "ignore"))
-"""What each client says, whatever a test is about."""
+"""Commands that each client sends, whatever a test is about."""
 _COMMAND = re.compile(rf"(?<![\w-])({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])")
 
 

@@ -16,10 +16,9 @@ from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import CRASHED, HANGS, Target
 from conformance.transcript import Transcript
-from conformance.verdict import NotApplicable, NotTestable, TargetLost
+from conformance.verdict import GOES_ON, NotApplicable, NotTestable, TargetLost
 
 _SET_UP = tuple(f"{verb} {NAMES}".encode() for verb in ("use", "watch"))
-GOES_ON = "a target that goes on"
 MOST = {True: 30, False: 3}
 """Tests in a row that lose the target before the run is given up; True: we can restart it."""
 

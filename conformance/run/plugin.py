@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_BASELINE] = read_baseline(path)
         except BaselineError as error:
             raise pytest.UsageError(str(error)) from None
-    if options.address is not None or options.command is not None:
+    if options.names_server:
         if _is_worker(config):
             FOOTPRINT.join(*config.workerinput["footprint"])  # type: ignore[attr-defined]
         interruption = Interruption(config.stash[_SUITE], _is_worker(config))
@@ -113,10 +113,8 @@ def _check_root(config: pytest.Config, option: str, path: Path) -> None:
 
 
 def _has_target(config: pytest.Config) -> bool:
-    options = config.stash[_SUITE].options
-    chosen = options.address is not None or options.command is not None
     runs = not (config.getoption("collectonly") or config.option.beanstalk_list_requirements)
-    return chosen and runs and not _is_worker(config)
+    return config.stash[_SUITE].options.names_server and runs and not _is_worker(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
 from conformance.target.target import HANGS, Target
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
+from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
 
 PATIENCE = (0.0, 0.05, 0.5)
 """For each attempt at a test, the seconds that pending commands get to reach the target."""
@@ -99,7 +99,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error = Deviation("a server that tells its stats", str(error))
     except OSError as error:
         fate = scenario.target.fate()
-        outcome.error = TargetLost("a target that goes on", fate) if fate else error
+        outcome.error = TargetLost(GOES_ON, fate) if fate else error
     except Exception as error:
         outcome.error = error
     if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
@@ -111,7 +111,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         else:
             outcome.doubt = doubt(outcome.error, scenario)
     if fate := _end_of(scenario, outcome):
-        outcome.error = TargetLost("a target that goes on", fate)
+        outcome.error = TargetLost(GOES_ON, fate)
     exploration = arguments.get("exploration")
     if isinstance(outcome.error, TargetLost) and isinstance(exploration, Exploration):
         exploration.show_last(scenario.transcript)
@@ -127,7 +127,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         return outcome
     scenario.close()
     if fate := scenario.target.ended():
-        outcome.error = TargetLost("a target that goes on", fate)
+        outcome.error = TargetLost(GOES_ON, fate)
         outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()
         scenario.target.restore()
     if outcome.error is None:

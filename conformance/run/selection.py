@@ -32,9 +32,7 @@ class Selection:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Where workers have collected, only the number of tests is known."""
-        options = self._suite.options
-        is_ours = options.address is not None or options.command is not None
         nothing = session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
-        if is_ours and nothing and not self._is_worker:
+        if self._suite.options.names_server and nothing and not self._is_worker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             sys.stderr.write(f"ERROR: {NOTHING}\n")

@@ -66,6 +66,11 @@ class Options:
         return BuiltIn(PROFILES.get(self.profile, NEWEST))
 
     @property
+    def names_server(self) -> bool:
+        """Whether a server is to be tested, not the built-in one."""
+        return self.address is not None or self.command is not None
+
+    @property
     def chosen(self) -> list[str]:
         """The arguments that name the same target again."""
         if self.address is not None:
@@ -106,10 +111,9 @@ def _arguments(item: pytest.Function) -> Mapping[str, object]:
 
 
 class Suite:
-    """The state that all tests of this process share; ``distributed``: others run in
-    other processes.
+    """The state that all tests of this process share.
 
-    ``selected``: the user has chosen some of the tests.
+    ``distributed``: other tests run in other processes. ``selected``: the user has chosen some.
     """
 
     def __init__(self, options: Options, distributed: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from conformance import yamlish
 from conformance.target.address import ask, ask_all, visit
-from conformance.target.footprint import FOOTPRINT, OURS
+from conformance.target.footprint import FOOTPRINT, NAMES, OURS
 from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reference_server.state import JobState
@@ -21,6 +21,7 @@ _PEEKS = ("peek-ready", "peek-delayed", "peek-buried")
 _AT_ONCE = 200
 """Commands whose replies fit into the buffers of a connection."""
 _SOON = 2.0
+"""Seconds for the end of a run, as somebody may wait for that."""
 _LIMIT = 5.0
 """Seconds that a target may take to tell its tubes."""
 _AGAIN = 0.02
@@ -75,7 +76,7 @@ def _free_and_delete(
 def leave(target: Target, jobs: list[int]) -> bool:
     """Delete jobs, and all in the tubes of this process; return whether nothing is left there.
 
-    Takes about two seconds at most, as somebody may wait for the end of the run.
+    Takes about two seconds at most.
     """
     if jobs:
         delete_jobs(target, target.generation, jobs, _SOON)
@@ -93,7 +94,7 @@ def remedy(address: str) -> str:
 
 def may_be_left(address: str) -> str:
     """Return what is said of a run that could not remove all that it has made."""
-    return f"jobs may be left in tubes conformance-{FOOTPRINT.run}…; {remedy(address)}"
+    return f"jobs may be left in tubes {NAMES}{FOOTPRINT.run}…; {remedy(address)}"
 
 
 def clean_up(target: Target) -> tuple[int, list[str]]:
@@ -101,9 +102,10 @@ def clean_up(target: Target) -> tuple[int, list[str]]:
 
     A tube that a client uses or watches is let alone: a run may go on. Raises as :func:`sweep`.
     """
-    found = tubes_of_runs(target)
     with visit(target.address, _LIMIT) as sock:
-        idle = _Broom(target, sock, time.monotonic() + _LIMIT).idle(found)
+        broom = _Broom(target, sock, time.monotonic() + _LIMIT)
+        found = broom.tubes(OURS.fullmatch)
+        idle = broom.idle(found)
     left = sweep(target, idle.__contains__, _LIMIT) if idle else []
     return len(idle) - len(left), [tube for tube in found if tube in left or tube not in idle]
 
@@ -114,16 +116,11 @@ def tubes_of_runs(target: Target) -> list[str]:
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
         visit(target.address, _LIMIT) as sock,
     ):
-        return _Broom(target, sock, time.monotonic() + _LIMIT).tubes(is_of_a_run)
+        return _Broom(target, sock, time.monotonic() + _LIMIT).tubes(OURS.fullmatch)
     return []
 
 
-def is_of_a_run(tube: str) -> bool:
-    """Return whether a run of the suite made a tube."""
-    return OURS.fullmatch(tube) is not None
-
-
-def sweep(target: Target, is_meant: Callable[[str], bool], limit: float) -> list[str]:
+def sweep(target: Target, is_meant: Callable[[str], object], limit: float) -> list[str]:
     """Delete the jobs in some tubes, whose names say so; return the tubes that are there after.
 
     Takes ``limit`` seconds at most, and looks again, as more may come of what was sent before.
@@ -153,7 +150,7 @@ class _Broom:
     def _limit(self) -> float:
         return max(self._end - time.monotonic(), 0.1)
 
-    def tubes(self, is_meant: Callable[[str], bool]) -> list[str]:
+    def tubes(self, is_meant: Callable[[str], object]) -> list[str]:
         """Return the tubes with such names."""
         (reply,) = self._say(["list-tubes"])
         return [name for name in yamlish.names(reply.body or b"") if is_meant(name)]

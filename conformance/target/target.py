@@ -198,17 +198,20 @@ class Target(ABC):
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
         self.version = stats.get("version", self.version)
-        size = stats.get("max-job-size", "")
-        if size.isdecimal():
-            self.learnt.max_job_size = int(size)
-        limit = stats.get("limit-max-jobs-ready", "")
-        if limit.isdecimal() and len(limit) < 10 and int(limit) < LEAST_READY:
+        self.learnt.max_job_size = _small(stats.get("max-job-size", ""))
+        limit = _small(stats.get("limit-max-jobs-ready", ""))
+        if limit is not None and limit < LEAST_READY:
             raise TargetError(
                 f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
             )
         self.profile, self.profile_reason = recognise(self.address, self.version)
         self.learnt.pipelines = pipelines(self.address, self.profile.neutral)
         return self.profile
+
+
+def _small(text: str) -> int | None:
+    """Return a number of few digits; None if it is none, or larger than any that matters."""
+    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 class Remote(Target):

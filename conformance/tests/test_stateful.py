@@ -17,7 +17,7 @@ from conformance.random_testing.replay import Finding, program_of, told
 from conformance.random_testing.session import Session
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.verdict import Inconclusive, TargetLost
+from conformance.verdict import GOES_ON, Inconclusive, TargetLost
 
 TUBES = ("default", "a", "b", "n" * 200)
 ODD_ARGUMENTS = ("", "-1", "+1", "01", " 1", "x", "4294967296", "-a", "a b", "n" * 201, "a\0", "é")
@@ -222,7 +222,7 @@ def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -
     except Flaky as error:
         if exploration.fate:
             # Once is enough.
-            raise TargetLost("a target that goes on", exploration.fate) from error
+            raise TargetLost(GOES_ON, exploration.fate) from error
         exploration.once_more(server, transcript)
     # Hypothesis makes up no more than this, and fewer if it has tried all.
     return exploration.told(exploration.examples, "conversations")
