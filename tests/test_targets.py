@@ -296,3 +296,24 @@ def test_bodies_that_a_target_does_not_take_are_not_tested() -> None:
         ):
             server.needs_body(3000)
         server.close()
+
+
+HUGE_LIMIT = """
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+
+    def encode(self):
+        if self.word != "OK":
+            return plain(self)
+        body = self.body.replace(b"max-job-size: 65535", b"max-job-size: " + b"9" * 5000)
+        return b"OK %d\\r\\n%b\\r\\n" % (len(body), body)
+
+    Reply.encode = encode
+"""
+
+
+def test_a_limit_of_thousands_of_digits_ends_no_run(tmp_path: Path) -> None:
+    launch = changed_server(tmp_path, HUGE_LIMIT)
+    done = suite(f"--launch={launch}", "--clock=real", "-k", "use.using")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -13,8 +13,7 @@ import pytest
 
 from conformance.run.suite import Suite
 from conformance.target.footprint import FOOTPRINT
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from conformance.target.watchdog import ENDINGS
 
 
 class Interruption:
@@ -30,7 +29,7 @@ class Interruption:
         """Take all signals that end a program, unless they are ignored, as nohup has it."""
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in _SIGNALS:
+        for number in ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._comes)
 

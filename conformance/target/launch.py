@@ -21,7 +21,7 @@ from pathlib import Path
 from conformance.target import starvation
 from conformance.target.address import connect, hang_up
 from conformance.target.starvation import Patience
-from conformance.target.watchdog import kill_marked, new_mark
+from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from conformance.transcript import printable
 
 # Below the range from which systems give out ports for outgoing connections.
@@ -103,19 +103,16 @@ def command_line(command: str, values: Mapping[str, object]) -> list[str]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Puts off Ctrl-C and SIGTERM, so that no process is started and then forgotten."""
+    """Puts off signals that end a program, so that no process is started and then forgotten."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[int] = []
-    interrupts = (signal.SIGINT, signal.SIGTERM)
-    handlers = [
-        signal.signal(number, lambda number, _: came.append(number)) for number in interrupts
-    ]
+    handlers = [signal.signal(number, lambda number, _: came.append(number)) for number in ENDINGS]
     try:
         yield
     finally:
-        for interrupt, handler in zip(interrupts, handlers, strict=True):
+        for interrupt, handler in zip(ENDINGS, handlers, strict=True):
             signal.signal(interrupt, handler)
         for number in came:
             signal.raise_signal(number)

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a program, unless it minds them."""
 _NAME = "BEANSTALK_CONFORMANCE_LAUNCH"
 _TRIES = 100
 _run = secrets.token_hex(8)
@@ -72,7 +74,7 @@ def _marked(beginning: str) -> Iterator[int]:
 
 
 def _main(run: str) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
     _kill(f"{run}-")
