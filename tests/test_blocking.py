@@ -11,7 +11,7 @@ from conformance.catalogue import catalogue
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import Known
-from conformance.run.blocking import Outcome, blockers
+from conformance.run.blocking import blockers
 from conformance.run.step import Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
 from conformance.transcript import parse
@@ -26,8 +26,10 @@ from reference_server.wire import (
     Request,
     RequestReader,
 )
+from reports import results
 from reports.verdicts import Verdict
 from tests.faults import cases
+from tests.made import case
 
 # ---------------------------------------------------------------- where a test has deviated
 
@@ -56,7 +58,6 @@ def test_the_command_that_a_failure_is_about(
 ) -> None:
     step = step_of(Deviation("a", "b"), parse("\n".join(lines)), NEWEST)
     assert (step.cause.command, step.before) == (command, before)
-    assert Step.decode(step.encode()) == step
 
 
 @pytest.mark.parametrize(
@@ -99,13 +100,17 @@ def test_failures_of_different_causes(one: tuple[str, str], other: tuple[str, st
 UNKNOWN = Cause("put", "INSERTED …", "UNKNOWN_COMMAND", "INSERTED")
 
 
-def _failed(slug: str, cause: Cause, *before: str, **more: bool) -> Outcome:
+Came = tuple[results.Test, Step | None]
+
+
+def _failed(slug: str, cause: Cause, *before: str, **more: bool) -> Came:
     step = Step(cause, before, len(before) + 1, more.get("timed", False), False)
-    return Outcome([slug], Verdict.FAIL, step)
+    return case(slug, Verdict.FAIL), step
 
 
-def _blocked(*outcomes: Outcome) -> Mapping[str, str]:
-    return {slug: other for (_, slug), other in blockers(outcomes).items()}
+def _blocked(*came: Came) -> Mapping[str, str]:
+    tests, steps = zip(*came, strict=True)
+    return {slug: other for (_, slug), other in blockers(tests, steps).items()}
 
 
 def test_what_comes_behind_a_broken_command_is_blocked_by_its_requirement() -> None:
@@ -176,22 +181,22 @@ def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -
         ),
     ],
 )
-def test_what_was_put_to_the_test_is_not_blocked(blocking: Outcome, other: Outcome) -> None:
-    passed = Outcome(["put.inserted"], Verdict.PASS)
-    more = [passed] if other.slugs == ["put.priority-limit"] else []
+def test_what_was_put_to_the_test_is_not_blocked(blocking: Came, other: Came) -> None:
+    passed = case("put.inserted"), None
+    more = [passed] if other[0].requirements == ["put.priority-limit"] else []
     assert _blocked(blocking, other, *more) == {}
 
 
 @pytest.mark.parametrize("verdict", [Verdict.NON_STRICT, Verdict.SEEN, Verdict.INCONCLUSIVE])
 def test_only_a_must_that_is_broken_blocks_others(verdict: Verdict) -> None:
-    loose = Outcome(["put.inserted"], verdict, _failed("put.inserted", UNKNOWN).step)
+    loose = case("put.inserted", verdict), _failed("put.inserted", UNKNOWN)[1]
     assert _blocked(loose, _failed("delete.ready", UNKNOWN)) == {}
 
 
 def test_a_crash_is_never_blocked() -> None:
     crash = step_of(TargetLost("OK", "the target is gone"), parse(r"A > put 0 0 1 1\r\n"), NEWEST)
-    outcomes = [Outcome([slug], Verdict.FAIL, crash) for slug in ("put.inserted", "delete.ready")]
-    assert _blocked(*outcomes) == {}
+    came = [(case(slug, Verdict.FAIL), crash) for slug in ("put.inserted", "delete.ready")]
+    assert _blocked(*came) == {}
 
 
 # ---------------------------------------------------------------- servers
@@ -199,22 +204,22 @@ def test_a_crash_is_never_blocked() -> None:
 
 def _told(fault: Fault, *sections: str) -> tuple[set[str], set[str]]:
     """The requirements of these sections that fail on a server, and those that are blocked."""
-    server, outcomes = BuiltIn(fault=fault), list[Outcome]()
+    server, tests, steps = BuiltIn(fault=fault), list[results.Test](), list[Step | None]()
     chosen = [c for c in cases() if any(s.partition(".")[0] in sections for s in c.slugs)]
     with contextlib.closing(server):
-        for case in chosen:
-            if case.arguments.keys() & {"real_clock", "exploration"}:
+        for one in chosen:
+            if one.arguments.keys() & {"real_clock", "exploration"}:
                 continue
-            came = running.run(case.test, case.arguments, server, 0.25)
+            came = running.run(one.test, one.arguments, server, 0.25)
             step = None
             if isinstance(came.error, Deviation):
                 step = step_of(came.error, came.transcript, NEWEST)
             verdict = Verdict.FAIL if step else Verdict.PASS
-            outcomes.append(Outcome(sorted(case.slugs), verdict, step))
-    blocked = blockers(outcomes)
-    pairs = {
-        (n, slug) for n, outcome in enumerate(outcomes) if outcome.step for slug in outcome.slugs
-    }
+            slugs = sorted(one.slugs)
+            tests.append(case(slugs[0], verdict, requirements=slugs))
+            steps.append(step)
+    blocked = blockers(tests, steps)
+    pairs = {(n, s) for n, step in enumerate(steps) if step for s in tests[n].requirements}
     fails = {slug for _, slug in pairs - set(blocked)}
     return fails, {slug for _, slug in blocked} - fails
 
@@ -258,11 +263,11 @@ def _tally(baseline: Mapping[str, Known]) -> Tally:
     blocked = {"put.inserted": "use.using"}
     tally.add(
         [
-            Result(["use.using"], Verdict.FAIL, "it lies"),
-            Result(["put.inserted"], Verdict.PASS, ""),
-            Result(["put.inserted"], Verdict.FAIL, "it lies", blocked),
-            Result(["delete.ready"], Verdict.FAIL, "it lies", {"delete.ready": "use.using"}),
-            Result(["delete.ready"], Verdict.FAIL, "it deletes nothing"),
+            Result(case("use.using", Verdict.FAIL)),
+            Result(case("put.inserted")),
+            Result(case("put.inserted", Verdict.FAIL), blocked),
+            Result(case("delete.ready", Verdict.FAIL), {"delete.ready": "use.using"}),
+            Result(case("delete.ready", Verdict.FAIL, reason="it deletes nothing")),
         ]
     )
     return tally

@@ -88,6 +88,7 @@ def test_the_hints_name_every_command_that_asks(
     monkeypatch.setattr(Undecided, "__init__", lambda _: pytest.fail("a hint is missing"))
     exploration = Exploration(10, profile=profile)
     target = BuiltIn(profile)
-    for brisk in (False, True):
+    # Where any of equal priority may be next, hundreds of jobs leave too much open.
+    for brisk in {False, profile.first_in_first_out}:
         assert Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(10) is None
     target.close()

@@ -21,6 +21,7 @@ from conformance.target.launch import Launched
 from reference_server.wire import OK
 from reports.results import read_results
 from reports.verdicts import Verdict
+from tests.made import case
 from tests.servers import KEEPS, REFERENCE_COMMAND, changed_server
 
 FAST = "use_names_the_tube_now_used"
@@ -311,7 +312,7 @@ def test_a_part_of_the_suite_never_conforms(tmp_path: Path) -> None:
 
 def test_a_part_of_the_tests_of_what_is_required_is_a_part() -> None:
     item = Tally(catalogue(), {}, "a target", selected=True)
-    item.add([Result(list(catalogue()), Verdict.PASS, "")])
+    item.add([Result(case("put.inserted", requirements=list(catalogue())))])
     assert item.conclusion().word == "incomplete"
     item.selected = False
     assert item.conclusion().word == "conforms"
@@ -319,8 +320,9 @@ def test_a_part_of_the_tests_of_what_is_required_is_a_part() -> None:
 
 def test_an_error_of_ours_breaks_no_requirement() -> None:
     tally = Tally(catalogue(), {}, "a target")
-    results = [Result([slug], Verdict.PASS, "") for slug in catalogue()]
-    results.append(Result(["put.inserted"], Verdict.ERROR, "OSError: a folder is full"))
+    results = [Result(case(slug)) for slug in catalogue()]
+    error = case("put.inserted", Verdict.ERROR, reason="OSError: a folder is full")
+    results.append(Result(error))
     tally.add(results)
     word, broken, _, tested, applicable, sentence = tally.conclusion()
     assert (word, broken, tested) == ("incomplete", 0, applicable - 1)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from conformance.catalogue import Requirement
 from conformance.run.baseline import Known
 from reference_server.profiles import NEWEST
+from reports.results import Test
 from reports.verdicts import DEVIATIONS, Verdict
 
 REASONS = 4
@@ -34,21 +35,15 @@ class Entry:
     blocked_by: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Result:
-    """The result of one test: its requirements, its verdict, and the reason.
+class Result(NamedTuple):
+    """A test, and by which other requirement each of its own is blocked, if it is."""
 
-    ``blocked`` tells by which other one each of its requirements is blocked, if it is.
-    """
-
-    slugs: list[str]
-    verdict: Verdict
-    reason: str
-    blocked: Mapping[str, str] = field(default_factory=dict)
+    test: Test
+    blocked: Mapping[str, str] = {}
 
     def told_of(self, slug: str) -> Verdict:
         """Return what it says of one of its requirements."""
-        return Verdict.BLOCKED if slug in self.blocked else self.verdict
+        return Verdict.BLOCKED if slug in self.blocked else self.test.verdict
 
 
 class Conclusion(NamedTuple):
@@ -81,7 +76,7 @@ class Tally:
         """Takes in what came of tests."""
         found: defaultdict[str, list[Result]] = defaultdict(list)
         for result in results:
-            for slug in result.slugs:
+            for slug in result.test.requirements:
                 found[slug].append(result)
         for slug, requirement in self.catalogue.items():
             entry = Entry(requirement.judged_by(self.profile), tests=len(found[slug]))
@@ -91,7 +86,7 @@ class Tally:
                     ((result.told_of(slug), result) for result in found[slug]),
                     key=lambda told: _ORDER.index(told[0]),
                 )
-                entry.reason = worst.reason
+                entry.reason = worst.test.reason
                 if entry.verdict is Verdict.BLOCKED:
                     by = (r.blocked[slug] for r in found[slug] if slug in r.blocked)
                     entry.blocked_by = list(dict.fromkeys(by))

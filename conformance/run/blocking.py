@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from conformance.catalogue import catalogue
 from conformance.run.step import Cause, Step
 from reference_server.commands import COMMANDS, VERBS
 from reference_server.wire import UNKNOWN_COMMAND
+from reports.results import Test
 from reports.verdicts import Verdict
 
 IN_STEP = "protocol.serial-replies"
@@ -38,15 +38,6 @@ SET_UP = frozenset(("use", "watch", "ignore"))
 _COMMAND = re.compile(rf"(?<![\w-])({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a test of these requirements; ``step``: where it has deviated, if it has."""
-
-    slugs: Sequence[str]
-    verdict: Verdict
-    step: Step | None = None
-
-
 class _Failure(NamedTuple):
     """A failed test, by its number, as one of its requirements sees it."""
 
@@ -55,13 +46,16 @@ class _Failure(NamedTuple):
     step: Step
 
 
-def blockers(outcomes: Sequence[Outcome]) -> Mapping[tuple[int, str], str]:
-    """Return who blocks whom: by a test's number and its requirement, another requirement."""
-    passed = {s for outcome in outcomes if outcome.verdict is Verdict.PASS for s in outcome.slugs}
+def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tuple[int, str], str]:
+    """Return who blocks whom: by a test's number and its requirement, another requirement.
+
+    ``steps`` tell where each of the tests has deviated, if it has.
+    """
+    passed = {s for test in tests if test.verdict is Verdict.PASS for s in test.requirements}
     found: dict[tuple[int, str], str] = {}
     roots: defaultdict[object, list[_Failure]] = defaultdict(list)
     # Each requirement is blocked by those of an earlier rank only: this goes in no circle.
-    for rank in _ranked(outcomes):
+    for rank in _ranked(tests, steps):
         own: list[_Failure] = []
         for failure in rank:
             akin = [
@@ -72,20 +66,21 @@ def blockers(outcomes: Sequence[Outcome]) -> Mapping[tuple[int, str], str]:
             ]
             if blocking := [root for root in akin if _blocks(root, failure, passed)]:
                 found[failure.test, failure.slug] = min(blocking, key=_order).slug
-            elif outcomes[failure.test].verdict is Verdict.FAIL:
+            elif tests[failure.test].verdict is Verdict.FAIL:
                 own.append(failure)
         for failure in own:
             roots[_kinds(failure)[-1 if failure.slug == IN_STEP else 0]].append(failure)
     return found
 
 
-def _ranked(outcomes: Sequence[Outcome]) -> tuple[list[_Failure], ...]:
+def _ranked(tests: Sequence[Test], steps: Sequence[Step | None]) -> tuple[list[_Failure], ...]:
     """Return the failures by what they are about, see :func:`_rank`."""
     ranks: tuple[list[_Failure], ...] = ([], [], [], [])
-    for number, outcome in enumerate(outcomes):
-        for slug in outcome.slugs:
-            if (step := outcome.step) is not None and step.cause.command and not step.lost:
-                ranks[_rank(slug, step.cause)].append(_Failure(number, slug, step))
+    for number, (test, step) in enumerate(zip(tests, steps, strict=True)):
+        if step is None or not step.cause.command or step.lost:
+            continue
+        for slug in test.requirements:
+            ranks[_rank(slug, step.cause)].append(_Failure(number, slug, step))
     return ranks
 
 

@@ -5,38 +5,45 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
-from typing import TypedDict
 
 from conformance.catalogue import Requirement
 from conformance.run.runner import Outcome
+from conformance.run.step import Step
+from conformance.transcript import printable
 from conformance.verdict import Deviation
+from reports.results import Cause, Evidence
 
-LONGEST = 4000
+LONGEST = 20_000
+"""Characters of any text from the target."""
+SHORT = 4000
 """Characters of what was expected and observed."""
 
 
-class Evidence(TypedDict):
-    """The evidence of a deviation, as in results.json; one line of ``transcript`` is marked."""
-
-    transcript: list[str]
-    expected: str
-    observed: str
-    said: str
-    reproduce: str
-
-
 def gather(error: Deviation, outcome: Outcome, reproduce: Sequence[str]) -> Evidence:
-    """The evidence for a deviation; ``reproduce`` is the command that runs the test again."""
+    """Return the evidence for a deviation; ``reproduce`` is a command that shows it again."""
     transcript, marked = outcome.transcript, error.marked
     if marked is None and transcript.entries:
         marked = transcript.last
-    return {
-        "transcript": transcript.render(marked).split("\n"),
-        "expected": _short(error.expected),
-        "observed": _short(error.observed),
-        "said": outcome.said,
-        "reproduce": shlex.join(reproduce),
-    }
+    return Evidence(
+        transcript=[clean(line) for line in transcript.render(marked).split("\n")],
+        expected=clean(error.expected, SHORT),
+        observed=clean(error.observed, SHORT),
+        said=clean(outcome.said),
+        reproduce=clean(shlex.join(reproduce)),
+    )
+
+
+def told_cause(step: Step) -> Cause:
+    """Return the cause of a deviation as results tell it."""
+    cause = step.cause
+    return Cause(
+        command=cause.command, expected=clean(cause.expected), observed=clean(cause.observed)
+    )
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """Return text that any reader of JSON, XML and HTML takes: printable, and not too long."""
+    return printable(text[:longest]) + ("…" if len(text) > longest else "")
 
 
 def describe(requirements: Sequence[Requirement], evidence: Evidence) -> str:
@@ -46,13 +53,9 @@ def describe(requirements: Sequence[Requirement], evidence: Evidence) -> str:
         source = f"{requirement.source}, {requirement.section}"
         lines.append(f"REQUIREMENT {requirement.slug} ({requirement.level}; {source})")
         lines.append(textwrap.indent(textwrap.fill(f"“{requirement.clause}”", 96), "  "))
-    lines += ["TRANSCRIPT", *evidence["transcript"]]
-    lines += [f"EXPECTED  {evidence['expected']}", f"OBSERVED  {evidence['observed']}"]
-    if evidence["said"]:
-        lines += ["TARGET SAID", textwrap.indent(evidence["said"], "  ")]
-    lines.append(f"REPRODUCE {evidence['reproduce']}")
+    lines += ["TRANSCRIPT", *evidence.transcript]
+    lines += [f"EXPECTED  {evidence.expected}", f"OBSERVED  {evidence.observed}"]
+    if evidence.said:
+        lines += ["TARGET SAID", textwrap.indent(evidence.said, "  ")]
+    lines.append(f"REPRODUCE {evidence.reproduce}")
     return "\n".join(lines)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"

@@ -6,17 +6,27 @@ from typing import Any
 
 import pytest
 
-from conformance.run.summary import properties
+_NAME = "late"
+"""The property of the report of a later test that carries such a report."""
+
+
+def late_property(config: pytest.Config, report: pytest.TestReport) -> tuple[str, Any]:
+    """Return the property that carries a report on an earlier test."""
+    data = config.hook.pytest_report_to_serializable(config=config, report=report)
+    return _NAME, data
 
 
 class Late:
     """Takes such reports out of those of later tests, wherever these have run."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._hook = config.hook
+        self._config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told: list[dict[str, Any]] = properties(report).get("late", [])
-        for late in told if report.when == "call" else ():
-            again = pytest.TestReport(**late, keywords={}, when="call")
-            self._hook.pytest_runtest_logreport(report=again)
+        if report.when != "call":
+            return
+        hook = self._config.hook
+        for name, data in report.user_properties:
+            if name == _NAME:
+                late = hook.pytest_report_from_serializable(config=self._config, data=data)
+                hook.pytest_runtest_logreport(report=late)

@@ -8,26 +8,27 @@ from typing import Any
 
 import pytest
 
-from conformance.catalogue import CatalogueError, catalogue
+from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.baseline import BaselineError, Known, is_known, read_baseline
 from conformance.run.ending import Ending
-from conformance.run.evidence import describe, gather
+from conformance.run.evidence import clean, describe, gather, told_cause
 from conformance.run.interruption import Interruption
-from conformance.run.late import Late
+from conformance.run.late import Late, late_property
+from conformance.run.observation import Observation, observation_of
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
 from conformance.run.suite import Options, Suite, requirements, slugs
-from conformance.run.summary import Summary, properties
+from conformance.run.summary import Summary
 from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
-from reports.verdicts import LEVELS, Verdict
+from reports.results import Test
+from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
-_OUTCOME = pytest.StashKey[Outcome]()
 _SUITE = pytest.StashKey[Suite]()
 _BASELINE = pytest.StashKey[Mapping[str, Known]]()
 
@@ -214,69 +215,79 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.exit(str(error), returncode=4)
     missing = suite.missing(pyfuncitem)
     outcome = Outcome(NotApplicable(missing)) if missing else suite.outcome(pyfuncitem)
-    pyfuncitem.stash[_OUTCOME] = outcome
-    pyfuncitem.user_properties += _said(pyfuncitem, outcome)
-    if late := [_late(*loss) for loss in suite.late()]:
-        pyfuncitem.user_properties.append(("late", late))
+    observation = _observe(pyfuncitem, outcome)
+    pyfuncitem.user_properties += observation.properties()
+    for loss in suite.late():
+        pyfuncitem.user_properties.append(late_property(pyfuncitem.config, _late(*loss)))
     if suite.losses.are_too_many(suite.target):
         pyfuncitem.session.shouldfail = (
             f"the target was lost {suite.losses.in_a_row} times in a row: {outcome.error}"
         )
-    verdict, reason = _verdict(pyfuncitem, outcome)
     if isinstance(outcome.error, NotTestable | NotApplicable | Inconclusive):
-        pytest.skip(f"{verdict}: {reason}")
-    if outcome.error is not None and verdict is not Verdict.SEEN:
+        pytest.skip(_in_short(observation))
+    if outcome.error is not None and observation.test.verdict is not Verdict.SEEN:
         raise outcome.error
     return True
 
 
-def _said(item: pytest.Function, outcome: Outcome) -> list[tuple[str, Any]]:
-    """Return the properties that the report of a test gives to the summary."""
+def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
+    """Return what a test found, before anybody knows what blocks it."""
+    suite, error = item.config.stash[_SUITE], outcome.error
     verdict, reason = _verdict(item, outcome)
-    baseline = item.config.stash[_BASELINE]
-    said: list[tuple[str, Any]] = [
-        ("id", _named(item)),
-        ("requirements", list(slugs(item))),
-        ("verdict", str(verdict)),
-        ("reason", reason),
-        ("target", item.config.stash[_SUITE].identity()),
-        ("latencies", [round(seconds, 7) for seconds in outcome.latencies]),
-        ("latenesses", [round(seconds, 7) for seconds in outcome.latenesses]),
-        ("health", outcome.health),
-        ("selected", item.config.stash[_SUITE].selected),
-        ("longest_wait", outcome.longest_wait),
-        ("waited", outcome.waited),
-        ("known", all(is_known(baseline, slug, verdict) for slug in slugs(item))),
-    ]
-    if isinstance(outcome.error, Deviation):
-        profile = item.config.stash[_SUITE].target.profile
-        said.append(("step", step_of(outcome.error, outcome.transcript, profile).encode()))
-    if isinstance(outcome.error, Inconclusive) and outcome.error.deviation is not None:
-        evidence = gather(outcome.error.deviation, outcome, _reproduce(item))
-        said.append(("evidence", evidence))
-    return said
+    deviation = error.deviation if isinstance(error, Inconclusive) else error
+    step = evidence = None
+    if isinstance(deviation, Deviation) and verdict is not Verdict.SEEN:
+        evidence = gather(deviation, outcome, _reproduce(item))
+    if isinstance(error, Deviation):
+        step = step_of(error, outcome.transcript, suite.target.profile)
+    test = Test(
+        id=clean(_named(item)),
+        requirements=list(slugs(item)),
+        verdict=verdict,
+        reason=clean(reason),
+        seconds=0,
+        known=all(is_known(item.config.stash[_BASELINE], slug, verdict) for slug in slugs(item)),
+        cause=told_cause(step) if step is not None and verdict in DEVIATIONS else None,
+        evidence=evidence,
+    )
+    return Observation(
+        test,
+        suite.identity(),
+        step,
+        tuple(map(clean, outcome.health)),
+        suite.selected,
+        tuple(round(seconds, 7) for seconds in outcome.latencies),
+        tuple(round(seconds, 7) for seconds in outcome.latenesses),
+        outcome.longest_wait,
+        outcome.waited,
+    )
 
 
-def _late(item: pytest.Function, outcome: Outcome) -> dict[str, Any]:
-    """The report of a test that was over when it was seen that it has ended the target."""
-    said = _said(item, outcome)
-    assert isinstance(outcome.error, Deviation)
-    evidence = gather(outcome.error, outcome, _reproduce(item))
-    asked = requirements(item, item.config.stash[_SUITE].target.profile)
-    known = dict(said)["known"]
-    return {
-        "nodeid": item.nodeid,
-        "location": item.location,
-        "outcome": "skipped" if known else "failed",
-        "longrepr": (item.location[0], 0, "known") if known else describe(asked, evidence),
-        "user_properties": [*said, ("evidence", evidence)],
-    }
+def _late(item: pytest.Function, outcome: Outcome) -> pytest.TestReport:
+    """Return the report of a test that was over when it was seen that it has ended the target."""
+    observation = _observe(item, outcome)
+    path, line, _ = item.location
+    known, evidence = observation.test.known, observation.test.evidence
+    assert evidence is not None
+    return pytest.TestReport(
+        item.nodeid,
+        item.location,
+        {},
+        "skipped" if known else "failed",
+        (path, line or 0, "known") if known else describe(_asked(item), evidence),
+        "call",
+        user_properties=observation.properties(),
+    )
+
+
+def _asked(item: pytest.Item) -> list[Requirement]:
+    """Return the requirements of a test, as the profile of its target has them."""
+    return requirements(item, item.config.stash[_SUITE].target.profile)
 
 
 def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
-    profile = item.config.stash[_SUITE].target.profile
-    levels = {requirement.level for requirement in requirements(item, profile)}
+    levels = {requirement.level for requirement in _asked(item)}
     if isinstance(error, TargetLost):
         # Nothing that anybody sends may end a server, whatever a test is about.
         return Verdict.FAIL, str(error).splitlines()[0][:300]
@@ -303,23 +314,23 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    outcome = item.stash.get(_OUTCOME, None)
-    if report.when != "call" or not report.failed or outcome is None or call.excinfo is None:
+    observation = observation_of(report)
+    if not report.failed or observation is None:
         return report
-    said = properties(report)
-    if isinstance(outcome.error, Deviation):
-        evidence = gather(outcome.error, outcome, _reproduce(item))
-        report.longrepr = describe(
-            requirements(item, item.config.stash[_SUITE].target.profile), evidence
-        )
-        report.user_properties.append(("evidence", evidence))
-    loose = said["verdict"] == Verdict.NON_STRICT and not item.config.option.beanstalk_strict
-    if said["known"] or loose:
+    found = observation.test
+    if found.evidence is not None:
+        report.longrepr = describe(_asked(item), found.evidence)
+    loose = found.verdict is Verdict.NON_STRICT and not item.config.option.beanstalk_strict
+    if found.known or loose:
         # Not a failure of the run; the summary shows it.
         report.outcome = "skipped"
         path, line, _ = item.location
-        report.longrepr = (path, line or 0, f"{said['verdict']}: {said['reason']}")
+        report.longrepr = (path, line or 0, _in_short(observation))
     return report
+
+
+def _in_short(observation: Observation) -> str:
+    return f"{observation.test.verdict}: {observation.test.reason}"
 
 
 def _named(item: pytest.Item) -> str:

@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 import pytest
 
+from conformance.run.observation import observation_of
 from conformance.run.suite import slugs
-from conformance.run.summary import properties
+from reports.results import Cause
 
 EVERY = 0.2
 """Seconds between two looks."""
@@ -36,7 +37,7 @@ class Progress:
         self._total = 0
         self._done = 0
         self._running: dict[str, None] = {}
-        self._causes: set[str] = set()
+        self._causes: set[Cause | str] = set()
         self._begun = time.monotonic()
         self._terminal: TextIO | None = None
         self._lock = threading.Lock()
@@ -76,18 +77,20 @@ class Progress:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" or self._terminal is None:
             return
-        said = properties(report)
         self._running.pop(report.nodeid, None)
         self._done += 1
-        cause = str(said.get("step", {}).get("cause", report.nodeid))
+        if (observation := observation_of(report)) is None:
+            return
+        test = observation.test
+        cause = test.cause or report.nodeid
         is_news = cause not in self._causes and len(self._causes) < CAUSES
-        if is_news and "verdict" in said and (report.failed or "evidence" in said):
+        if is_news and (report.failed or test.evidence is not None):
             self._causes.add(cause)
             with self._lock:
                 self._clear()
-                known = "known " if said.get("known") else ""
+                known = "known " if test.known else ""
                 self._reporter.write_line(
-                    f"{known}{said['verdict']}: {said['requirements'][0]}: {said['reason'][:200]}"
+                    f"{known}{test.verdict}: {test.requirements[0]}: {test.reason[:200]}"
                 )
 
     def pytest_sessionfinish(self) -> None:

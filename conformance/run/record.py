@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from conformance.run.evidence import clean
 from conformance.run.suite import Options
-from conformance.run.summary import Summary, properties
-from conformance.run.told import clean, cleaned, told_requirement, told_tests
+from conformance.run.summary import Summary
+from conformance.run.told import told_requirement, told_tests
 from reports import results as format
 from reports.write import write_report
 
@@ -44,7 +45,7 @@ class Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not self._summary.reports:
+        if not self._summary.observations:
             return
         try:
             write_report(self._results(int(session.exitstatus)), self._folder)
@@ -61,11 +62,10 @@ class Recorder:
             terminalreporter.write_line(self._said)
 
     def _results(self, exit_code: int) -> format.Results:
-        options, reports = self._options, self._summary.reports
+        options, observations = self._options, self._summary.observations
         tally = self._summary.tally()
         conclusion = tally.conclusion()._asdict()
         conclusion["sentence"] = clean(conclusion["sentence"])
-        said = [properties(report) for report in reports]
         return format.Results(
             suite=format.Suite(
                 version=suite_version(),
@@ -83,15 +83,15 @@ class Recorder:
                 exit_code=exit_code,
                 arguments=options.chosen,
             ),
-            target=format.Target.model_validate(cleaned(said[0]["target"])),
+            target=observations[0].target,
             verdict=format.Conclusion(**conclusion),
-            health=[clean(line) for line in self._summary.health()],
+            health=self._summary.health(),
             gone=tally.gone(),
             requirements=[told_requirement(entry) for entry in tally.entries.values()],
             tests=sorted(told_tests(self._summary), key=lambda test: test.id),
             timings=format.Timings(
-                latency=measured(time for s in said for time in s["latencies"]),
-                lateness=measured(time for s in said for time in s["latenesses"]),
+                latency=measured(time for o in observations for time in o.latencies),
+                lateness=measured(time for o in observations for time in o.latenesses),
             ),
         )
 

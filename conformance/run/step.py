@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
 
 from conformance.oracle.underspecification import Lines
 from conformance.transcript import Entry, Transcript
@@ -65,15 +64,6 @@ class Step:
     timed: bool
     eventful: bool
     lost: bool = False
-
-    def encode(self) -> dict[str, Any]:
-        """Return it as reports of tests can carry it from process to process."""
-        return asdict(self)
-
-    @classmethod
-    def decode(cls, data: Mapping[str, Any]) -> Self:
-        """Return the step that was encoded."""
-        return cls(**{**data, "cause": Cause(**data["cause"]), "before": tuple(data["before"])})
 
 
 def step_of(error: Deviation, transcript: Transcript, profile: Profile) -> Step:

@@ -15,6 +15,7 @@ from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budge
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
+from conformance.run.evidence import clean
 from conformance.run.losses import Loss, Losses
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
@@ -23,6 +24,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reports import results
 
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
@@ -80,9 +82,9 @@ class Options:
         return target if self.profile == AUTO else [*target, f"--beanstalk-profile={self.profile}"]
 
 
-def named(identity: Mapping[str, str]) -> str:
-    """The target as a summary names it."""
-    return f"{identity['label']} {identity['version']} (profile {identity['profile']})"
+def named(target: results.Target) -> str:
+    """Return the target as a summary names it."""
+    return f"{target.label} {target.version} (profile {target.profile})"
 
 
 def slugs(item: pytest.Item) -> tuple[str, ...]:
@@ -161,33 +163,30 @@ class Suite:
         """The target, started on first use."""
         return self.start()
 
-    def identity(self) -> dict[str, str]:
-        """The target as results.json names it."""
-        return {
-            "label": self.target.label,
-            "version": "".join(c if c.isprintable() else "?" for c in self.target.version[:60]),
-            "profile": self.target.profile.name,
-            "profile_reason": (
-                self.target.profile_reason
-                if self.options.profile == AUTO
-                else "as the command line says"
-            ),
-            "clock": "moved" if self.target.clock.movable else "real",
-            "clock_reason": self.target.clock_reason,
-        }
+    def identity(self) -> results.Target:
+        """Return the target as results name it."""
+        target = self.target
+        is_asked = self.options.profile != AUTO
+        return results.Target(
+            label=clean(target.label),
+            version="".join(c if c.isprintable() else "?" for c in target.version[:60]),
+            profile=target.profile.name,
+            profile_reason="as the command line says" if is_asked else clean(target.profile_reason),
+            clock="moved" if target.clock.movable else "real",
+            clock_reason=clean(target.clock_reason),
+        )
 
     def describe(self) -> str:
         """The target, its version and its clock, in a line."""
         target = self.identity()
-        clock = "real clock" if target["clock"] == "real" else "clock moved by the tests"
-        reason = f" ({target['clock_reason']})" if target["clock_reason"] else ""
-        profile = target["profile_reason"]
+        clock = "real clock" if target.clock == "real" else "clock moved by the tests"
+        reason = f" ({target.clock_reason})" if target.clock_reason else ""
         pace = (
             ""
             if self.target.learnt.pipelines
             else ", one command at a time, as it drops what follows"
         )
-        return f"target: {named(target)}, {profile}, {clock}{reason}{pace}"
+        return f"target: {named(target)}, {target.profile_reason}, {clock}{reason}{pace}"
 
     def _alone(self, item: pytest.Item) -> bool:
         """Whether nothing else may go on at the target during a test."""

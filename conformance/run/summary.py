@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import BaselineError, Known, is_known, write_baseline
-from conformance.run.blocking import Outcome, blockers
-from conformance.run.step import Step
+from conformance.run.blocking import blockers
+from conformance.run.observation import Observation, observation_of
 from conformance.run.suite import named
 from reference_server.profiles import NEWEST
 from reports.verdicts import Verdict
@@ -20,83 +21,74 @@ from reports.verdicts import Verdict
 _SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
 
 
-def properties(report: pytest.TestReport) -> dict[str, Any]:
-    """Return the properties that our tests give to their reports."""
-    return dict(report.user_properties)
-
-
-def _outcome(report: pytest.TestReport) -> Outcome:
-    said = properties(report)
-    step = Step.decode(said["step"]) if "step" in said else None
-    return Outcome(said["requirements"], Verdict(said["verdict"]), step)
-
-
 class Summary:
-    """Collects the reports of all tests, of all processes, in ``reports``.
+    """Collects the reports of all tests, of all processes, and what they carry.
 
     ``baseline`` is by slug; what was found is written to ``update``, if that is given.
+    ``observations`` are in the order of ``reports``.
     """
 
     def __init__(self, baseline: Mapping[str, Known], update: Path | None = None) -> None:
         self._baseline = baseline
         self._update = update
         self.reports: list[pytest.TestReport] = []
+        self.observations: list[Observation] = []
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = False
         self.not_kept = ""
         """Why the baseline could not be written, empty if it was."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and "verdict" in properties(report):
+        if (observation := observation_of(report)) is not None:
             self.reports.append(report)
+            self.observations.append(observation)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Gives deviations that do not fail the run names of their own."""
-        said = properties(report) if report.when == "call" else {}
-        verdict = said.get("verdict")
-        if verdict is None or not report.skipped:
+        observation = observation_of(report) if report.skipped else None
+        if observation is None:
             return None
-        if said.get("known"):
+        if observation.test.known:
             return "known", "k", ("KNOWN", {"yellow": True})
+        verdict = observation.test.verdict
         return verdict, _SHORT.get(verdict, "s"), (verdict.upper(), {"yellow": True})
 
     def tally(self) -> Tally:
         """The verdicts of all requirements."""
-        said = [properties(report) for report in self.reports]
-        target = said[0]["target"] if said else {}
-        name = named(target) if said else "nothing"
-        profile = target.get("profile", NEWEST.name)
-        selected = self._has_stopped or any(one["selected"] for one in said)
+        target = self.observations[0].target if self.observations else None
+        name = named(target) if target else "nothing"
+        profile = target.profile if target else NEWEST.name
+        selected = self._has_stopped or any(o.selected for o in self.observations)
         tally = Tally(catalogue(), self._baseline, name, profile, selected)
-        results = zip(said, self.blocked(), strict=True)
-        tally.add(
-            Result(s["requirements"], Verdict(s["verdict"]), s["reason"], b) for s, b in results
-        )
+        tests = (observation.test for observation in self.observations)
+        tally.add(itertools.starmap(Result, zip(tests, self.blocked(), strict=True)))
         return tally
 
     def blocked(self) -> list[dict[str, str]]:
-        """Return for each report which of its requirements are blocked, and by which others."""
-        if len(self._blocked) < len(self.reports):
-            self._blocked = [{} for _ in self.reports]
-            for (number, slug), other in blockers([_outcome(r) for r in self.reports]).items():
+        """Return for each test which of its requirements are blocked, and by which others."""
+        if len(self._blocked) < len(self.observations):
+            self._blocked = [{} for _ in self.observations]
+            tests = [observation.test for observation in self.observations]
+            steps = [observation.step for observation in self.observations]
+            for (number, slug), other in blockers(tests, steps).items():
                 self._blocked[number][slug] = other
         return self._blocked
 
     def is_excused(self, number: int) -> bool:
         """Whether all that a test is about is known to be wrong, or blocked."""
-        said, blocked = properties(self.reports[number]), self.blocked()[number]
+        test, blocked = self.observations[number].test, self.blocked()[number]
         return all(
-            slug in blocked or is_known(self._baseline, slug, said["verdict"])
-            for slug in said["requirements"]
+            slug in blocked or is_known(self._baseline, slug, test.verdict)
+            for slug in test.requirements
         )
 
     def is_blocked(self, number: int) -> bool:
         """Whether all that a test is about is blocked."""
-        return set(self.blocked()[number]) == set(properties(self.reports[number])["requirements"])
+        return set(self.blocked()[number]) == set(self.observations[number].test.requirements)
 
     def health(self) -> list[str]:
         """Return the remarks on the target's health, which change no verdict."""
-        said = (line for report in self.reports for line in properties(report)["health"])
+        said = (line for observation in self.observations for line in observation.health)
         return list(dict.fromkeys(said))
 
     @pytest.hookimpl(tryfirst=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Tally, grounds
-from conformance.run.evidence import Evidence, describe
-from conformance.run.summary import Summary, properties
+from conformance.run.evidence import describe
+from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
 from reports.grouping import Group, grouped
 from reports.verdicts import Verdict
@@ -62,8 +62,7 @@ def _shown(group: Group, profile: str) -> list[str]:
     asked = [catalogue()[slug].judged_by(profile) for slug in test.requirements]
     lines = [test.reason]
     if test.evidence is not None:
-        evidence = cast(Evidence, test.evidence.model_dump())
-        lines = describe(asked[:1], evidence).split("\n")
+        lines = describe(asked[:1], test.evidence).split("\n")
     for word, requirements in (("BREAKS", group.broken[1:]), ("BLOCKS", group.blocked)):
         if requirements:
             names = ", ".join(requirement.slug for requirement in requirements[:NAMES])
@@ -101,10 +100,10 @@ def _aside(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
 
 def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
     reasons = Counter(
-        f"{said['verdict']}: {grounds(said['reason'])}"
-        for said in map(properties, summary.reports)
-        if said["verdict"] in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE)
-        or (said["verdict"] == Verdict.NOT_APPLICABLE and verbosity > 0)
+        f"{test.verdict}: {grounds(test.reason)}"
+        for test in (observation.test for observation in summary.observations)
+        if test.verdict in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE)
+        or (test.verdict is Verdict.NOT_APPLICABLE and verbosity > 0)
     )
     for reason, count in sorted(reasons.items()):
         yield f"{count} tests {reason}"
@@ -118,11 +117,11 @@ def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]
 
 
 def _waited(summary: Summary) -> Iterator[str]:
-    waits = [properties(report) for report in summary.reports]
-    for reason in sorted({wait["target"]["clock_reason"] for wait in waits} - {""}):
+    observations = summary.observations
+    for reason in sorted({observation.target.clock_reason for observation in observations} - {""}):
         yield f"real clock, as {reason}"
-    if longest := max(wait["longest_wait"] for wait in waits):
-        waited = sum(wait["waited"] for wait in waits if wait["longest_wait"])
+    if longest := max(observation.longest_wait for observation in observations):
+        waited = sum(o.waited for o in observations if o.longest_wait)
         yield (
             f"real clock: the longest single wait was {longest:g} s, {waited:g} s of waiting in all"
         )

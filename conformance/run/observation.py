@@ -1,0 +1,52 @@
+"""The result of a test and what was measured beside it, as one process tells it to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from conformance.run.step import Step
+from reports.results import Target, Test
+
+_NAME = "observation"
+"""The property of a report that carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a test found on a target.
+
+    ``test`` does not tell yet what blocks it. ``step``: where it has deviated, if it has.
+    ``health``: remarks on the target that change no verdict. ``selected``: not all tests were meant
+    to be run. ``latencies`` and ``latenesses`` of replies, ``longest_wait`` for one of them and
+    ``waited``, that is for all, are seconds of real time.
+    """
+
+    test: Test
+    target: Target
+    step: Step | None = None
+    health: tuple[str, ...] = ()
+    selected: bool = False
+    latencies: tuple[float, ...] = ()
+    latenesses: tuple[float, ...] = ()
+    longest_wait: float = 0.0
+    waited: float = 0.0
+
+    def properties(self) -> list[tuple[str, Any]]:
+        """Return the properties by which a report of pytest carries it."""
+        return [(_NAME, _ADAPTER.dump_python(self, mode="json"))]
+
+
+_ADAPTER = TypeAdapter(Observation)
+
+
+def observation_of(report: pytest.TestReport) -> Observation | None:
+    """Return what a report carries; None if it is not of one of our tests."""
+    carried: Mapping[str, Any] = dict(report.user_properties)
+    if report.when != "call" or _NAME not in carried:
+        return None
+    return _ADAPTER.validate_python(carried[_NAME])
