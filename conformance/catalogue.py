@@ -181,9 +181,16 @@ def _is_told(slug: str, profile: Profile) -> bool:
     return not key.missing_in(profile.name) and key.judged_by(profile.name).level == "must"
 
 
-def requirement(*slugs: str) -> pytest.MarkDecorator:
-    """Says which requirements a test tests; the first one is named in its failures."""
-    return pytest.mark.requirement(*slugs)
+def requirement(slug: str, clause: str) -> pytest.MarkDecorator:
+    """Say which requirement a test tests, and in which words the catalogue has it.
+
+    Of several, the one next to the test is named in its failures. Raises :class:`CatalogueError`.
+    """
+    if slug not in catalogue():
+        raise CatalogueError(f"{slug!r} is no requirement of the catalogue")
+    if clause != (right := catalogue()[slug].clause):
+        raise CatalogueError(f"{slug} has the clause {right!r}, not {clause!r}")
+    return pytest.mark.requirement(slug)
 
 
 def configured(**values: object) -> Callable[[Test], Test]:

@@ -24,7 +24,11 @@ MOST = 5
 """Findings after which a test tells of the worst."""
 
 
-@requirement("protocol.any-bytes")
+@requirement(
+    "protocol.any-bytes",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
 @pytest.mark.parametrize(
     "known", [pytest.param(path, id=path.stem) for path in sorted(CORPUS.glob("*.transcript"))]
 )
@@ -43,7 +47,11 @@ def test_known_bytes(
     exploration.look_again(server, transcript, parse(text), f", as in {known.name}")
 
 
-@requirement("protocol.any-bytes")
+@requirement(
+    "protocol.any-bytes",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
 def test_any_bytes(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     exploration.shared = True
     report = Fuzzer(exploration, server, Pool()).run(exploration.fuzz_time, MOST)

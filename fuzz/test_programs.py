@@ -15,7 +15,11 @@ ROUND_TRIPS = 1
 """What a command costs, one with another: many are sent in one go."""
 
 
-@requirement("protocol.any-program")
+@requirement(
+    "protocol.any-program",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
 def test_any_program(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     commands = exploration.budget.length(COMMANDS, exploration.examples, ROUND_TRIPS)
     makes_up = partial(second_gear, commands=commands)

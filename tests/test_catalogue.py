@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from conformance.catalogue import CatalogueError, catalogue, read_catalogue
+from conformance.catalogue import CatalogueError, catalogue, read_catalogue, requirement
 
 TOP = "section: S\nsource: protocol-1.12\nrequirements:\n"
 GOOD = "  a.b:\n    clause: it is so\n"
@@ -62,9 +63,33 @@ def test_a_requirement_belongs_to_profiles() -> None:
 
 
 def test_a_requirement_may_have_a_level_of_its_own_in_each_profile() -> None:
-    requirement = catalogue()["touch.postpones-expiry"]
-    assert requirement.since == "1.2"
-    assert [requirement.judged_by(p).level for p in ("1.4", "1.9")] == ["de-facto", "de-facto"]
-    assert [requirement.judged_by(p).level for p in ("1.10", "1.13")] == ["must", "must"]
-    assert requirement.level == "must"
-    assert requirement.told_level == "de-facto, must since 1.10"
+    touch = catalogue()["touch.postpones-expiry"]
+    assert touch.since == "1.2"
+    assert [touch.judged_by(p).level for p in ("1.4", "1.9")] == ["de-facto", "de-facto"]
+    assert [touch.judged_by(p).level for p in ("1.10", "1.13")] == ["must", "must"]
+    assert touch.level == "must"
+    assert touch.told_level == "de-facto, must since 1.10"
+
+
+def test_a_test_shows_the_clause_of_its_requirement() -> None:
+    clause = "Maximum delay is 2**32-1."
+    assert requirement("put.delay-limit", clause).args == ("put.delay-limit",)
+
+
+@pytest.mark.parametrize(
+    ("slug", "clause", "said"),
+    [
+        (
+            "put.delay-limit",
+            "Maximum delay is 2**31-1.",
+            "put.delay-limit has the clause 'Maximum delay is 2**32-1.', "
+            "not 'Maximum delay is 2**31-1.'",
+        ),
+        ("put.delay-limits", "Maximum delay is 2**32-1.", "'put.delay-limits' is no requirement"),
+    ],
+)
+def test_a_test_with_a_wrong_clause_is_told_the_right_one(
+    slug: str, clause: str, said: str
+) -> None:
+    with pytest.raises(CatalogueError, match=re.escape(said)):
+        requirement(slug, clause)

@@ -39,14 +39,21 @@ BARE = (
 )
 
 
-@requirement("protocol.line-ends-with-crlf")
+@requirement(
+    "protocol.line-ends-with-crlf",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    r"happen if the line does not end with \r\n",
+)
 def test_a_line_feed_alone_does_not_end_a_line(client: Connection) -> None:
     lines = client.ping.strip() + b"\n" + client.ping + client.ping
     client.raw(lines, replies=2).expect(BAD_FORMAT, UNKNOWN_COMMAND)
     client.receives(client.pong)
 
 
-@requirement("protocol.integers-are-decimal")
+@requirement(
+    "protocol.integers-are-decimal",
+    "All integers in the protocol are formatted in decimal",
+)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("number", ["0x0", "0e3", "0.0", "0_0", "0,0", "\u0660"])
 def test_an_integer_is_made_of_decimal_digits(
@@ -55,27 +62,42 @@ def test_an_integer_is_made_of_decimal_digits(
     refuse(client, command.format(number, tube=client.tube))
 
 
-@requirement("protocol.integers-are-nonnegative")
+@requirement(
+    "protocol.integers-are-nonnegative",
+    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
+    "nonnegative.",
+)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("number", ["-1", "+0"])
 def test_an_integer_has_no_sign(client: Connection, command: str, number: str) -> None:
     refuse(client, command.format(number, tube=client.tube))
 
 
-@requirement("protocol.leading-zeros")
+@requirement(
+    "protocol.leading-zeros",
+    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
+    "nonnegative.",
+)
 @pytest.mark.parametrize("verb", ["delete", "touch", "peek", "kick-job", "stats-job"])
 def test_an_id_may_have_leading_zeros(client: Connection, verb: str) -> None:
     client.send(f"{verb} 000{2**63 - 1}").expect(NOT_FOUND)
 
 
-@requirement("protocol.leading-zeros")
+@requirement(
+    "protocol.leading-zeros",
+    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
+    "nonnegative.",
+)
 def test_the_numbers_of_put_may_have_leading_zeros(client: Connection) -> None:
     job = int(client.raw(b"put 007 00 0060 0001\r\na\r\n").reply("INSERTED").args[0])
     client.job_is(job, state="ready", pri=7, delay=0, ttr=60)
     client.send(f"pause-tube {client.tube} 00").expect(PAUSED)
 
 
-@requirement("protocol.several-blanks")
+@requirement(
+    "protocol.several-blanks",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed.',
+)
 @pytest.mark.parametrize(
     "line", ["delete  0", "release   0  0   0", "bury  0  0", "touch  0", "peek  0", "kick-job  0"]
 )
@@ -83,14 +105,21 @@ def test_several_blanks_may_be_before_a_number(client: Connection, line: str) ->
     client.send(line).expect(NOT_FOUND)
 
 
-@requirement("protocol.several-blanks")
+@requirement(
+    "protocol.several-blanks",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed.',
+)
 def test_several_blanks_may_be_between_the_numbers_of_put(client: Connection) -> None:
     job = int(client.raw(b"put  7  3600   60    1\r\na\r\n").reply("INSERTED").args[0])
     client.job_is(job, state="delayed", pri=7, delay=3600, ttr=60)
     client.send("kick  1").expect(KICKED_COUNT(1))
 
 
-@requirement("protocol.tab-is-no-blank")
+@requirement(
+    "protocol.tab-is-no-blank",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    "happen […] if the command line is mal-formed in any other way.",
+)
 @pytest.mark.parametrize(
     "line",
     ["delete\t0", "delete \t0", "release 0\t0 0", "release 0 0\t0", "bury 0\t0", "put 0\t0 1 1"],
@@ -99,13 +128,20 @@ def test_a_tab_does_not_separate(client: Connection, line: str) -> None:
     refuse(client, line, BAD_FORMAT, UNKNOWN_COMMAND)
 
 
-@requirement("protocol.blank-at-the-end")
+@requirement(
+    "protocol.blank-at-the-end",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    "happen […] if the command line is mal-formed in any other way.",
+)
 @pytest.mark.parametrize("line", [*BARE, "delete 0", "release 0 0 0", "bury 0 0", "use default"])
 def test_a_blank_at_the_end(client: Connection, line: str) -> None:
     client.send(f"{line} ").expect(BAD_FORMAT)
 
 
-@requirement("protocol.name-ends-at-white-space")
+@requirement(
+    "protocol.name-ends-at-white-space",
+    "They are terminated by white space (either a space char or end of line).",
+)
 def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.send(f"use {tube}").expect(USING(tube))
@@ -114,7 +150,7 @@ def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
     client.send(f"pause-tube {tube}x 1000").expect(NOT_FOUND)
 
 
-@requirement("protocol.name-case-counts")
+@requirement("protocol.name-case-counts", "They may contain letters (A-Z and a-z)")
 def test_tubes_whose_names_differ_in_case_are_different(client: Connection) -> None:
     lower, upper = f"{client.tube}-tube", f"{client.tube}-TUBE"
     client.send(f"use {lower}").expect(USING(lower))
@@ -131,7 +167,12 @@ def _other_bytes(profile: Profile) -> Iterator[bytes]:
             yield bytes([byte])
 
 
-@requirement("protocol.name-characters")
+@requirement(
+    "protocol.name-characters",
+    "Names, in this protocol, are ASCII strings. They may contain letters (A-Z and a-z), "
+    'numerals (0-9), hyphen ("-"), plus ("+"), slash ("/"), semicolon (";"), dot ("."), '
+    'dollar-sign ("$"), underscore ("_"), and parentheses ("(" and ")")',
+)
 @pytest.mark.parametrize(
     ("form", "errors"),
     [
@@ -146,7 +187,12 @@ def test_no_other_byte_may_be_in_a_name(
         line.expect(*errors)
 
 
-@requirement("protocol.name-characters")
+@requirement(
+    "protocol.name-characters",
+    "Names, in this protocol, are ASCII strings. They may contain letters (A-Z and a-z), "
+    'numerals (0-9), hyphen ("-"), plus ("+"), slash ("/"), semicolon (";"), dot ("."), '
+    'dollar-sign ("$"), underscore ("_"), and parentheses ("(" and ")")',
+)
 def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -> None:
     names = [f"{client.tube}{chr(byte)}" for byte in profile.name_chars]
     lines = [f"use {name}\r\n".encode() for name in names]
@@ -154,19 +200,29 @@ def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -
         line.expect(USING(name))
 
 
-@requirement("error.commands-are-lower-case")
+@requirement(
+    "error.commands-are-lower-case",
+    r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
+)
 @pytest.mark.parametrize("line", ["PUT 0 0 1 1", "Use a", "STATS", "Reserve", "list-Tubes"])
 def test_a_command_in_capitals_is_unknown(client: Connection, line: str) -> None:
     client.send(line).expect(UNKNOWN_COMMAND)
 
 
-@requirement("error.empty-line")
+@requirement(
+    "error.empty-line",
+    r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
+)
 @pytest.mark.parametrize("line", ["", " ", " use a", "\t"])
 def test_a_line_that_begins_with_no_command_is_unknown(client: Connection, line: str) -> None:
     client.send(line).expect(UNKNOWN_COMMAND)
 
 
-@requirement("reserve.longest-timeout")
+@requirement(
+    "reserve.longest-timeout",
+    "A positive value of timeout will limit the amount of time the client will block on the "
+    "reserve request until a job becomes available.",
+)
 def test_a_timeout_of_31_bits(worker: Connection, producer: Connection) -> None:
     waiting = worker.reserve_within(2**31 - 1)
     producer.linger()
@@ -175,7 +231,11 @@ def test_a_timeout_of_31_bits(worker: Connection, producer: Connection) -> None:
     assert waiting.reply("RESERVED").args[0] == job
 
 
-@requirement("protocol.half-close-is-answered")
+@requirement(
+    "protocol.half-close-is-answered",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
 def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) -> None:
     lines = b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nlist-tube-used\r\n"
     begin = client.raw(lines, replies=4)
@@ -187,7 +247,11 @@ def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) 
     client.is_closed_by_target()
 
 
-@requirement("protocol.incomplete-put-is-dropped")
+@requirement(
+    "protocol.incomplete-put-is-dropped",
+    'The client may issue the "quit" command, or simply close the TCP connection when it no '
+    "longer has use for the server.",
+)
 @pytest.mark.parametrize(
     ("sent", "refused"),
     [
@@ -220,7 +284,12 @@ def test_a_put_that_is_never_complete_makes_no_job(
         assert client.stats_tube()["total-jobs"] == "0"
 
 
-@requirement("error.pipeline-goes-on")
+@requirement(
+    "error.pipeline-goes-on",
+    "If a client violates the protocol (such as by sending a request that is not well-formed "
+    "or a command that does not exist) or if the server has an error, the server will reply "
+    "with one of the following error messages",
+)
 @pytest.mark.parametrize(
     ("line", "error"),
     [

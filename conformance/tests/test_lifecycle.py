@@ -20,14 +20,14 @@ from reference_server.wire import (
 )
 
 
-@requirement("lifecycle.starts-ready")
+@requirement("lifecycle.starts-ready", "After the put command, a job typically starts out ready.")
 def test_a_new_job_is_ready(client: Connection) -> None:
     job = client.put(b"a")
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("lifecycle.tube-for-life")
+@requirement("lifecycle.tube-for-life", "Each job spends its entire life in one tube.")
 def test_a_job_stays_in_its_tube(client: Connection, new_tube: NewTube) -> None:
     job = client.put(b"a")
     client.send(f"use {new_tube()}").reply("USING")
@@ -41,19 +41,30 @@ def test_a_job_stays_in_its_tube(client: Connection, new_tube: NewTube) -> None:
     assert client.stats_job(job)["tube"] == client.tube
 
 
-@requirement("lifecycle.watch-list-default")
+@requirement(
+    "lifecycle.watch-list-default",
+    'When a client connects, its watch list is initially just the tube named "default".',
+)
 def test_a_new_client_watches_default(connect: Connect) -> None:
     client = connect()
     assert client.send("list-tubes-watched").names() == ["default"]
 
 
-@requirement("lifecycle.use-default")
+@requirement(
+    "lifecycle.use-default",
+    'If it submits jobs without having sent a "use" command, they will live in the tube named '
+    '"default".',
+)
 def test_a_new_client_uses_default(connect: Connect) -> None:
     client = connect()
     client.send("list-tube-used").expect(USING("default"))
 
 
-@requirement("lifecycle.use-default")
+@requirement(
+    "lifecycle.use-default",
+    'If it submits jobs without having sent a "use" command, they will live in the tube named '
+    '"default".',
+)
 def test_a_job_of_a_new_client_lives_in_default(
     connect: Connect, profile: Profile, server: Target
 ) -> None:
@@ -66,7 +77,10 @@ def test_a_job_of_a_new_client_lives_in_default(
     delete_ready(client, job, "default", profile)
 
 
-@requirement("lifecycle.tube-created-on-demand")
+@requirement(
+    "lifecycle.tube-created-on-demand",
+    "Tubes are created on demand whenever they are referenced.",
+)
 def test_use_and_watch_create_a_tube(client: Connection, new_tube: NewTube) -> None:
     used, watched = new_tube(), new_tube()
     client.send(f"stats-tube {used}").expect(NOT_FOUND)
@@ -75,7 +89,10 @@ def test_use_and_watch_create_a_tube(client: Connection, new_tube: NewTube) -> N
     assert {used, watched} <= set(client.send("list-tubes").names())
 
 
-@requirement("lifecycle.tube-created-on-demand")
+@requirement(
+    "lifecycle.tube-created-on-demand",
+    "Tubes are created on demand whenever they are referenced.",
+)
 def test_other_commands_create_no_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.send(f"pause-tube {tube} 0").expect(NOT_FOUND)
@@ -83,7 +100,11 @@ def test_other_commands_create_no_tube(client: Connection, new_tube: NewTube) ->
     assert tube not in client.send("list-tubes").names()
 
 
-@requirement("lifecycle.tube-deleted")
+@requirement(
+    "lifecycle.tube-deleted",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_is_deleted_when_nobody_uses_it_any_more(
     client: Connection, new_tube: NewTube
 ) -> None:
@@ -93,7 +114,11 @@ def test_a_tube_is_deleted_when_nobody_uses_it_any_more(
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
-@requirement("lifecycle.tube-deleted")
+@requirement(
+    "lifecycle.tube-deleted",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_is_deleted_when_nobody_watches_it_any_more(
     client: Connection, new_tube: NewTube
 ) -> None:
@@ -103,7 +128,11 @@ def test_a_tube_is_deleted_when_nobody_watches_it_any_more(
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
-@requirement("lifecycle.tube-deleted")
+@requirement(
+    "lifecycle.tube-deleted",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_is_deleted_with_its_last_client(
     client: Connection, connect: Connect, new_tube: NewTube
 ) -> None:
@@ -115,7 +144,11 @@ def test_a_tube_is_deleted_with_its_last_client(
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
-@requirement("lifecycle.tube-deleted")
+@requirement(
+    "lifecycle.tube-deleted",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_is_deleted_with_its_last_job(
     client: Connection, profile: Profile, new_tube: NewTube
 ) -> None:
@@ -128,7 +161,11 @@ def test_a_tube_is_deleted_with_its_last_job(
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
-@requirement("lifecycle.tube-kept-by-jobs")
+@requirement(
+    "lifecycle.tube-kept-by-jobs",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_lives_as_long_as_it_has_a_ready_delayed_or_buried_job(
     client: Connection, new_tube: NewTube
 ) -> None:
@@ -145,7 +182,11 @@ def test_a_tube_lives_as_long_as_it_has_a_ready_delayed_or_buried_job(
         assert client.stats_tube(tube)[f"current-jobs-{state}"] == "1"
 
 
-@requirement("lifecycle.close-releases-jobs")
+@requirement(
+    "lifecycle.close-releases-jobs",
+    'The worker will execute the job; when it is finished the worker will send a "delete" '
+    "command to delete the job.",
+)
 def test_jobs_of_a_client_that_leaves_are_ready_again(
     client: Connection, new_worker: Connect
 ) -> None:
@@ -163,7 +204,11 @@ def test_jobs_of_a_client_that_leaves_are_ready_again(
     assert client.stats_job(jobs[0])["releases"] == "0"
 
 
-@requirement("lifecycle.close-releases-jobs")
+@requirement(
+    "lifecycle.close-releases-jobs",
+    'The worker will execute the job; when it is finished the worker will send a "delete" '
+    "command to delete the job.",
+)
 def test_a_client_that_waits_gets_the_job_of_a_client_that_leaves(
     client: Connection, worker: Connection
 ) -> None:
@@ -174,7 +219,11 @@ def test_a_client_that_waits_gets_the_job_of_a_client_that_leaves(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("lifecycle.close-releases-jobs")
+@requirement(
+    "lifecycle.close-releases-jobs",
+    'The worker will execute the job; when it is finished the worker will send a "delete" '
+    "command to delete the job.",
+)
 def test_delayed_and_buried_jobs_stay_what_they_are_when_their_maker_leaves(
     client: Connection, new_client: Connect
 ) -> None:
@@ -188,7 +237,10 @@ def test_delayed_and_buried_jobs_stay_what_they_are_when_their_maker_leaves(
     assert client.state_of(buried) == "buried"
 
 
-@requirement("lifecycle.close-keeps-place")
+@requirement(
+    "lifecycle.close-keeps-place",
+    "Within each priority, it will choose the one that was received first.",
+)
 def test_jobs_of_a_client_that_leaves_return_to_their_old_place(
     client: Connection, new_worker: Connect
 ) -> None:
@@ -203,7 +255,11 @@ def test_jobs_of_a_client_that_leaves_return_to_their_old_place(
         client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("lifecycle.tube-kept-by-clients")
+@requirement(
+    "lifecycle.tube-kept-by-clients",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 @pytest.mark.parametrize("verb", ["use", "watch"])
 def test_a_tube_without_jobs_lives_as_long_as_a_client_refers_to_it(
     client: Connection, other: Connection, profile: Profile, new_tube: NewTube, verb: str
@@ -217,7 +273,11 @@ def test_a_tube_without_jobs_lives_as_long_as_a_client_refers_to_it(
     assert client.stats_tube(tube)["total-jobs"] == "1"
 
 
-@requirement("lifecycle.tube-kept-by-reserved-job")
+@requirement(
+    "lifecycle.tube-kept-by-reserved-job",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_lives_as_long_as_it_has_a_reserved_job(
     client: Connection, new_tube: NewTube
 ) -> None:
@@ -233,7 +293,11 @@ def test_a_tube_lives_as_long_as_it_has_a_reserved_job(
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
-@requirement("lifecycle.default-stays")
+@requirement(
+    "lifecycle.default-stays",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_default_stays_though_nobody_refers_to_it(
     own_server: Target, real_clock: Timeline, connect: Connect
 ) -> None:
@@ -245,7 +309,11 @@ def test_default_stays_though_nobody_refers_to_it(
     assert client.stats_tube("default")["current-using"] == "0"
 
 
-@requirement("lifecycle.tube-begins-anew")
+@requirement(
+    "lifecycle.tube-begins-anew",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_that_was_deleted_begins_anew(
     client: Connection, profile: Profile, new_tube: NewTube
 ) -> None:
@@ -264,7 +332,11 @@ def test_a_tube_that_was_deleted_begins_anew(
         client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
-@requirement("lifecycle.tube-deleted")
+@requirement(
+    "lifecycle.tube-deleted",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
 def test_a_tube_vanishes_with_the_last_client_that_waits_for_it(
     client: Connection, connect: Connect, profile: Profile, new_tube: NewTube
 ) -> None:

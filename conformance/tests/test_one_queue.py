@@ -20,27 +20,37 @@ from reference_server.wire import (
 )
 
 
-@requirement("protocol.no-command-to-close")
+@requirement(
+    "protocol.no-command-to-close",
+    "There is no command to close the connection -- the client may simply close the TCP "
+    "connection when it no longer has use for the server.",
+)
 def test_quit_is_no_command(client: Connection) -> None:
     client.raw(b"quit\r\n").expect(UNKNOWN_COMMAND)
     client.is_in_step()
 
 
-@requirement("lifecycle.one-queue")
+@requirement(
+    "lifecycle.one-queue",
+    'It waits in the ready queue until a worker comes along and runs the "reserve" command.',
+)
 def test_jobs_of_many_clients_wait_in_one_queue(client: Connection, new_client: Connect) -> None:
     jobs = [new_client().put(b"a", pri=n) for n in range(12)]
     for job in jobs:
         client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("put.into-the-queue")
+@requirement("put.into-the-queue", "It inserts a job into the queue.")
 def test_each_job_that_is_put_is_in_the_queue(client: Connection, other: Connection) -> None:
     jobs = client.put_many([b"a"] * 60, in_order=True)
     for job in jobs:
         other.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("put.buried-when-queue-is-full")
+@requirement(
+    "put.buried-when-queue-is-full",
+    r'"BURIED\r\n" if the priority queue data structure is full.',
+)
 @configured(max_jobs_ready=3)
 def test_a_job_for_which_there_is_no_room_is_buried(
     own_server: Target, client: Connection, other: Connection
@@ -55,13 +65,21 @@ def test_a_job_for_which_there_is_no_room_is_buried(
     client.reserve().expect(RESERVED(int(found.args[0]), b"more"))
 
 
-@requirement("put.body-below-64-kib")
+@requirement(
+    "put.body-below-64-kib",
+    "<bytes> is an integer (currently must be < 2**16) indicating the size of the job body, "
+    r'not including the trailing "\r\n".',
+)
 def test_a_body_of_65535_bytes(client: Connection) -> None:
     job = client.put(b"m" * 65535)
     client.reserve().expect(RESERVED(job, b"m" * 65535))
 
 
-@requirement("put.too-big-at-once")
+@requirement(
+    "put.too-big-at-once",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than 2**16 '
+    "bytes.",
+)
 @pytest.mark.parametrize("size", [2**16, 2**31 - 1])
 def test_a_job_that_is_too_big_is_refused_before_its_body_comes(
     client: Connection, size: int
@@ -69,14 +87,17 @@ def test_a_job_that_is_too_big_is_refused_before_its_body_comes(
     client.raw(b"put 0 0 60 %d\r\n" % size).expect(JOB_TOO_BIG)
 
 
-@requirement("reserve.reserved-with-priority")
+@requirement("reserve.reserved-with-priority", r"RESERVED <id> <pri> <bytes>\r\n <data>\r\n")
 @pytest.mark.parametrize("pri", [0, 7, 2**31, 2**32 - 1])
 def test_reserved_tells_the_priority(client: Connection, pri: int) -> None:
     job = client.put(b"hello", pri=pri)
     client.send("reserve").expect(RESERVED(job, b"hello", pri))
 
 
-@requirement("reserve.told-priority")
+@requirement(
+    "reserve.told-priority",
+    "<pri> is the priority value set by the put, release, or bury commands.",
+)
 def test_reserved_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
     job = client.put(b"a", pri=5)
     client.send("reserve").expect(RESERVED(job, b"a", 5))
@@ -87,14 +108,20 @@ def test_reserved_tells_the_priority_that_release_and_bury_have_set(client: Conn
     client.send("reserve").expect(RESERVED(job, b"a", 2))
 
 
-@requirement("reserve.next-in-the-queue")
+@requirement(
+    "reserve.next-in-the-queue",
+    "If this job is next in the queue, it will be reserved for the worker.",
+)
 def test_the_next_job_in_the_queue_is_reserved(client: Connection, other: Connection) -> None:
     late, soon = client.put(b"a", pri=2000), other.put(b"b", pri=1000)
     client.reserve().expect(RESERVED(soon, b"b"))
     other.reserve().expect(RESERVED(late, b"a"))
 
 
-@requirement("delete.only-reserved-or-buried")
+@requirement(
+    "delete.only-reserved-or-buried",
+    "A client can only delete jobs that it has reserved or jobs that are buried.",
+)
 def test_delete_is_for_reserved_and_buried_jobs(client: Connection, other: Connection) -> None:
     client.send(f"delete {client.put_and_reserve()}").expect(DELETED)
     other.send(f"delete {client.put_and_bury()}").expect(DELETED)
@@ -102,7 +129,11 @@ def test_delete_is_for_reserved_and_buried_jobs(client: Connection, other: Conne
     client.finds_no_job()
 
 
-@requirement("delete.not-found-if-ready-or-delayed")
+@requirement(
+    "delete.not-found-if-ready-or-delayed",
+    r'"NOT_FOUND\r\n" if the job does not exist or is not either reserved by the client or '
+    "buried.",
+)
 @pytest.mark.parametrize("state", ["ready", "delayed"])
 def test_a_job_that_is_ready_or_delayed_is_not_deleted(client: Connection, state: str) -> None:
     job = client.job_in(state)
@@ -110,7 +141,10 @@ def test_a_job_that_is_ready_or_delayed_is_not_deleted(client: Connection, state
     assert client.state_of(job) == state
 
 
-@requirement("release.buried-when-queue-is-full")
+@requirement(
+    "release.buried-when-queue-is-full",
+    r'"BURIED\r\n" if the priority queue data structure is full.',
+)
 @configured(max_jobs_ready=1)
 def test_a_released_job_for_which_there_is_no_room_is_buried(
     own_server: Target, client: Connection, other: Connection
@@ -121,14 +155,14 @@ def test_a_released_job_for_which_there_is_no_room_is_buried(
     assert client.state_of(job) == "buried"
 
 
-@requirement("peek.found-with-priority")
+@requirement("peek.found-with-priority", r"FOUND <id> <pri> <bytes>\r\n <data>\r\n")
 @pytest.mark.parametrize("pri", [0, 7, 2**31, 2**32 - 1])
 def test_found_tells_the_priority(client: Connection, pri: int) -> None:
     job = client.put(b"hello", pri=pri)
     client.send(f"peek {job}").expect(FOUND(job, b"hello", pri))
 
 
-@requirement("peek.told-priority")
+@requirement("peek.told-priority", "<pri> is the job's priority.")
 def test_found_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
     job = client.put_and_reserve(pri=5)
     client.send(f"release {job} 9 0").expect(RELEASED)
@@ -138,7 +172,10 @@ def test_found_tells_the_priority_that_release_and_bury_have_set(client: Connect
     client.send("peek").expect(FOUND(job, b"a", 2))
 
 
-@requirement("peek.without-id-shows-buried")
+@requirement(
+    "peek.without-id-shows-buried",
+    "If <id> is not given, peek will show the next job in the list of buried jobs, if any.",
+)
 def test_peek_without_an_id_shows_the_next_buried_job(client: Connection) -> None:
     jobs = [client.put_and_reserve() for _ in range(3)]
     client.put(b"a")
@@ -149,7 +186,11 @@ def test_peek_without_an_id_shows_the_next_buried_job(client: Connection) -> Non
         client.send(f"delete {job}").expect(DELETED)
 
 
-@requirement("peek.without-id-not-found")
+@requirement(
+    "peek.without-id-not-found",
+    r'"NOT_FOUND\r\n" if the requested job '
+    "doesn't exist or there are no buried jobs.",
+)
 @pytest.mark.parametrize("state", ["ready", "delayed", "reserved"])
 def test_peek_without_an_id_finds_no_other_job(client: Connection, state: str) -> None:
     client.send("peek").expect(NOT_FOUND)
@@ -157,14 +198,17 @@ def test_peek_without_an_id_finds_no_other_job(client: Connection, state: str) -
     client.send("peek").expect(NOT_FOUND)
 
 
-@requirement("kick.all-jobs")
+@requirement("kick.all-jobs", "The kick command moves jobs into the ready queue.")
 def test_kick_takes_the_jobs_of_all_clients(client: Connection, new_client: Connect) -> None:
     jobs = [new_client().put_and_bury() for _ in range(4)]
     client.send("kick 9").expect(KICKED_COUNT(4))
     assert {client.state_of(job) for job in jobs} == {"ready"}
 
 
-@requirement("stats.of-a-job")
+@requirement(
+    "stats.of-a-job",
+    "If a job id is given, the response will contain information about that job if it exists.",
+)
 @pytest.mark.parametrize("state", ["ready", "delayed", "reserved", "buried"])
 def test_stats_of_a_job(client: Connection, other: Connection, state: str) -> None:
     job = client.job_in(state)
@@ -174,7 +218,10 @@ def test_stats_of_a_job(client: Connection, other: Connection, state: str) -> No
     assert "current-jobs-ready" not in stats
 
 
-@requirement("stats.of-the-system")
+@requirement(
+    "stats.of-the-system",
+    "Otherwise stats will return information about the system as a whole.",
+)
 def test_stats_without_an_id_is_about_the_system(client: Connection) -> None:
     client.put(b"a")
     stats = client.stats()
@@ -182,18 +229,29 @@ def test_stats_without_an_id_is_about_the_system(client: Connection) -> None:
     assert "state" not in stats
 
 
-@requirement("stats.of-a-job-not-found")
+@requirement(
+    "stats.of-a-job-not-found",
+    r'If a job id is given, the response may be: - "NOT_FOUND\r\n" if the job does not exist.',
+)
 @pytest.mark.parametrize("job", [0, 2**32, 2**64 - 1])
 def test_stats_of_a_job_that_does_not_exist(client: Connection, job: int) -> None:
     client.send(f"stats {job}").expect(NOT_FOUND)
 
 
-@requirement("stats.limit-max-jobs-ready")
+@requirement(
+    "stats.limit-max-jobs-ready",
+    '"limit-max-jobs-ready" is the total capacity of the ready queue. Once this many jobs are '
+    "ready, any additional jobs will be buried.",
+)
 def test_the_capacity_of_the_ready_queue_is_told(client: Connection) -> None:
     assert client.stats().number("limit-max-jobs-ready") > 0
 
 
-@requirement("stats.limit-max-jobs-ready")
+@requirement(
+    "stats.limit-max-jobs-ready",
+    '"limit-max-jobs-ready" is the total capacity of the ready queue. Once this many jobs are '
+    "ready, any additional jobs will be buried.",
+)
 @configured(max_jobs_ready=4)
 def test_once_so_many_jobs_are_ready_any_other_is_buried(
     own_server: Target, client: Connection, clock: Timeline
@@ -209,13 +267,13 @@ def test_once_so_many_jobs_are_ready_any_other_is_buried(
     assert (stats["current-jobs-ready"], stats["current-jobs-buried"]) == ("4", "2")
 
 
-@requirement("stats.job-id")
+@requirement("stats.job-id", '"id" is the job id')
 def test_stats_tells_the_id_of_each_job(client: Connection) -> None:
     for job in client.put_many([b"a"] * 12):
         assert client.stats_job(job)["id"] == str(job)
 
 
-@requirement("stats.job-state")
+@requirement("stats.job-state", '"state" is "ready" or "delayed" or "reserved" or "buried"')
 def test_stats_tells_the_state_of_a_job(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
@@ -227,14 +285,21 @@ def test_stats_tells_the_state_of_a_job(client: Connection) -> None:
     assert client.state_of(job) == "buried"
 
 
-@requirement("stats.job-age")
+@requirement(
+    "stats.job-age",
+    '"age" is the time in seconds since the put command that created this job.',
+)
 def test_stats_tells_the_age_of_a_job(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a")
     clock.advance(3)
     assert abs(client.stats_job(job).number("age") - 3) <= 1
 
 
-@requirement("stats.job-time-left")
+@requirement(
+    "stats.job-time-left",
+    '"time-left" is the number of seconds left until the server puts this job into the ready '
+    "queue.",
+)
 def test_stats_tells_the_time_that_is_left(client: Connection, clock: Timeline) -> None:
     reserved, delayed = client.put(b"a", ttr=60), client.put(b"b", delay=100)
     client.reserve().expect(RESERVED(reserved, b"a"))
@@ -243,7 +308,10 @@ def test_stats_tells_the_time_that_is_left(client: Connection, clock: Timeline) 
         assert abs(client.stats_job(job).number("time-left") - left) <= 1
 
 
-@requirement("stats.job-timeouts-of-one")
+@requirement(
+    "stats.job-timeouts-of-one",
+    '"timeouts" is the number of times this job has timed out during a reservation.',
+)
 def test_stats_counts_the_timeouts_of_a_job(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -256,7 +324,10 @@ def test_stats_counts_the_timeouts_of_a_job(
     client.job_is(job, timeouts=2)
 
 
-@requirement("stats.job-releases")
+@requirement(
+    "stats.job-releases",
+    '"releases" is the number of times a client has released this job from a reservation.',
+)
 def test_stats_counts_the_releases_of_a_job(client: Connection) -> None:
     job = client.put(b"a")
     for delay in (0, 0, 3600):
@@ -265,7 +336,7 @@ def test_stats_counts_the_releases_of_a_job(client: Connection) -> None:
     client.job_is(job, releases=3, buries=0)
 
 
-@requirement("stats.job-buries")
+@requirement("stats.job-buries", '"buries" is the number of times this job has been buried.')
 def test_stats_counts_how_often_a_job_was_buried(client: Connection) -> None:
     job = client.put(b"a")
     for _ in range(3):
@@ -275,7 +346,7 @@ def test_stats_counts_how_often_a_job_was_buried(client: Connection) -> None:
     client.job_is(job, buries=3, releases=0)
 
 
-@requirement("stats.job-kicks")
+@requirement("stats.job-kicks", '"kicks" is the number of times this job has been kicked.')
 def test_stats_counts_how_often_a_job_was_kicked(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     client.send("kick 1").expect(KICKED_COUNT(1))

@@ -21,7 +21,11 @@ CROWDS = 2
 """Crowds that take about as long as one other conversation."""
 
 
-@requirement("protocol.any-overlap")
+@requirement(
+    "protocol.any-overlap",
+    "This will return a newly-reserved job. If no job is available to be reserved, beanstalkd "
+    "will wait to send a response until one becomes available.",
+)
 def test_any_overlap(
     server: Target, new_tube: NewTube, transcript: Transcript, exploration: Exploration
 ) -> str:

@@ -21,7 +21,11 @@ from reference_server.wire import (
 )
 
 
-@requirement("persistence.put")
+@requirement(
+    "persistence.put",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_ready_jobs_are_remembered_with_their_tubes_and_bodies(
     own_server: Target, client: Connection, new_client: Connect, new_tube: NewTube
@@ -39,7 +43,11 @@ def test_ready_jobs_are_remembered_with_their_tubes_and_bodies(
     assert client.stats_job(other)["tube"] == tube
 
 
-@requirement("persistence.priority")
+@requirement(
+    "persistence.priority",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_priority_and_ttr_are_remembered(
     own_server: Target, client: Connection, new_client: Connect
@@ -50,7 +58,11 @@ def test_priority_and_ttr_are_remembered(
     assert [stats[key] for key in ("state", "pri", "ttr")] == ["ready", str(2**32 - 1), "77"]
 
 
-@requirement("persistence.delay")
+@requirement(
+    "persistence.delay",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_a_delay_ends_when_it_would_have_ended(
     own_server: Target, client: Connection, new_client: Connect, clock: Timeline
@@ -65,7 +77,11 @@ def test_a_delay_ends_when_it_would_have_ended(
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("persistence.delay")
+@requirement(
+    "persistence.delay",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_a_delay_that_ends_while_the_server_is_down(
     own_server: Target, client: Connection, new_client: Connect
@@ -78,7 +94,11 @@ def test_a_delay_that_ends_while_the_server_is_down(
     client.send("peek-delayed").expect(FOUND(job, b"a"))
 
 
-@requirement("persistence.bury")
+@requirement(
+    "persistence.bury",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_a_buried_job_stays_buried(
     own_server: Target, client: Connection, new_client: Connect
@@ -95,7 +115,7 @@ def test_a_buried_job_stays_buried(
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("persistence.buries")
+@requirement("persistence.buries", '"buries" is the number of times this job has been buried.')
 @configured(binlog=True)
 def test_a_restart_buries_no_job_again(
     own_server: Target, client: Connection, new_client: Connect
@@ -114,7 +134,10 @@ def test_a_restart_buries_no_job_again(
     assert again.stats_job(job).number("buries") <= 1
 
 
-@requirement("persistence.release-priority")
+@requirement(
+    "persistence.release-priority",
+    '"pri" is the priority value set by the put, release, or bury commands.',
+)
 @configured(binlog=True)
 def test_the_priority_that_release_has_set_is_remembered(
     own_server: Target, client: Connection, new_client: Connect
@@ -125,7 +148,11 @@ def test_the_priority_that_release_has_set_is_remembered(
     assert new_client().stats_job(job)["pri"] == "9"
 
 
-@requirement("persistence.kick")
+@requirement(
+    "persistence.kick",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_a_kicked_job_stays_ready(
     own_server: Target, client: Connection, new_client: Connect
@@ -140,7 +167,11 @@ def test_a_kicked_job_stays_ready(
     assert [client.state_of(job) for job in (buried, delayed)] == ["ready", "ready"]
 
 
-@requirement("persistence.delete")
+@requirement(
+    "persistence.delete",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 @pytest.mark.parametrize("state", ["ready", "delayed", "reserved", "buried"])
 def test_a_deleted_job_stays_deleted(
@@ -157,7 +188,11 @@ def test_a_deleted_job_stays_deleted(
     client.send(f"peek {kept}").expect(FOUND(kept, b"b"))
 
 
-@requirement("persistence.release-with-delay")
+@requirement(
+    "persistence.release-with-delay",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_a_job_released_with_a_delay_stays_delayed(
     own_server: Target, client: Connection, new_client: Connect
@@ -170,7 +205,11 @@ def test_a_job_released_with_a_delay_stays_delayed(
     assert [stats[key] for key in ("state", "pri", "delay")] == ["delayed", "7", "3600"]
 
 
-@requirement("persistence.reserved-becomes-ready")
+@requirement(
+    "persistence.reserved-becomes-ready",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_a_reserved_job_is_ready_again(
     own_server: Target, client: Connection, new_client: Connect
@@ -183,7 +222,11 @@ def test_a_reserved_job_is_ready_again(
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("persistence.order")
+@requirement(
+    "persistence.order",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_ready_jobs_keep_their_order(
     own_server: Target, client: Connection, new_client: Connect
@@ -195,7 +238,11 @@ def test_ready_jobs_keep_their_order(
         client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("persistence.largest-body")
+@requirement(
+    "persistence.largest-body",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True)
 def test_the_largest_body_is_remembered_and_what_follows_it(
     own_server: Target, client: Connection, new_client: Connect
@@ -208,7 +255,10 @@ def test_the_largest_body_is_remembered_and_what_follows_it(
         client.reserve().expect(RESERVED(job, remembered))
 
 
-@requirement("persistence.ids-go-on")
+@requirement(
+    "persistence.ids-go-on",
+    "<id> is the job id -- an integer unique to this job in this instance of beanstalkd.",
+)
 @configured(binlog=True)
 def test_ids_of_jobs_that_are_remembered_are_not_given_again(
     own_server: Target, client: Connection, new_client: Connect
@@ -219,7 +269,11 @@ def test_ids_of_jobs_that_are_remembered_are_not_given_again(
     assert len({*jobs, *more}) == 30
 
 
-@requirement("persistence.counters-begin-anew")
+@requirement(
+    "persistence.counters-begin-anew",
+    'Entries described as "cumulative" are reset when the beanstalkd process starts; they are '
+    "not stored on disk with the -b flag.",
+)
 @configured(binlog=True)
 def test_cumulative_counters_begin_anew(
     own_server: Target, client: Connection, connect: Connect
@@ -233,20 +287,37 @@ def test_cumulative_counters_begin_anew(
     assert all(stats.number(key) <= 5 for key in keys[3:])
 
 
-@requirement("persistence.file")
+@requirement(
+    "persistence.file",
+    '"file" is the number of the earliest binlog file containing this job. If -b wasn\'t used, '
+    "this will be 0.",
+)
 @configured(binlog=True)
 def test_file_names_the_binlog_that_holds_a_job(own_server: Target, client: Connection) -> None:
     first, second = (client.stats_job(job).number("file") for job in client.put_many([b"a"] * 2))
     assert 1 <= first <= second
 
 
-@requirement("persistence.file", "persistence.current-index")
+@requirement(
+    "persistence.current-index",
+    '"binlog-current-index" is the index of the current binlog file being written to. If '
+    "binlog is not active this value will be 0.",
+)
+@requirement(
+    "persistence.file",
+    '"file" is the number of the earliest binlog file containing this job. If -b wasn\'t used, '
+    "this will be 0.",
+)
 def test_without_a_binlog_file_and_index_are_0(own_server: Target, client: Connection) -> None:
     assert client.stats_job(client.put(b"a"))["file"] == "0"
     assert client.stats()["binlog-current-index"] == "0"
 
 
-@requirement("persistence.current-index")
+@requirement(
+    "persistence.current-index",
+    '"binlog-current-index" is the index of the current binlog file being written to. If '
+    "binlog is not active this value will be 0.",
+)
 @configured(binlog=True)
 def test_the_current_binlog_has_an_index(own_server: Target, client: Connection) -> None:
     client.put(b"a")
@@ -254,7 +325,10 @@ def test_the_current_binlog_has_an_index(own_server: Target, client: Connection)
     assert 1 <= stats.number("binlog-oldest-index") <= stats.number("binlog-current-index")
 
 
-@requirement("persistence.records-written")
+@requirement(
+    "persistence.records-written",
+    '"binlog-records-written" is the cumulative number of records written to the binlog.',
+)
 @configured(binlog=True)
 def test_records_written_are_counted(own_server: Target, client: Connection) -> None:
     before = client.stats().number("binlog-records-written")

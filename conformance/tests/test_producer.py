@@ -25,25 +25,38 @@ from reference_server.wire import (
 )
 
 
-@requirement("put.inserted")
+@requirement(
+    "put.inserted",
+    r'"INSERTED <id>\r\n" to indicate success. <id> is the integer id of the new job',
+)
 def test_put_is_answered_with_the_id_of_a_job_that_exists(client: Connection) -> None:
     job = client.put(b"hello")
     client.send(f"peek {job}").expect(FOUND(job, b"hello"))
 
 
-@requirement("put.inserted")
+@requirement(
+    "put.inserted",
+    r'"INSERTED <id>\r\n" to indicate success. <id> is the integer id of the new job',
+)
 def test_each_of_many_jobs_exists(client: Connection) -> None:
     for job in client.put_many([b"a"] * 30):
         client.send(f"peek {job}").expect(FOUND(job, b"a"))
 
 
-@requirement("put.inserted", "reserve.id-unique")
+@requirement(
+    "reserve.id-unique",
+    "<id> is the job id -- an integer unique to this job in this instance of beanstalkd.",
+)
+@requirement(
+    "put.inserted",
+    r'"INSERTED <id>\r\n" to indicate success. <id> is the integer id of the new job',
+)
 def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) -> None:
     jobs = [connection.put(b"a") for connection in (client, other) * 10]
     assert len(set(jobs)) == len(jobs)
 
 
-@requirement("put.ids-increase")
+@requirement("put.ids-increase", "<id> is the integer id of the new job")
 def test_ids_increase(client: Connection, other: Connection) -> None:
     jobs = [connection.put(b"a") for connection in (client, other) * 20]
     for _ in jobs[::3]:
@@ -53,14 +66,17 @@ def test_ids_increase(client: Connection, other: Connection) -> None:
     assert jobs == sorted(set(jobs))
 
 
-@requirement("put.id-is-taken-with-the-line")
+@requirement("put.id-is-taken-with-the-line", "<id> is the integer id of the new job")
 def test_the_id_is_taken_when_the_line_comes(alone: None, client: Connection) -> None:
     first = client.put(b"a")
     client.raw(b"put 0 0 60 1\r\naxx").expect(EXPECTED_CRLF)
     assert client.put(b"b") == first + 2
 
 
-@requirement("put.into-used-tube")
+@requirement(
+    "put.into-used-tube",
+    'It inserts a job into the client\'s currently used tube (see the "use" command below).',
+)
 def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.send(f"use {tube}").expect(USING(tube))
@@ -68,7 +84,10 @@ def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -
     assert client.stats_job(job)["tube"] == tube
 
 
-@requirement("put.into-used-tube")
+@requirement(
+    "put.into-used-tube",
+    'It inserts a job into the client\'s currently used tube (see the "use" command below).',
+)
 def test_watching_a_tube_does_not_change_where_put_inserts(
     client: Connection, new_tube: NewTube
 ) -> None:
@@ -77,7 +96,10 @@ def test_watching_a_tube_does_not_change_where_put_inserts(
     assert client.stats_job(job)["tube"] == client.tube
 
 
-@requirement("put.smaller-priority-first")
+@requirement(
+    "put.smaller-priority-first",
+    "Jobs with smaller priority values will be scheduled before jobs with larger priorities.",
+)
 def test_jobs_with_smaller_priority_values_come_first(client: Connection) -> None:
     priorities = [5, 1023, 0, 4294967295, 1024, 1, 2**31, 7, 2, 4294967294]
     jobs = {pri: client.put(b"%d" % pri, pri=pri) for pri in priorities}
@@ -85,59 +107,78 @@ def test_jobs_with_smaller_priority_values_come_first(client: Connection) -> Non
         client.reserve().expect(RESERVED(jobs[pri], b"%d" % pri))
 
 
-@requirement("put.priority-limit")
+@requirement(
+    "put.priority-limit",
+    "<pri> is an integer < 2**32. […] The most urgent priority is 0; the least urgent priority "
+    "is 4,294,967,295.",
+)
 @pytest.mark.parametrize("pri", [0, 1, 1023, 1024, 2**31 - 1, 2**31, 2**32 - 1])
 def test_a_priority_of_32_bits(client: Connection, pri: int) -> None:
     job = client.put(b"a", pri=pri)
     client.job_is(job, pri=pri)
 
 
-@requirement("put.priority-limit")
+@requirement(
+    "put.priority-limit",
+    "<pri> is an integer < 2**32. […] The most urgent priority is 0; the least urgent priority "
+    "is 4,294,967,295.",
+)
 @pytest.mark.parametrize("pri", ["-1", str(2**32), str(2**64), "9" * 30])
 def test_a_priority_out_of_range(client: Connection, pri: str) -> None:
     refuse(client, f"put {pri} 0 1 1")
 
 
-@requirement("put.delay")
+@requirement(
+    "put.delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready "
+    'queue. The job will be in the "delayed" state during this time.',
+)
 def test_a_job_with_a_delay_is_delayed(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
     client.finds_no_job()
 
 
-@requirement("put.delay-limit")
+@requirement("put.delay-limit", "Maximum delay is 2**32-1.")
 @pytest.mark.parametrize("delay", [1, 2**31 - 1, 2**31, 2**32 - 1])
 def test_a_delay_of_32_bits(client: Connection, delay: int) -> None:
     job = client.put(b"a", delay=delay)
     client.job_is(job, state="delayed", delay=delay)
 
 
-@requirement("put.delay-limit")
+@requirement("put.delay-limit", "Maximum delay is 2**32-1.")
 @pytest.mark.parametrize("delay", ["-1", str(2**32), str(2**64)])
 def test_a_delay_out_of_range(client: Connection, delay: str) -> None:
     refuse(client, f"put 0 {delay} 1 1")
 
 
-@requirement("put.ttr-zero-becomes-one")
+@requirement(
+    "put.ttr-zero-becomes-one",
+    "The minimum ttr is 1. If the client sends 0, the server will silently increase the ttr to 1.",
+)
 def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
     job = client.put(b"a", ttr=0)
     assert client.stats_job(job)["ttr"] == "1"
 
 
-@requirement("put.ttr-limit")
+@requirement("put.ttr-limit", "Maximum ttr is 2**32-1.")
 @pytest.mark.parametrize("ttr", [1, 2, 2**31 - 1, 2**31, 2**32 - 1])
 def test_a_ttr_of_32_bits(client: Connection, ttr: int) -> None:
     job = client.put(b"a", ttr=ttr)
     assert client.stats_job(job)["ttr"] == str(ttr)
 
 
-@requirement("put.ttr-limit")
+@requirement("put.ttr-limit", "Maximum ttr is 2**32-1.")
 @pytest.mark.parametrize("ttr", ["-1", str(2**32), str(2**64)])
 def test_a_ttr_out_of_range(client: Connection, ttr: str) -> None:
     refuse(client, f"put 0 0 {ttr} 1")
 
 
-@requirement("put.body-size-excludes-crlf")
+@requirement(
+    "put.body-size-excludes-crlf",
+    "<bytes> is an integer indicating the size of the job body, not including the trailing "
+    r'"\r\n".',
+)
 @pytest.mark.parametrize("size", [0, 1, 2, 223, 224, 225, 1023, 1024, 4096, 65534])
 def test_bodies_of_many_sizes(client: Connection, size: int) -> None:
     body = bytes(n % 251 for n in range(size))
@@ -152,14 +193,22 @@ def _max_job_size(client: Connection) -> int:
     return size
 
 
-@requirement("put.body-limit")
+@requirement(
+    "put.body-limit",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
+    "max-job-size bytes.",
+)
 def test_a_body_of_max_job_size_is_accepted(client: Connection) -> None:
     body = b"m" * _max_job_size(client)
     job = client.put(body)
     client.reserve().expect(RESERVED(job, body))
 
 
-@requirement("put.body-limit")
+@requirement(
+    "put.body-limit",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
+    "max-job-size bytes.",
+)
 def test_a_body_of_one_byte_more_is_refused(
     client: Connection, other: Connection, profile: Profile
 ) -> None:
@@ -167,7 +216,11 @@ def test_a_body_of_one_byte_more_is_refused(
     other.send("peek-ready").expect(NOT_FOUND)
 
 
-@requirement("put.body-limit")
+@requirement(
+    "put.body-limit",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
+    "max-job-size bytes.",
+)
 @configured(max_job_size=10)
 def test_the_limit_is_what_the_server_was_told(
     own_server: Target, client: Connection, profile: Profile
@@ -184,7 +237,12 @@ def _await_drain_mode(connect: Connect) -> None:
     assert drains, "put was never answered DRAINING"
 
 
-@requirement("put.draining")
+@requirement(
+    "put.draining",
+    r'"DRAINING\r\n" This means that the server has been put into "drain mode" and is no '
+    "longer accepting new jobs. […] To put the server in drain mode, send the SIGUSR1 signal "
+    "to the process.",
+)
 def test_in_drain_mode_put_is_refused(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
@@ -195,7 +253,11 @@ def test_in_drain_mode_put_is_refused(
     client.send(f"release {job} 0 0").reply("RELEASED")
 
 
-@requirement("put.draining-reads-the-body")
+@requirement(
+    "put.draining-reads-the-body",
+    r'"DRAINING\r\n" This means that the server has been put into "drain mode" and is no '
+    "longer accepting new jobs.",
+)
 def test_in_drain_mode_a_body_is_not_read_as_commands(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
@@ -206,7 +268,11 @@ def test_in_drain_mode_a_body_is_not_read_as_commands(
     client.raw(b"put 0 0 60 1\r\nbxx").expect(EXPECTED_CRLF, DRAINING)
 
 
-@requirement("put.draining-stays-in-step")
+@requirement(
+    "put.draining-stays-in-step",
+    "After sending the command line and body, the client waits for a reply, which may be: […] "
+    r'"DRAINING\r\n"',
+)
 def test_in_drain_mode_a_body_is_skipped_and_the_next_command_is_read(
     own_server: Target, client: Connection, connect: Connect
 ) -> None:
@@ -218,7 +284,10 @@ def test_in_drain_mode_a_body_is_skipped_and_the_next_command_is_read(
         client.receives(DRAINING, client.pong)
 
 
-@requirement("put.draining-keeps-the-connection")
+@requirement(
+    "put.draining-keeps-the-connection",
+    "The client should try another server or disconnect and try again later.",
+)
 def test_in_drain_mode_whoever_puts_may_go_on(
     own_server: Target, client: Connection, connect: Connect
 ) -> None:
@@ -229,7 +298,11 @@ def test_in_drain_mode_whoever_puts_may_go_on(
     client.send(f"delete {job}").expect(DELETED)
 
 
-@requirement("put.draining-keeps-no-job")
+@requirement(
+    "put.draining-keeps-no-job",
+    r'"DRAINING\r\n" This means that the server has been put into "drain mode" and is no '
+    "longer accepting new jobs.",
+)
 def test_in_drain_mode_what_was_refused_is_no_job(
     own_server: Target, connect: Connect, new_client: Connect, new_worker: Connect
 ) -> None:
@@ -247,7 +320,11 @@ def test_in_drain_mode_what_was_refused_is_no_job(
     new_worker().finds_no_job()
 
 
-@requirement("put.draining-only-put")
+@requirement(
+    "put.draining-only-put",
+    r'"DRAINING\r\n" This means that the server has been put into "drain mode" and is no '
+    "longer accepting new jobs.",
+)
 def test_in_drain_mode_new_clients_are_welcome(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
@@ -257,7 +334,11 @@ def test_in_drain_mode_new_clients_are_welcome(
     new_client().reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("put.too-big-body-is-skipped")
+@requirement(
+    "put.too-big-body-is-skipped",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
+    "max-job-size bytes.",
+)
 def test_the_body_of_a_job_that_is_too_big_is_not_read_as_commands(client: Connection) -> None:
     size = _max_job_size(client) + 100
     body = client.ping.ljust(size, b"\n")
@@ -265,48 +346,67 @@ def test_the_body_of_a_job_that_is_too_big_is_not_read_as_commands(client: Conne
     client.is_in_step()
 
 
-@requirement("put.too-big-body-needs-no-end")
+@requirement(
+    "put.too-big-body-needs-no-end",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
+    "max-job-size bytes.",
+)
 def test_a_body_that_is_too_big_need_not_end_with_cr_lf(client: Connection) -> None:
     size = _max_job_size(client) + 1
     client.raw(b"put 0 0 60 %d\r\n%bxx" % (size, b"m" * size)).expect(JOB_TOO_BIG)
     client.is_in_step()
 
 
-@requirement("put.expected-crlf")
+@requirement(
+    "put.expected-crlf",
+    r'"EXPECTED_CRLF\r\n" The job body must be followed by a CR-LF pair, that is, "\r\n". '
+    "These two bytes are not counted in the job size given by the client in the put command "
+    "line.",
+)
 @pytest.mark.parametrize("end", [b"xx", b"\n\r", b"\r\r", b"\n\n", b"\rx", b"x\n"])
 def test_a_body_that_is_not_followed_by_cr_lf(client: Connection, end: bytes) -> None:
     client.raw(b"put 0 0 60 5\r\nhello" + end).expect(EXPECTED_CRLF)
     client.finds_no_job()
 
 
-@requirement("put.expected-crlf-skips-body-and-two-bytes")
+@requirement(
+    "put.expected-crlf-skips-body-and-two-bytes",
+    r'"EXPECTED_CRLF\r\n" The job body must be followed by a CR-LF pair, that is, "\r\n".',
+)
 def test_after_a_bad_end_of_a_body_the_next_command_is_read(client: Connection) -> None:
     both = client.raw(b"put 0 0 60 5\r\nhelloxx" + client.ping, replies=2)
     both.expect(EXPECTED_CRLF)
     both.nth(1).expect(client.pong)
 
 
-@requirement("put.malformed-line-has-no-body")
+@requirement(
+    "put.malformed-line-has-no-body",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed.',
+)
 def test_after_a_malformed_put_its_body_is_not_a_job(client: Connection) -> None:
     client.send("put 0 0 60").expect(BAD_FORMAT)
     client.send("hello").expect(UNKNOWN_COMMAND)
     client.finds_no_job()
 
 
-@requirement("put.bad-format")
+@requirement("put.bad-format", r"put <pri> <delay> <ttr> <bytes>\r\n <data>\r\n")
 @pytest.mark.parametrize("size", ["-1", "x", "5x", ""])
 def test_a_malformed_size(client: Connection, size: str) -> None:
     client.send(f"put 0 0 60 {size}").expect(BAD_FORMAT)
 
 
-@requirement("put.size-of-32-bits")
+@requirement(
+    "put.size-of-32-bits",
+    "<bytes> is an integer indicating the size of the job body, not including the trailing "
+    r'"\r\n".',
+)
 @pytest.mark.parametrize("size", [2**32, 2**32 + 1, 2**64, 10**30])
 def test_a_size_of_more_than_32_bits(client: Connection, size: int) -> None:
     client.send(f"put 0 0 60 {size}").expect(BAD_FORMAT)
     client.is_in_step()
 
 
-@requirement("put.bad-format")
+@requirement("put.bad-format", r"put <pri> <delay> <ttr> <bytes>\r\n <data>\r\n")
 @pytest.mark.parametrize(
     "line", ["put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"]
 )
@@ -314,14 +414,20 @@ def test_a_number_is_made_of_digits(client: Connection, line: str) -> None:
     refuse(client, line, BAD_FORMAT, UNKNOWN_COMMAND)
 
 
-@requirement("use.using")
+@requirement(
+    "use.using",
+    r"The only reply is: USING <tube>\r\n <tube> is the name of the tube now being used.",
+)
 def test_use_names_the_tube_now_used(connect: Connect, tube: str) -> None:
     client = connect()
     client.send(f"use {tube}").expect(USING(tube))
     client.send("list-tube-used").expect(USING(tube))
 
 
-@requirement("use.subsequent-puts")
+@requirement(
+    "use.subsequent-puts",
+    "Subsequent put commands will put jobs into the tube specified by this command.",
+)
 def test_use_holds_for_all_puts_until_the_next_use(client: Connection, new_tube: NewTube) -> None:
     for tube in (new_tube(), "default", new_tube()):
         client.send(f"use {tube}").expect(USING(tube))
@@ -330,14 +436,20 @@ def test_use_holds_for_all_puts_until_the_next_use(client: Connection, new_tube:
             assert client.stats_job(job)["tube"] == tube
 
 
-@requirement("use.subsequent-puts")
+@requirement(
+    "use.subsequent-puts",
+    "Subsequent put commands will put jobs into the tube specified by this command.",
+)
 def test_use_does_not_move_jobs_that_are_there(client: Connection, new_tube: NewTube) -> None:
     job = client.put(b"a")
     client.send(f"use {new_tube()}").reply("USING")
     assert client.stats_job(job)["tube"] == client.tube
 
 
-@requirement("use.subsequent-puts")
+@requirement(
+    "use.subsequent-puts",
+    "Subsequent put commands will put jobs into the tube specified by this command.",
+)
 def test_use_does_not_concern_other_clients(
     client: Connection, other: Connection, new_tube: NewTube
 ) -> None:
@@ -345,7 +457,10 @@ def test_use_does_not_concern_other_clients(
     assert client.stats_job(other.put(b"a"))["tube"] == other.tube
 
 
-@requirement("use.does-not-watch")
+@requirement(
+    "use.does-not-watch",
+    'When a client connects, its watch list is initially just the tube named "default".',
+)
 def test_use_does_not_watch(client: Connection, new_tube: NewTube) -> None:
     client.send(f"use {new_tube()}").reply("USING")
     assert client.send("list-tubes-watched").names() == [client.tube]
@@ -353,14 +468,14 @@ def test_use_does_not_watch(client: Connection, new_tube: NewTube) -> None:
     client.finds_no_job()
 
 
-@requirement("use.name-limit")
+@requirement("use.name-limit", "<tube> is a name at most 200 bytes. It specifies the tube to use.")
 def test_use_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(200, "n")
     client.send(f"use {name}").expect(USING(name))
     client.send("list-tube-used").expect(USING(name))
 
 
-@requirement("use.name-limit")
+@requirement("use.name-limit", "<tube> is a name at most 200 bytes. It specifies the tube to use.")
 def test_names_are_told_apart_by_their_200th_byte(client: Connection) -> None:
     first, second = client.tube.ljust(199, "n") + "1", client.tube.ljust(199, "n") + "2"
     client.send(f"use {first}").expect(USING(first))
@@ -370,14 +485,14 @@ def test_names_are_told_apart_by_their_200th_byte(client: Connection) -> None:
     assert client.stats_job(job)["tube"] == first
 
 
-@requirement("use.creates-tube")
+@requirement("use.creates-tube", "If the tube does not exist, it will be created.")
 def test_use_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.send(f"use {tube}").expect(USING(tube))
     assert client.stats_tube(tube)["current-using"] == "1"
 
 
-@requirement("use.bad-format")
+@requirement("use.bad-format", r"use <tube>\r\n")
 @pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
 def test_use_of_what_is_no_name_changes_nothing(client: Connection, argument: str) -> None:
     client.send(f"use {argument}").expect(BAD_FORMAT)

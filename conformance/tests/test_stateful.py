@@ -184,7 +184,11 @@ class Conversation(RuleBasedStateMachine):
                 self.session.abandon()
 
 
-@requirement("protocol.any-conversation")
+@requirement(
+    "protocol.any-conversation",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
 def test_any_conversation(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     return exploration.judge(server, transcript, lambda: _make_up(server, transcript, exploration))
 

@@ -19,7 +19,10 @@ def _job(client: Connection, other: Connection, state: str) -> int:
     return job
 
 
-@requirement("lifecycle.commands-by-state")
+@requirement(
+    "lifecycle.commands-by-state",
+    'During its life it can be in one of four states: "ready", "reserved", "delayed", or "buried".',
+)
 @pytest.mark.parametrize("row", REPLIES.strip().splitlines(), ids=lambda row: row.split()[0])
 @pytest.mark.parametrize("state", STATES)
 def test_each_command_on_a_job_in_each_state(

@@ -38,7 +38,11 @@ def _reserve(client: Connection, job: int) -> None:
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("stats-job.ok")
+@requirement(
+    "stats-job.ok",
+    "The stats-job data is a YAML file representing a single dictionary of […] It contains "
+    "these keys",
+)
 def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats-job", JOB_KEYS, profile)
     stats = client.stats_job(client.put(b"a"))
@@ -50,8 +54,22 @@ def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> Non
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        pytest.param(key, value, marks=requirement(f"stats-job.{key}"))
-        for key, value in (("pri", "7"), ("delay", "3600"), ("ttr", "99"))
+        pytest.param(key, value, marks=requirement(f"stats-job.{key}", clause))
+        for key, clause, value in (
+            ("pri", '"pri" is the priority value set by the put, release, or bury commands.', "7"),
+            (
+                "delay",
+                '"delay" is the integer number of seconds to wait before putting this job in the '
+                "ready queue.",
+                "3600",
+            ),
+            (
+                "ttr",
+                "Both the TTR and the actual time left can be found in response to the stats-job "
+                "command.",
+                "99",
+            ),
+        )
     ],
 )
 def test_stats_job_tells_what_put_said(client: Connection, key: str, value: str) -> None:
@@ -59,20 +77,23 @@ def test_stats_job_tells_what_put_said(client: Connection, key: str, value: str)
     assert client.stats_job(job)[key] == value
 
 
-@requirement("stats-job.id")
+@requirement("stats-job.id", '"id" is the job id')
 def test_stats_job_tells_the_id(client: Connection) -> None:
     for job in client.put_many([b"a"] * 12):
         assert client.stats_job(job)["id"] == str(job)
 
 
-@requirement("stats-job.tube")
+@requirement("stats-job.tube", '"tube" is the name of the tube that contains this job')
 def test_stats_job_tells_the_tube(client: Connection, new_tube: NewTube) -> None:
     for tube in (client.tube, new_tube(), new_tube().ljust(190, "x")):
         client.send(f"use {tube}").expect(USING(tube))
         assert client.stats_job(client.put(b"a"))["tube"] == tube
 
 
-@requirement("stats-job.pri")
+@requirement(
+    "stats-job.pri",
+    '"pri" is the priority value set by the put, release, or bury commands.',
+)
 def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
     job = client.put(b"a", pri=1)
     _reserve(client, job)
@@ -86,7 +107,12 @@ def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Con
     assert client.stats_job(job)["pri"] == "3"
 
 
-@requirement("stats-job.delay-and-ttr-stay")
+@requirement(
+    "stats-job.delay-and-ttr-stay",
+    '"delay" is the integer number of seconds to wait before putting this job in the ready '
+    'queue. "ttr" -- time to run -- is the integer number of seconds a worker is allowed to '
+    "run this job.",
+)
 def test_delay_and_ttr_are_told_as_put_said_them(client: Connection) -> None:
     job = client.put(b"a", delay=3600, ttr=99)
     client.send("kick 1").reply("KICKED")
@@ -98,14 +124,18 @@ def test_delay_and_ttr_are_told_as_put_said_them(client: Connection) -> None:
     assert (stats["delay"], stats["ttr"]) == ("1800", "99")
 
 
-@requirement("stats-job.file")
+@requirement(
+    "stats-job.file",
+    '"file" is the number of the earliest binlog file containing this job. If -b wasn\'t used, '
+    "this will be 0.",
+)
 def test_file_is_a_number_that_does_not_grow_without_a_binlog(client: Connection) -> None:
     first, second = (client.stats_job(job).number("file") for job in client.put_many([b"a"] * 2))
     # With -b, jobs put one after the other are mostly in one file, at most in two.
     assert 0 <= first <= second <= first + 1
 
 
-@requirement("stats-job.state")
+@requirement("stats-job.state", '"state" is "ready" or "delayed" or "reserved" or "buried"')
 def test_stats_job_tells_the_state(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
@@ -120,8 +150,18 @@ def test_stats_job_tells_the_state(client: Connection) -> None:
 @pytest.mark.parametrize(
     ("key", "count"),
     [
-        pytest.param(key, count, marks=requirement(f"stats-job.{key}"))
-        for key, count in (("reserves", "8"), ("releases", "4"), ("buries", "3"), ("kicks", "4"))
+        pytest.param(key, count, marks=requirement(f"stats-job.{key}", clause))
+        for key, clause, count in (
+            ("reserves", '"reserves" is the number of times this job has been reserved.', "8"),
+            (
+                "releases",
+                '"releases" is the number of times a client has released this job from a '
+                "reservation.",
+                "4",
+            ),
+            ("buries", '"buries" is the number of times this job has been buried.', "3"),
+            ("kicks", '"kicks" is the number of times this job has been kicked.', "4"),
+        )
     ],
 )
 def test_stats_job_counts_what_happened_to_the_job(
@@ -142,21 +182,33 @@ def test_stats_job_counts_what_happened_to_the_job(
     assert client.stats_job(job)[key] == count
 
 
-@requirement("stats-job.reserves", "reserve-job.reserved")
+@requirement(
+    "reserve-job.reserved",
+    r'"RESERVED <id> <bytes>\r\n<data>\r\n". See the description for the reserve command.',
+)
+@requirement("stats-job.reserves", '"reserves" is the number of times this job has been reserved.')
 def test_stats_job_counts_that_it_was_reserved_by_id(client: Connection) -> None:
     job = client.put(b"a")
     client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
     assert client.stats_job(job)["reserves"] == "1"
 
 
-@requirement("stats-job.kicks", "kick-job.kicked")
+@requirement(
+    "kick-job.kicked",
+    "If the given job id exists and is in a buried or delayed state, it will be moved to the "
+    "ready queue of the the same tube where it currently belongs.",
+)
+@requirement("stats-job.kicks", '"kicks" is the number of times this job has been kicked.')
 def test_stats_job_counts_that_it_was_kicked_by_id(client: Connection) -> None:
     job = client.put_and_bury()
     client.send(f"kick-job {job}").expect(KICKED)
     assert client.stats_job(job)["kicks"] == "1"
 
 
-@requirement("stats-job.failed-commands-do-not-count")
+@requirement(
+    "stats-job.failed-commands-do-not-count",
+    '"releases" is the number of times a client has released this job from a reservation.',
+)
 @pytest.mark.parametrize("verb", ["release", "bury", "kick-job", "reserve-job", "touch"])
 def test_commands_that_fail_do_not_count(
     client: Connection, other: Connection, profile: Profile, verb: str
@@ -171,19 +223,23 @@ def test_commands_that_fail_do_not_count(
     assert [stats[key] for key in told] == ["1" if key == "reserves" else "0" for key in told]
 
 
-@requirement("stats-job.not-found")
+@requirement("stats-job.not-found", r'"NOT_FOUND\r\n" if the job does not exist.')
 @pytest.mark.parametrize("job", [0, 2**63, 2**64 - 1])
 def test_stats_of_a_job_that_does_not_exist(client: Connection, job: int) -> None:
     client.send(f"stats-job {job}").expect(NOT_FOUND)
 
 
-@requirement("stats-job.bad-format")
+@requirement("stats-job.bad-format", r"stats-job <id>\r\n")
 @pytest.mark.parametrize("argument", ["x", "-1", "0x", str(2**64), ""])
 def test_a_malformed_stats_job(client: Connection, argument: str) -> None:
     client.send(f"stats-job {argument}").expect(BAD_FORMAT)
 
 
-@requirement("stats-tube.ok")
+@requirement(
+    "stats-tube.ok",
+    "The stats-tube data is a YAML file representing a single dictionary of […] It contains "
+    "these keys",
+)
 def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats-tube", TUBE_KEYS, profile)
     stats = client.stats_tube()
@@ -191,7 +247,7 @@ def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> No
     assert [key for key in keys - {"name"} if stats.number(key) < 0] == []
 
 
-@requirement("stats-tube.name")
+@requirement("stats-tube.name", '"name" is the tube\'s name.')
 @pytest.mark.parametrize("name", ["null", "1.0", "0x10", "true", "1e3", "a.b", "n" * 190])
 def test_a_tube_may_be_called_what_yaml_takes_for_something_else(
     connect: Connect, name: str
@@ -205,8 +261,22 @@ def test_a_tube_may_be_called_what_yaml_takes_for_something_else(
 @pytest.mark.parametrize(
     ("state", "count"),
     [
-        pytest.param(state, count, marks=requirement(f"stats-tube.current-jobs-{state}"))
-        for state, count in (("ready", "6"), ("reserved", "4"), ("delayed", "2"), ("buried", "3"))
+        pytest.param(state, count, marks=requirement(f"stats-tube.current-jobs-{state}", clause))
+        for state, clause, count in (
+            (
+                "ready",
+                '"current-jobs-ready" is the number of jobs in the ready queue in this tube.',
+                "6",
+            ),
+            (
+                "reserved",
+                '"current-jobs-reserved" is the number of jobs reserved by all clients in this '
+                "tube.",
+                "4",
+            ),
+            ("delayed", '"current-jobs-delayed" is the number of delayed jobs in this tube.', "2"),
+            ("buried", '"current-jobs-buried" is the number of buried jobs in this tube.', "3"),
+        )
     ],
 )
 def test_stats_tube_counts_jobs_by_state(
@@ -228,7 +298,10 @@ def test_stats_tube_counts_jobs_by_state(
     assert client.stats_tube(client.tube)[f"current-jobs-{state}"] == count
 
 
-@requirement("stats-tube.current-jobs-urgent")
+@requirement(
+    "stats-tube.current-jobs-urgent",
+    '"current-jobs-urgent" is the number of ready jobs with priority < 1024 in this tube.',
+)
 def test_stats_tube_counts_ready_jobs_of_a_priority_below_1024(client: Connection) -> None:
     for pri in (0, 1023, 1024, 2**32 - 1):
         client.put(b"a", pri=pri)
@@ -239,7 +312,10 @@ def test_stats_tube_counts_ready_jobs_of_a_priority_below_1024(client: Connectio
         assert client.stats_tube()["current-jobs-urgent"] == left
 
 
-@requirement("stats-tube.current-jobs-urgent")
+@requirement(
+    "stats-tube.current-jobs-urgent",
+    '"current-jobs-urgent" is the number of ready jobs with priority < 1024 in this tube.',
+)
 def test_a_job_becomes_and_ceases_to_be_urgent(client: Connection, profile: Profile) -> None:
     job = client.put(b"a", pri=1023)
     urgent = []
@@ -254,7 +330,10 @@ def test_a_job_becomes_and_ceases_to_be_urgent(client: Connection, profile: Prof
     assert urgent == ["0", "1", "0", "1", "0"]
 
 
-@requirement("stats-tube.current-using")
+@requirement(
+    "stats-tube.current-using",
+    '"current-using" is the number of open connections that are currently using this tube.',
+)
 def test_stats_tube_counts_those_who_use_it(
     connect: Connect, new_producer: Connect, new_worker: Connect, tube: str
 ) -> None:
@@ -271,7 +350,10 @@ def test_stats_tube_counts_those_who_use_it(
     assert observer.stats_tube(tube)["current-using"] == "1"
 
 
-@requirement("stats-tube.current-watching")
+@requirement(
+    "stats-tube.current-watching",
+    '"current-watching" is the number of open connections that are currently watching this tube.',
+)
 def test_stats_tube_counts_those_who_watch_it(
     connect: Connect, new_producer: Connect, new_worker: Connect, tube: str
 ) -> None:
@@ -289,7 +371,11 @@ def test_stats_tube_counts_those_who_watch_it(
     assert observer.stats_tube(tube)["current-watching"] == "2"
 
 
-@requirement("stats-tube.current-waiting")
+@requirement(
+    "stats-tube.current-waiting",
+    '"current-waiting" is the number of open connections that have issued a reserve command '
+    "while watching this tube but not yet received a response.",
+)
 def test_stats_tube_counts_those_who_wait(worker: Connection, producer: Connection) -> None:
     assert producer.stats_tube()["current-waiting"] == "0"
     waiting = worker.send("reserve")
@@ -300,7 +386,11 @@ def test_stats_tube_counts_those_who_wait(worker: Connection, producer: Connecti
     assert producer.stats_tube()["current-waiting"] == "0"
 
 
-@requirement("stats-tube.total-jobs")
+@requirement(
+    "stats-tube.total-jobs",
+    '"total-jobs" is the cumulative count of jobs created in this tube in the current '
+    "beanstalkd process.",
+)
 def test_stats_tube_counts_all_jobs_put_into_it(
     client: Connection, profile: Profile, new_tube: NewTube
 ) -> None:
@@ -315,7 +405,10 @@ def test_stats_tube_counts_all_jobs_put_into_it(
     assert client.stats_tube(client.tube)["total-jobs"] == "5"
 
 
-@requirement("stats-tube.cmd-delete")
+@requirement(
+    "stats-tube.cmd-delete",
+    '"cmd-delete" is the cumulative number of delete commands for this tube',
+)
 def test_stats_tube_counts_deletes(client: Connection, new_tube: NewTube) -> None:
     jobs = client.put_many([b"a"] * 4)
     client.send(f"use {new_tube()}").reply("USING")
@@ -325,7 +418,7 @@ def test_stats_tube_counts_deletes(client: Connection, new_tube: NewTube) -> Non
     assert client.stats_tube(client.tube)["cmd-delete"] == "3"
 
 
-@requirement("stats-tube.pause")
+@requirement("stats-tube.pause", '"pause" is the number of seconds the tube has been paused for.')
 @pytest.mark.parametrize("pause", [60, 3600])
 def test_stats_tube_tells_how_long_the_pause_is(client: Connection, pause: int) -> None:
     assert client.stats_tube()["pause"] == "0"
@@ -333,39 +426,49 @@ def test_stats_tube_tells_how_long_the_pause_is(client: Connection, pause: int) 
     assert client.stats_tube().number("pause") == pause
 
 
-@requirement("pause-tube.again-replaces")
+@requirement(
+    "pause-tube.again-replaces",
+    "<delay> is an integer number of seconds < 2**32 to wait before reserving any more jobs "
+    "from the queue",
+)
 def test_stats_tube_tells_the_last_pause(client: Connection) -> None:
     for pause in (3600, 60):
         client.send(f"pause-tube {client.tube} {pause}").expect(PAUSED)
     assert client.stats_tube()["pause"] == "60"
 
 
-@requirement("stats-tube.cmd-pause-tube")
+@requirement(
+    "stats-tube.cmd-pause-tube",
+    '"cmd-pause-tube" is the cumulative number of pause-tube commands for this tube.',
+)
 def test_stats_tube_counts_pauses(client: Connection) -> None:
     for count in ("0", "1", "2", "3"):
         assert client.stats_tube()["cmd-pause-tube"] == count
         client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
 
 
-@requirement("stats-tube.pause-time-left")
+@requirement(
+    "stats-tube.pause-time-left",
+    '"pause-time-left" is the number of seconds until the tube is un-paused.',
+)
 def test_without_a_pause_no_time_is_left(client: Connection) -> None:
     assert client.stats_tube()["pause-time-left"] == "0"
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     assert 3500 <= client.stats_tube().number("pause-time-left") <= 3600
 
 
-@requirement("stats-tube.not-found")
+@requirement("stats-tube.not-found", r'"NOT_FOUND\r\n" if the tube does not exist.')
 def test_stats_of_a_tube_that_does_not_exist(client: Connection, new_tube: NewTube) -> None:
     client.send(f"stats-tube {new_tube()}").expect(NOT_FOUND)
 
 
-@requirement("stats-tube.bad-format")
+@requirement("stats-tube.bad-format", r"stats-tube <tube>\r\n")
 @pytest.mark.parametrize("argument", ["", "a b", "n" * 201])
 def test_a_malformed_stats_tube(client: Connection, argument: str) -> None:
     client.send(f"stats-tube {argument}").expect(BAD_FORMAT)
 
 
-@requirement("stats-tube.bad-format")
+@requirement("stats-tube.bad-format", r"stats-tube <tube>\r\n")
 @pytest.mark.parametrize("name", ["-a", "a!"])
 def test_stats_of_what_names_no_tube(client: Connection, name: str) -> None:
     client.send(f"stats-tube {name}").expect(BAD_FORMAT, NOT_FOUND)

@@ -25,17 +25,56 @@ from reference_server.wire import (
     USING,
 )
 
-COUNTED = (
-    *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve", "use", "watch"),
-    *("ignore", "delete", "release", "bury", "kick", "stats", "stats-job", "stats-tube"),
-    *("list-tubes", "list-tube-used", "list-tubes-watched", "pause-tube"),
-    *("reserve-with-timeout", "touch"),
-)
+COUNTED = {
+    "put": ('"cmd-put" is the cumulative number of put commands.'),
+    "peek": ('"cmd-peek" is the cumulative number of peek commands.'),
+    "peek-ready": ('"cmd-peek-ready" is the cumulative number of peek-ready commands.'),
+    "peek-delayed": ('"cmd-peek-delayed" is the cumulative number of peek-delayed commands.'),
+    "peek-buried": ('"cmd-peek-buried" is the cumulative number of peek-buried commands.'),
+    "reserve": ('"cmd-reserve" is the cumulative number of reserve commands.'),
+    "use": ('"cmd-use" is the cumulative number of use commands.'),
+    "watch": ('"cmd-watch" is the cumulative number of watch commands.'),
+    "ignore": ('"cmd-ignore" is the cumulative number of ignore commands.'),
+    "delete": ('"cmd-delete" is the cumulative number of delete commands.'),
+    "release": ('"cmd-release" is the cumulative number of release commands.'),
+    "bury": ('"cmd-bury" is the cumulative number of bury commands.'),
+    "kick": ('"cmd-kick" is the cumulative number of kick commands.'),
+    "stats": ('"cmd-stats" is the cumulative number of stats commands.'),
+    "stats-job": ('"cmd-stats-job" is the cumulative number of stats-job commands.'),
+    "stats-tube": ('"cmd-stats-tube" is the cumulative number of stats-tube commands.'),
+    "list-tubes": ('"cmd-list-tubes" is the cumulative number of list-tubes commands.'),
+    "list-tube-used": ('"cmd-list-tube-used" is the cumulative number of list-tube-used commands.'),
+    "list-tubes-watched": (
+        '"cmd-list-tubes-watched" is the cumulative number of list-tubes-watched commands.'
+    ),
+    "pause-tube": ('"cmd-pause-tube" is the cumulative number of pause-tube commands.'),
+    "reserve-with-timeout": (
+        '"cmd-reserve-with-timeout" is the cumulative number of reserve-with-timeout commands.'
+    ),
+    "touch": ('"cmd-touch" is the cumulative number of touch commands.'),
+}
 """The commands with counters; the text names those of the last two from 1.13 on."""
-BINLOG = tuple(
-    f"binlog-{key}"
-    for key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated")
-)
+BINLOG = {
+    "binlog-oldest-index": (
+        '"binlog-oldest-index" is the index of the oldest binlog file needed to store the '
+        "current jobs."
+    ),
+    "binlog-current-index": (
+        '"binlog-current-index" is the index of the current binlog file being written to. '
+        "If binlog is not active this value will be 0."
+    ),
+    "binlog-max-size": (
+        '"binlog-max-size" is the maximum size in bytes a binlog file is allowed to get '
+        "before a new binlog file is opened."
+    ),
+    "binlog-records-written": (
+        '"binlog-records-written" is the cumulative number of records written to the binlog.'
+    ),
+    "binlog-records-migrated": (
+        '"binlog-records-migrated" is the cumulative number of records written as part of '
+        "compaction."
+    ),
+}
 NUMBERS = {
     *("current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved"),
     *(
@@ -55,7 +94,10 @@ TEXTS = ("version", "os", "platform", "state")
 """Keys whose values a client must get as they are."""
 
 
-@requirement("stats.ok")
+@requirement(
+    "stats.ok",
+    "The stats data for the system is a YAML file representing a single dictionary",
+)
 def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats", NUMBERS | OTHERS, profile)
     stats = client.stats()
@@ -64,13 +106,19 @@ def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
     assert [key for key in told if stats.number(key) < 0] == []
 
 
-@requirement("stats.at-once")
+@requirement(
+    "stats.at-once",
+    "The stats command gives statistical information about the system as a whole.",
+)
 def test_stats_tells_what_has_just_happened(client: Connection) -> None:
     first, second = (client.send("stats").dictionary() for _ in range(2))
     assert first["cmd-stats"] != second["cmd-stats"]
 
 
-@requirement("stats.draining")
+@requirement(
+    "stats.draining",
+    '"draining" is set to "true" if the server is in drain mode, "false" otherwise.',
+)
 def test_stats_tells_of_drain_mode(own_server: Target, client: Connection) -> None:
     assert client.stats()["draining"] == "false"
     own_server.signal(signal.SIGUSR1)
@@ -99,10 +147,26 @@ def _jobs_in_all_states(client: Connection, tubes: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     ("key", "count"),
     [
-        pytest.param(key, count, marks=requirement(f"stats.{key}"))
-        for key, count in (
-            *(("current-jobs-urgent", 3), ("current-jobs-ready", 5), ("current-jobs-reserved", 4)),
-            *(("current-jobs-delayed", 2), ("current-jobs-buried", 1), ("total-jobs", 12)),
+        pytest.param(key, count, marks=requirement(f"stats.{key}", clause))
+        for key, clause, count in (
+            (
+                "current-jobs-urgent",
+                '"current-jobs-urgent" is the number of ready jobs with priority < 1024.',
+                3,
+            ),
+            (
+                "current-jobs-ready",
+                '"current-jobs-ready" is the number of jobs in the ready queue.',
+                5,
+            ),
+            (
+                "current-jobs-reserved",
+                '"current-jobs-reserved" is the number of jobs reserved by all clients.',
+                4,
+            ),
+            ("current-jobs-delayed", '"current-jobs-delayed" is the number of delayed jobs.', 2),
+            ("current-jobs-buried", '"current-jobs-buried" is the number of buried jobs.', 1),
+            ("total-jobs", '"total-jobs" is the cumulative count of jobs created.', 12),
         )
     ],
 )
@@ -115,7 +179,7 @@ def test_stats_counts_the_jobs_of_all_tubes(
     assert client.stats().number(key) - before.number(key) == count * len(tubes)
 
 
-@requirement("stats.current-tubes")
+@requirement("stats.current-tubes", '"current-tubes" is the number of currently-existing tubes.')
 def test_stats_counts_tubes(alone: None, client: Connection, new_tube: NewTube) -> None:
     # What tests before this one have left may still be there.
     client.becomes(lambda: {*client.send("list-tubes").names()} == {"default", client.tube})
@@ -126,7 +190,10 @@ def test_stats_counts_tubes(alone: None, client: Connection, new_tube: NewTube) 
     assert client.stats().number("current-tubes") - before == 2
 
 
-@requirement("stats.yaml-values-parse")
+@requirement(
+    "stats.yaml-values-parse",
+    "It is a YAML file with statistical information represented by a dictionary.",
+)
 def test_a_client_that_parses_yaml_finds_all_values(client: Connection, profile: Profile) -> None:
     job = client.put(b"a")
     lines = ["stats", f"{profile.stats_of_job} {job}"]
@@ -145,7 +212,7 @@ def test_a_client_that_parses_yaml_finds_all_values(client: Connection, profile:
                 )
 
 
-@requirement("stats.total-jobs")
+@requirement("stats.total-jobs", '"total-jobs" is the cumulative count of jobs created.')
 def test_total_jobs_does_not_go_down(alone: None, client: Connection) -> None:
     before = client.stats().number("total-jobs")
     jobs = client.put_many([b"a"] * 3, in_order=True)
@@ -189,7 +256,7 @@ def _counts(client: Connection, verb: str, *others: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     "verb",
-    [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}")) for verb in COUNTED],
+    [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}", COUNTED[verb])) for verb in COUNTED],
 )
 def test_stats_counts_each_command(
     alone: None, client: Connection, profile: Profile, verb: str
@@ -210,7 +277,10 @@ def test_stats_counts_each_command(
     assert grown == ({} if verb in ours else {verb: 1})
 
 
-@requirement("stats.failed-commands-count")
+@requirement(
+    "stats.failed-commands-count",
+    '"cmd-delete" is the cumulative number of delete commands.',
+)
 @pytest.mark.parametrize(
     "command",
     ["peek 0", "delete 0", "release 0 0 0", "bury 0 0", "touch 0", "stats-job 0", "peek-ready"],
@@ -225,7 +295,10 @@ def test_stats_counts_commands_that_find_nothing(
     assert _counts(client, verb)[verb] == before + 1
 
 
-@requirement("stats.malformed-commands-do-not-count")
+@requirement(
+    "stats.malformed-commands-do-not-count",
+    '"cmd-delete" is the cumulative number of delete commands.',
+)
 @pytest.mark.parametrize(
     "command",
     ["peek x", "delete x", "release 0 0 x", "bury 0 x", "touch x", "kick x", "use -a"],
@@ -243,10 +316,26 @@ def test_stats_does_not_count_malformed_commands(
 @pytest.mark.parametrize(
     ("key", "count"),
     [
-        pytest.param(key, count, marks=requirement(f"stats.{key}"))
-        for key, count in (
-            *(("current-connections", 3), ("current-producers", 2), ("current-workers", 2)),
-            ("total-connections", 4),
+        pytest.param(key, count, marks=requirement(f"stats.{key}", clause))
+        for key, clause, count in (
+            (
+                "current-connections",
+                '"current-connections" is the number of currently open connections.',
+                3,
+            ),
+            (
+                "current-producers",
+                '"current-producers" is the number of open connections that have each issued at '
+                "least one put command.",
+                2,
+            ),
+            (
+                "current-workers",
+                '"current-workers" is the number of open connections that have each issued at '
+                "least one reserve command.",
+                2,
+            ),
+            ("total-connections", '"total-connections" is the cumulative count of connections.', 4),
         )
     ],
 )
@@ -269,8 +358,14 @@ def test_stats_counts_connections_by_what_they_do(
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=requirement(f"stats.{key}"))
-        for key in ("current-connections", "total-connections")
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in (
+            (
+                "current-connections",
+                '"current-connections" is the number of currently open connections.',
+            ),
+            ("total-connections", '"total-connections" is the cumulative count of connections.'),
+        )
     ],
 )
 def test_a_client_that_says_nothing_is_connected(
@@ -282,7 +377,11 @@ def test_a_client_that_says_nothing_is_connected(
     assert client.stats().number(key) - before == 1
 
 
-@requirement("stats.current-waiting")
+@requirement(
+    "stats.current-waiting",
+    '"current-waiting" is the number of open connections that have issued a reserve command '
+    "but not yet received a response.",
+)
 def test_stats_counts_those_who_wait(
     alone: None, client: Connection, worker: Connection, profile: Profile, new_tube: NewTube
 ) -> None:
@@ -297,25 +396,25 @@ def test_stats_counts_those_who_wait(
     assert client.stats().number("current-waiting") == before
 
 
-@requirement("stats.max-job-size")
+@requirement("stats.max-job-size", '"max-job-size" is the maximum number of bytes in a job.')
 @configured(max_job_size=10)
 def test_max_job_size_is_what_the_server_was_told(own_server: Target, client: Connection) -> None:
     assert client.stats()["max-job-size"] == "10"
 
 
-@requirement("stats.max-job-size")
+@requirement("stats.max-job-size", '"max-job-size" is the maximum number of bytes in a job.')
 def test_max_job_size_is_a_size_in_bytes(client: Connection) -> None:
     assert client.stats().number("max-job-size") > 0
 
 
-@requirement("stats.pid")
+@requirement("stats.pid", '"pid" is the process id of the server.')
 def test_pid_is_a_process_id_that_stays(client: Connection, other: Connection) -> None:
     pid = client.stats().number("pid")
     assert pid > 0
     assert other.stats().number("pid") == pid
 
 
-@requirement("stats.version")
+@requirement("stats.version", '"version" is the version string of the server.')
 def test_version_is_a_string(client: Connection, other: Connection) -> None:
     version = client.stats()["version"]
     assert version
@@ -325,8 +424,19 @@ def test_version_is_a_string(client: Connection, other: Connection) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=requirement(f"stats.{key}"))
-        for key in ("rusage-utime", "rusage-stime")
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in (
+            (
+                "rusage-utime",
+                '"rusage-utime" is the cumulative user CPU time of this process in seconds and '
+                "microseconds.",
+            ),
+            (
+                "rusage-stime",
+                '"rusage-stime" is the cumulative system CPU time of this process in seconds and '
+                "microseconds.",
+            ),
+        )
     ],
 )
 def test_processor_time_is_told_in_seconds_and_microseconds(client: Connection, key: str) -> None:
@@ -336,7 +446,10 @@ def test_processor_time_is_told_in_seconds_and_microseconds(client: Connection, 
     assert float(first) <= float(second)
 
 
-@requirement("stats.uptime")
+@requirement(
+    "stats.uptime",
+    '"uptime" is the number of seconds since this server process started running.',
+)
 def test_uptime_is_told_in_seconds(client: Connection, clock: Timeline) -> None:
     before, start = client.stats().number("uptime"), clock.nominal
     clock.advance(3)
@@ -347,8 +460,17 @@ def test_uptime_is_told_in_seconds(client: Connection, clock: Timeline) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=requirement(f"stats.{key}"))
-        for key in ("id", "hostname", "os", "platform")
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in (
+            (
+                "id",
+                '"id" is a random id string for this server process, generated every time '
+                "beanstalkd process starts.",
+            ),
+            ("hostname", '"hostname" is the hostname of the machine as determined by uname.'),
+            ("os", '"os" is the OS version as determined by uname'),
+            ("platform", '"platform" is the machine architecture as determined by uname'),
+        )
     ],
 )
 def test_what_identifies_a_server_is_told_and_stays(
@@ -359,7 +481,11 @@ def test_what_identifies_a_server_is_told_and_stays(
     assert other.stats()[key] == value
 
 
-@requirement("stats.id")
+@requirement(
+    "stats.id",
+    '"id" is a random id string for this server process, generated every time beanstalkd '
+    "process starts.",
+)
 def test_a_server_has_another_id_each_time_it_starts(
     own_server: Target, client: Connection, connect: Connect
 ) -> None:
@@ -369,7 +495,8 @@ def test_a_server_has_another_id_each_time_it_starts(
 
 
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=requirement(f"stats.{key}")) for key in BINLOG]
+    "key",
+    [pytest.param(key, marks=requirement(f"stats.{key}", BINLOG[key])) for key in BINLOG],
 )
 def test_numbers_of_the_binlog(client: Connection, key: str) -> None:
     stats = client.stats()
@@ -379,7 +506,7 @@ def test_numbers_of_the_binlog(client: Connection, key: str) -> None:
         assert client.stats()[key] == "0"
 
 
-@requirement("stats.bad-format")
+@requirement("stats.bad-format", r"stats\r\n")
 @pytest.mark.parametrize("line", ["stats x", "stats 1", "stats 1 2"])
 def test_a_malformed_stats(client: Connection, profile: Profile, line: str) -> None:
     must_be_malformed(line, profile)

@@ -7,7 +7,10 @@ from conformance.target.target import Target
 from reference_server.wire import FOUND, KICKED, NOT_FOUND, RELEASED, RESERVED
 
 
-@requirement("put.ready-after-delay")
+@requirement(
+    "put.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_a_delayed_job_is_ready_when_its_delay_is_over(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=2)
     clock.advance(1)
@@ -18,7 +21,10 @@ def test_a_delayed_job_is_ready_when_its_delay_is_over(client: Connection, clock
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ready-after-delay")
+@requirement(
+    "put.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_a_client_that_waits_gets_a_job_when_its_delay_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -28,7 +34,10 @@ def test_a_client_that_waits_gets_a_job_when_its_delay_is_over(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ready-after-delay")
+@requirement(
+    "put.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_a_delay_of_an_hour(client: Connection, worker: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=3600)
     waiting = worker.send("reserve")
@@ -36,7 +45,10 @@ def test_a_delay_of_an_hour(client: Connection, worker: Connection, clock: Timel
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ready-after-delay")
+@requirement(
+    "put.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_the_longest_delay(own_server: Target, client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=2**32 - 1)
     clock.advance(2**32 - 10)
@@ -45,7 +57,10 @@ def test_the_longest_delay(own_server: Target, client: Connection, clock: Timeli
     assert client.state_of(job) == "ready"
 
 
-@requirement("put.delayed-jobs-in-order")
+@requirement(
+    "put.delayed-jobs-in-order",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_jobs_become_ready_in_the_order_of_their_delays(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -58,7 +73,10 @@ def test_jobs_become_ready_in_the_order_of_their_delays(
     second.expect(RESERVED(late, b"late"))
 
 
-@requirement("put.delayed-jobs-in-order")
+@requirement(
+    "put.delayed-jobs-in-order",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_jobs_whose_delays_are_over_are_given_by_priority(
     client: Connection, clock: Timeline
 ) -> None:
@@ -68,7 +86,10 @@ def test_jobs_whose_delays_are_over_are_given_by_priority(
         client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("release.ready-after-delay")
+@requirement(
+    "release.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_a_job_released_with_a_delay_is_ready_when_it_is_over(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -81,7 +102,10 @@ def test_a_job_released_with_a_delay_is_ready_when_it_is_over(
     other.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("release.ready-after-delay")
+@requirement(
+    "release.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
 def test_a_client_that_waits_gets_a_released_job_when_its_delay_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -93,7 +117,11 @@ def test_a_client_that_waits_gets_a_released_job_when_its_delay_is_over(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("kick-job.kicked")
+@requirement(
+    "kick-job.kicked",
+    "If the given job id exists and is in a buried or delayed state, it will be moved to the "
+    "ready queue of the the same tube where it currently belongs.",
+)
 def test_a_kicked_job_does_not_become_ready_a_second_time(
     client: Connection, clock: Timeline
 ) -> None:
@@ -105,7 +133,10 @@ def test_a_kicked_job_does_not_become_ready_a_second_time(
     client.send("peek-ready").expect(NOT_FOUND)
 
 
-@requirement("peek.delayed")
+@requirement(
+    "peek.delayed",
+    r'"peek-delayed\r\n" - return the delayed job with the shortest delay left.',
+)
 def test_peek_delayed_does_not_show_a_job_whose_delay_is_over(
     client: Connection, clock: Timeline
 ) -> None:
@@ -116,7 +147,10 @@ def test_peek_delayed_does_not_show_a_job_whose_delay_is_over(
     client.send("peek-ready").expect(FOUND(soon, b"a"))
 
 
-@requirement("stats-job.age")
+@requirement(
+    "stats-job.age",
+    '"age" is the time in seconds since the put command that created this job.',
+)
 def test_stats_job_tells_the_age(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a")
     assert client.stats_job(job)["age"] == "0"
@@ -124,7 +158,11 @@ def test_stats_job_tells_the_age(client: Connection, clock: Timeline) -> None:
     assert client.stats_job(job)["age"] == "2"
 
 
-@requirement("stats-job.time-left-delayed")
+@requirement(
+    "stats-job.time-left-delayed",
+    '"time-left" is the number of seconds left until the server puts this job into the ready '
+    "queue. This number is only meaningful if the job is reserved or delayed.",
+)
 def test_stats_job_tells_the_delay_that_is_left(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=100)
     assert client.stats_job(job)["time-left"] in ("99", "100")
@@ -132,7 +170,12 @@ def test_stats_job_tells_the_delay_that_is_left(client: Connection, clock: Timel
     assert client.stats_job(job)["time-left"] in ("97", "98")
 
 
-@requirement("stats-job.delay-and-ttr-stay")
+@requirement(
+    "stats-job.delay-and-ttr-stay",
+    '"delay" is the integer number of seconds to wait before putting this job in the ready '
+    'queue. "ttr" -- time to run -- is the integer number of seconds a worker is allowed to '
+    "run this job.",
+)
 def test_stats_job_tells_delay_and_ttr_as_they_were_given(
     client: Connection, clock: Timeline
 ) -> None:

@@ -7,7 +7,10 @@ from conformance.dialogue.schedule import Timeline
 from reference_server.wire import DEADLINE_SOON, PAUSED, RESERVED, TIMED_OUT, Reply
 
 
-@requirement("pause-tube.ends")
+@requirement(
+    "pause-tube.ends",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
 def test_a_pause_ends(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a")
     client.send(f"pause-tube {client.tube} 2").expect(PAUSED)
@@ -18,14 +21,21 @@ def test_a_pause_ends(client: Connection, clock: Timeline) -> None:
     assert client.stats_tube()["pause"] == "0"
 
 
-@requirement("stats-tube.pause-time-left")
+@requirement(
+    "stats-tube.pause-time-left",
+    '"pause-time-left" is the number of seconds until the tube is un-paused.',
+)
 def test_nothing_is_left_of_a_pause_that_has_ended(client: Connection, clock: Timeline) -> None:
     client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
     clock.advance(1)
     assert client.stats_tube()["pause-time-left"] == "0"
 
 
-@requirement("pause-tube.waiting-client-served-after")
+@requirement(
+    "pause-tube.waiting-client-served-after",
+    "<delay> is an integer number of seconds […] to wait before reserving any more jobs from "
+    "the queue",
+)
 def test_a_client_that_waits_is_served_when_the_pause_ends(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -37,7 +47,11 @@ def test_a_client_that_waits_is_served_when_the_pause_ends(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("pause-tube.waiting-client-served-after")
+@requirement(
+    "pause-tube.waiting-client-served-after",
+    "<delay> is an integer number of seconds […] to wait before reserving any more jobs from "
+    "the queue",
+)
 def test_a_client_that_comes_during_the_pause_is_served_when_it_ends(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -49,14 +63,22 @@ def test_a_client_that_comes_during_the_pause_is_served_when_it_ends(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("pause-tube.zero-holds-nothing-back")
+@requirement(
+    "pause-tube.zero-holds-nothing-back",
+    "<delay> is an integer number of seconds < 2**32 to wait before reserving any more jobs "
+    "from the queue",
+)
 def test_a_pause_of_zero_ends_at_once(client: Connection, worker: Connection) -> None:
     job = client.put(b"a")
     client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
     _is_served_soon(worker, worker.send("reserve"), RESERVED(job, b"a"))
 
 
-@requirement("pause-tube.zero-holds-nothing-back")
+@requirement(
+    "pause-tube.zero-holds-nothing-back",
+    "<delay> is an integer number of seconds < 2**32 to wait before reserving any more jobs "
+    "from the queue",
+)
 def test_a_pause_of_zero_ends_a_longer_one(client: Connection, worker: Connection) -> None:
     job = client.put(b"a")
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
@@ -72,7 +94,11 @@ def _is_served_soon(worker: Connection, waiting: Exchange, reply: Reply) -> None
     waiting.expect(reply)
 
 
-@requirement("pause-tube.again-replaces")
+@requirement(
+    "pause-tube.again-replaces",
+    "<delay> is an integer number of seconds < 2**32 to wait before reserving any more jobs "
+    "from the queue",
+)
 def test_a_second_pause_replaces_the_first(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -84,7 +110,11 @@ def test_a_second_pause_replaces_the_first(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("pause-tube.again-replaces")
+@requirement(
+    "pause-tube.again-replaces",
+    "<delay> is an integer number of seconds < 2**32 to wait before reserving any more jobs "
+    "from the queue",
+)
 def test_a_second_pause_may_be_longer(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -96,7 +126,10 @@ def test_a_second_pause_may_be_longer(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("pause-tube.timers-go-on")
+@requirement(
+    "pause-tube.timers-go-on",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
 def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=1)
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
@@ -105,7 +138,10 @@ def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
     client.finds_no_job()
 
 
-@requirement("pause-tube.timers-go-on")
+@requirement(
+    "pause-tube.timers-go-on",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
 def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=1)
     client.reserve().expect(RESERVED(job, b"a"))
@@ -115,7 +151,10 @@ def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock:
     other.finds_no_job()
 
 
-@requirement("pause-tube.timers-go-on")
+@requirement(
+    "pause-tube.timers-go-on",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
 def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -129,7 +168,10 @@ def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
     timed_out.expect(TIMED_OUT)
 
 
-@requirement("stats-tube.pause-time-left")
+@requirement(
+    "stats-tube.pause-time-left",
+    '"pause-time-left" is the number of seconds until the tube is un-paused.',
+)
 def test_stats_tube_tells_how_long_the_pause_lasts_still(
     client: Connection, clock: Timeline
 ) -> None:

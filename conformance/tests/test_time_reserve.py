@@ -15,7 +15,11 @@ from reference_server.wire import (
 )
 
 
-@requirement("reserve.timed-out")
+@requirement(
+    "reserve.timed-out",
+    "If a non-negative timeout was specified and the timeout exceeded before a job became "
+    "available, […] the server will respond with TIMED_OUT.",
+)
 @pytest.mark.parametrize("timeout", [1, 2, 3])
 def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) -> None:
     waiting = worker.reserve_within(timeout)
@@ -23,7 +27,11 @@ def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) 
     waiting.expect(TIMED_OUT)
 
 
-@requirement("reserve.timed-out")
+@requirement(
+    "reserve.timed-out",
+    "If a non-negative timeout was specified and the timeout exceeded before a job became "
+    "available, […] the server will respond with TIMED_OUT.",
+)
 def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
     waiting = worker.reserve_within(86400)
     clock.advance(86399)
@@ -32,7 +40,11 @@ def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
     waiting.expect(TIMED_OUT)
 
 
-@requirement("reserve.waits-for-job")
+@requirement(
+    "reserve.waits-for-job",
+    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
+    "becomes available.",
+)
 def test_a_reserve_without_timeout_waits_on(
     worker: Connection, producer: Connection, clock: Timeline
 ) -> None:
@@ -43,7 +55,11 @@ def test_a_reserve_without_timeout_waits_on(
     waiting.expect_now(RESERVED(job, b"a"))
 
 
-@requirement("reserve.timeout-limits-wait")
+@requirement(
+    "reserve.timeout-limits-wait",
+    "A positive value of timeout will limit the amount of time the client will block on the "
+    "reserve request until a job becomes available.",
+)
 def test_a_job_that_comes_in_time_is_given(
     worker: Connection, producer: Connection, clock: Timeline
 ) -> None:
@@ -56,7 +72,11 @@ def test_a_job_that_comes_in_time_is_given(
     worker.send("list-tube-used").reply("USING")
 
 
-@requirement("reserve.deadline-soon-in-margin")
+@requirement(
+    "reserve.deadline-soon-in-margin",
+    "If the client issues a reserve command during the safety margin, […] the server will "
+    r"respond with: DEADLINE_SOON\r\n",
+)
 @pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
 def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, command: str) -> None:
     job = client.put(b"a", ttr=3)
@@ -66,7 +86,11 @@ def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, comma
     client.send(command).expect(DEADLINE_SOON)
 
 
-@requirement("reserve.pending-reserve-aborted-by-deadline")
+@requirement(
+    "reserve.pending-reserve-aborted-by-deadline",
+    "if the safety margin arrives while the client is waiting on a reserve command, the server "
+    r"will respond with: DEADLINE_SOON\r\n",
+)
 @pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 9"])
 def test_a_pending_reserve_is_answered_deadline_soon(
     worker: Connection, producer: Connection, clock: Timeline, command: str
@@ -78,7 +102,11 @@ def test_a_pending_reserve_is_answered_deadline_soon(
     waiting.expect(DEADLINE_SOON)
 
 
-@requirement("reserve.deadline-soon-leaves-job")
+@requirement(
+    "reserve.deadline-soon-leaves-job",
+    "This gives the client a chance to delete or release its reserved job before the server "
+    "automatically releases it.",
+)
 def test_after_deadline_soon_the_job_is_still_the_clients(
     client: Connection, clock: Timeline
 ) -> None:
@@ -92,7 +120,11 @@ def test_after_deadline_soon_the_job_is_still_the_clients(
     client.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("reserve.ready-job-in-margin")
+@requirement(
+    "reserve.ready-job-in-margin",
+    "If the client issues a reserve command during the safety margin, […] the server will "
+    r"respond with: DEADLINE_SOON\r\n",
+)
 def test_reserve_in_the_margin_while_there_is_a_ready_job(
     client: Connection, clock: Timeline
 ) -> None:
@@ -102,7 +134,11 @@ def test_reserve_in_the_margin_while_there_is_a_ready_job(
     client.reserve().expect(RESERVED(ready, b"b"), DEADLINE_SOON)
 
 
-@requirement("reserve.ready-job-in-margin-is-given")
+@requirement(
+    "reserve.ready-job-in-margin-is-given",
+    "the last second is kept by the server as a safety margin, during which the client will "
+    "not be made to wait for another job.",
+)
 def test_a_ready_job_is_given_in_the_margin_too(client: Connection, clock: Timeline) -> None:
     held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
     client.reserve().expect(RESERVED(held, b"a"))
@@ -110,7 +146,11 @@ def test_a_ready_job_is_given_in_the_margin_too(client: Connection, clock: Timel
     client.reserve().expect(RESERVED(ready, b"b"))
 
 
-@requirement("reserve.deadline-soon-beats-timeout")
+@requirement(
+    "reserve.deadline-soon-beats-timeout",
+    "if the safety margin arrives while the client is waiting on a reserve command, the server "
+    r"will respond with: DEADLINE_SOON\r\n",
+)
 def test_when_timeout_and_margin_come_together(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=3)
     both = client.raw(b"reserve\r\nreserve-with-timeout 2\r\n", replies=2)
@@ -119,7 +159,11 @@ def test_when_timeout_and_margin_come_together(client: Connection, clock: Timeli
     both.nth(1).expect(DEADLINE_SOON)
 
 
-@requirement("reserve.timed-out")
+@requirement(
+    "reserve.timed-out",
+    "If a non-negative timeout was specified and the timeout exceeded before a job became "
+    "available, […] the server will respond with TIMED_OUT.",
+)
 def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=4)
     client.reserve().expect(RESERVED(job, b"a"))
@@ -131,7 +175,11 @@ def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeli
     waiting.expect(DEADLINE_SOON)
 
 
-@requirement("reserve.several-jobs-earliest-deadline")
+@requirement(
+    "reserve.several-jobs-earliest-deadline",
+    "If a worker has a reserved a job that reaches 1 second left in its time to run, any "
+    "pending reserve commands will abort with the message DEADLINE_SOON.",
+)
 @pytest.mark.parametrize("ttrs", [(9, 3, 6), (3, 6, 9), (9, 6, 3)])
 def test_of_several_jobs_the_earliest_deadline_counts(
     client: Connection, clock: Timeline, ttrs: tuple[int, ...]
@@ -148,7 +196,11 @@ def test_of_several_jobs_the_earliest_deadline_counts(
     waiting.expect(DEADLINE_SOON)
 
 
-@requirement("touch.ends-margin")
+@requirement(
+    "touch.ends-margin",
+    "A worker may periodically tell the server that it's still alive and processing a job "
+    "(e.g. it may do this on DEADLINE_SOON).",
+)
 def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=3)
     client.reserve().expect(RESERVED(job, b"a"))
@@ -162,7 +214,11 @@ def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -
     waiting.expect(DEADLINE_SOON)
 
 
-@requirement("reserve.deadline-soon-in-margin")
+@requirement(
+    "reserve.deadline-soon-in-margin",
+    "If the client issues a reserve command during the safety margin, […] the server will "
+    r"respond with: DEADLINE_SOON\r\n",
+)
 def test_a_client_without_reserved_jobs_is_not_warned(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -174,7 +230,15 @@ def test_a_client_without_reserved_jobs_is_not_warned(
     client.finds_no_job()
 
 
-@requirement("reserve.deadline-unblocks-connection", "reserve.pipelined-behind-wait")
+@requirement(
+    "reserve.pipelined-behind-wait",
+    "A client can send multiple commands at once, but Beanstalk will not respond to subsequent "
+    "commands until it has responded to previous ones.",
+)
+@requirement(
+    "reserve.deadline-unblocks-connection",
+    "This unblocks the connection, and now Beanstalk immediately processes the delete command.",
+)
 def test_the_exchange_of_seed_001(
     worker: Connection, producer: Connection, clock: Timeline
 ) -> None:
@@ -188,7 +252,15 @@ def test_the_exchange_of_seed_001(
     delete.expect(DELETED)
 
 
-@requirement("reserve.deadline-unblocks-connection", "reserve.pipelined-behind-wait")
+@requirement(
+    "reserve.pipelined-behind-wait",
+    "A client can send multiple commands at once, but Beanstalk will not respond to subsequent "
+    "commands until it has responded to previous ones.",
+)
+@requirement(
+    "reserve.deadline-unblocks-connection",
+    "This unblocks the connection, and now Beanstalk immediately processes the delete command.",
+)
 def test_the_exchange_of_seed_001_with_a_ttr_of_3_seconds(
     worker: Connection, producer: Connection, clock: Timeline
 ) -> None:

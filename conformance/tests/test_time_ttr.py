@@ -19,7 +19,15 @@ from reference_server.wire import (
 )
 
 
-@requirement("put.ttr-expiry-releases", "reserve.expired-job-is-ready")
+@requirement(
+    "reserve.expired-job-is-ready",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
 def test_a_job_is_ready_again_when_its_ttr_is_over(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -32,7 +40,15 @@ def test_a_job_is_ready_again_when_its_ttr_is_over(
     other.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ttr-expiry-releases", "reserve.expired-job-is-ready")
+@requirement(
+    "reserve.expired-job-is-ready",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
 def test_a_client_that_waits_gets_a_job_when_its_ttr_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -43,7 +59,10 @@ def test_a_client_that_waits_gets_a_job_when_its_ttr_is_over(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ttr-from-reservation")
+@requirement(
+    "put.ttr-from-reservation",
+    "This time is counted from the moment a worker reserves this job.",
+)
 def test_the_ttr_is_counted_from_the_reservation(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -56,7 +75,10 @@ def test_the_ttr_is_counted_from_the_reservation(
     assert other.state_of(job) == "ready"
 
 
-@requirement("put.ttr-from-reservation")
+@requirement(
+    "put.ttr-from-reservation",
+    "This time is counted from the moment a worker reserves this job.",
+)
 def test_a_second_reservation_has_the_whole_ttr(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -71,7 +93,10 @@ def test_a_second_reservation_has_the_whole_ttr(
     assert other.state_of(job) == "ready"
 
 
-@requirement("put.ttr-zero-becomes-one")
+@requirement(
+    "put.ttr-zero-becomes-one",
+    "The minimum ttr is 1. If the client sends 0, the server will silently increase the ttr to 1.",
+)
 def test_a_ttr_of_zero_lasts_a_second(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
@@ -82,7 +107,7 @@ def test_a_ttr_of_zero_lasts_a_second(
     waiting.expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ttr-limit")
+@requirement("put.ttr-limit", "Maximum ttr is 2**32-1.")
 def test_the_longest_ttr(
     own_server: Target, client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -94,7 +119,11 @@ def test_the_longest_ttr(
     assert other.state_of(job) == "ready"
 
 
-@requirement("put.ttr-expiry-releases")
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
 @pytest.mark.parametrize("how", ["delete", "release", "bury"])
 def test_a_job_that_was_let_go_does_not_time_out(
     client: Connection, other: Connection, clock: Timeline, how: str
@@ -117,7 +146,12 @@ def test_a_job_that_was_let_go_does_not_time_out(
     assert stats["state"] == ("ready" if how == "release" else "buried")
 
 
-@requirement("reserve-job.ttr")
+@requirement(
+    "reserve-job.ttr",
+    "Once a job is reserved for the client, the client has limited time to run (TTR) the job "
+    "before the job times out. When the job times out, the server will put the job back into "
+    "the ready queue.",
+)
 def test_a_job_reserved_by_id_times_out_too(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -129,7 +163,10 @@ def test_a_job_reserved_by_id_times_out_too(
     other.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("reserve.expiry-keeps-place")
+@requirement(
+    "reserve.expiry-keeps-place",
+    "Within each priority, it will choose the one that was received first.",
+)
 def test_expired_jobs_return_to_their_old_place(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -140,7 +177,11 @@ def test_expired_jobs_return_to_their_old_place(
         other.reserve().expect(RESERVED(job, b"a"))
 
 
-@requirement("put.ttr-expiry-releases")
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
 def test_several_jobs_of_a_client_time_out_each_in_its_time(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -155,7 +196,10 @@ def test_several_jobs_of_a_client_time_out_each_in_its_time(
         other.send(f"delete {expired}").expect(DELETED)
 
 
-@requirement("stats-job.timeouts")
+@requirement(
+    "stats-job.timeouts",
+    '"timeouts" is the number of times this job has timed out during a reservation.',
+)
 def test_stats_job_counts_timeouts(client: Connection, other: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=1)
     for count in (1, 2):
@@ -166,7 +210,10 @@ def test_stats_job_counts_timeouts(client: Connection, other: Connection, clock:
         assert (stats["releases"], stats["state"]) == ("0", "ready")
 
 
-@requirement("stats.job-timeouts")
+@requirement(
+    "stats.job-timeouts",
+    '"job-timeouts" is the cumulative count of times a job has timed out.',
+)
 def test_stats_counts_timeouts(
     alone: None, client: Connection, other: Connection, connect: Connect, clock: Timeline
 ) -> None:
@@ -179,7 +226,11 @@ def test_stats_counts_timeouts(
     assert observer.stats().number("job-timeouts") - before == 2
 
 
-@requirement("stats-job.time-left-reserved")
+@requirement(
+    "stats-job.time-left-reserved",
+    '"time-left" is the number of seconds left until the server puts this job into the ready '
+    "queue. This number is only meaningful if the job is reserved or delayed.",
+)
 def test_stats_job_tells_the_ttr_that_is_left(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=100)
     client.reserve().expect(RESERVED(job, b"a"))
@@ -190,7 +241,11 @@ def test_stats_job_tells_the_ttr_that_is_left(client: Connection, clock: Timelin
     assert client.stats_job(job)["time-left"] in ("99", "100")
 
 
-@requirement("touch.postpones-expiry")
+@requirement(
+    "touch.postpones-expiry",
+    "The command postpones the auto release of a reserved job until TTR seconds from when the "
+    "command is issued.",
+)
 def test_touch_gives_the_whole_ttr_again(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -204,7 +259,11 @@ def test_touch_gives_the_whole_ttr_again(
     assert other.state_of(job) == "ready"
 
 
-@requirement("touch.postpones-expiry")
+@requirement(
+    "touch.postpones-expiry",
+    "The command postpones the auto release of a reserved job until TTR seconds from when the "
+    "command is issued.",
+)
 def test_touch_of_one_job_does_not_postpone_another(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
@@ -217,7 +276,12 @@ def test_touch_of_one_job_does_not_postpone_another(
     assert (other.state_of(touched), other.state_of(left)) == ("reserved", "ready")
 
 
-@requirement("delete.after-expiry")
+@requirement(
+    "delete.after-expiry",
+    r'"NOT_FOUND\r\n" if the job does not exist or is not either reserved by the client, '
+    "ready, or buried. This could happen if the job timed out before the client sent the "
+    "delete command.",
+)
 def test_delete_of_an_expired_job_that_is_merely_ready_again(
     client: Connection, clock: Timeline, profile: Profile
 ) -> None:
@@ -227,7 +291,12 @@ def test_delete_of_an_expired_job_that_is_merely_ready_again(
     client.send(f"delete {job}").expect(DELETED if "ready" in profile.deletes else NOT_FOUND)
 
 
-@requirement("delete.after-expiry")
+@requirement(
+    "delete.after-expiry",
+    r'"NOT_FOUND\r\n" if the job does not exist or is not either reserved by the client, '
+    "ready, or buried. This could happen if the job timed out before the client sent the "
+    "delete command.",
+)
 def test_delete_of_an_expired_job_that_somebody_else_has_reserved(
     client: Connection, new_worker: Connect, clock: Timeline
 ) -> None:
@@ -243,9 +312,30 @@ def test_delete_of_an_expired_job_that_somebody_else_has_reserved(
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [
-        pytest.param("release", " 0 0", marks=requirement("release.after-expiry")),
-        pytest.param("bury", " 0", marks=requirement("bury.after-expiry")),
-        pytest.param("touch", "", marks=requirement("touch.after-expiry")),
+        pytest.param(
+            "release",
+            " 0 0",
+            marks=requirement(
+                "release.after-expiry",
+                r'"NOT_FOUND\r\n" if the job does not exist or is not reserved by the client.',
+            ),
+        ),
+        pytest.param(
+            "bury",
+            " 0",
+            marks=requirement(
+                "bury.after-expiry",
+                r'"NOT_FOUND\r\n" if the job does not exist or is not reserved by the client.',
+            ),
+        ),
+        pytest.param(
+            "touch",
+            "",
+            marks=requirement(
+                "touch.after-expiry",
+                r'"NOT_FOUND\r\n" if the job does not exist or is not reserved by the client.',
+            ),
+        ),
     ],
 )
 def test_the_old_holder_has_no_claim_to_an_expired_job(
@@ -259,7 +349,10 @@ def test_the_old_holder_has_no_claim_to_an_expired_job(
     assert other.state_of(job) == "ready"
 
 
-@requirement("reserve.expiry-while-holder-is-idle")
+@requirement(
+    "reserve.expiry-while-holder-is-idle",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
 def test_jobs_of_idle_clients_time_out(
     client: Connection, new_worker: Connect, real_clock: Timeline
 ) -> None:
