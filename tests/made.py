@@ -51,14 +51,14 @@ def evidence(**changes: Any) -> Evidence:
         "expected": "USING a\\r\\n",
         "observed": "USING b\\r\\n",
         "said": "",
-        "reproduce": "pytest --pyargs conformance.tests.test_producer::test_use",
+        "reproduce": "pytest --pyargs conformance.tests.test_use::test_use",
     }
     return Evidence.model_validate(values | changes)
 
 
 def case(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> Test:
     values: dict[str, Any] = {
-        "id": f"conformance.tests.test_producer::test_{slug}",
+        "id": f"conformance.tests.test_use::test_{slug}",
         "requirements": [slug],
         "verdict": verdict,
         "reason": "" if verdict is Verdict.PASS else f"what {slug} shows",

@@ -95,7 +95,7 @@ def _why_not(command: str) -> str:
 )
 def test_a_server_with_a_tick_passes_in_real_time(tmp_path: Path, wait: str, reason: str) -> None:
     command = _ticking(tmp_path, wait)
-    tests = ("-k", "test_time_reserve or pause", "-m", "must or de_facto")
+    tests = ("-k", "deadline_soon or with_timeout or pause", "-m", "must or de_facto")
     done = suite(f"--launch={command}", "--strict", *tests)
     assert done.returncode == 0, done.stdout
     assert reason in done.stdout

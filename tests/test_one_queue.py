@@ -121,7 +121,7 @@ def _target(server: BuiltIn) -> str:
     return "--target={}:{}".format(*server.address)
 
 
-CHOSEN = "test_one_queue or test_states or test_worker_jobs"
+CHOSEN = "test_one_queue or test_states or test_delete or test_not_found"
 
 
 def test_a_server_that_others_may_use_is_left_as_it_was(server: BuiltIn) -> None:

@@ -99,7 +99,7 @@ def test_copying_the_command_that_reproduces(page: Page, folder: Path) -> None:
     page.get_by_role("button", name="Copy").click()
     page.get_by_role("button", name="Copied").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == "pytest --pyargs conformance.tests.test_producer::test_use"
+    assert copied == "pytest --pyargs conformance.tests.test_use::test_use"
 
 
 def test_the_map_by_keyboard(page: Page, folder: Path) -> None:

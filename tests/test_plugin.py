@@ -25,6 +25,8 @@ from tests.made import case
 from tests.servers import KEEPS, REFERENCE_COMMAND, changed_server
 
 FAST = "use_names_the_tube_now_used"
+TIMED = "put_delay or put_ttr or with_timeout or deadline_soon or pause_tube"
+"""Files whose tests wait for most of what takes time."""
 
 
 def suite(
@@ -187,7 +189,7 @@ def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduc
         f"EXPECTED  USING {tube}\\r\\n",
         "OBSERVED  USING wrong\\r\\n",
         "REPRODUCE pytest --pyargs"
-        f" conformance.tests.test_producer::test_{FAST} --target=127.0.0.1:{liar}",
+        f" conformance.tests.test_use::test_{FAST} --target=127.0.0.1:{liar}",
     ]
 
 
@@ -218,8 +220,8 @@ def test_which_verdicts_a_known_deviation_covers(
 def test_installed_elsewhere_alone_and_distributed(tmp_path: Path) -> None:
     with Launched(REFERENCE_COMMAND) as server:
         target = f"--target={server.address[0]}:{server.address[1]}"
-        alone = suite(target, "-k", "test_stats or test_worker", cwd=tmp_path)
-        spread = suite(target, "-k", "test_stats or test_worker", "-n", "4", cwd=tmp_path)
+        alone = suite(target, "-k", "test_stats or test_reserve", cwd=tmp_path)
+        spread = suite(target, "-k", "test_stats or test_reserve", "-n", "4", cwd=tmp_path)
     assert alone.returncode == spread.returncode == 0, alone.stdout + spread.stdout
     assert "not testable: needs a server of its own" not in alone.stdout
     assert "failed" not in spread.stdout
@@ -227,7 +229,7 @@ def test_installed_elsewhere_alone_and_distributed(tmp_path: Path) -> None:
 
 def test_a_run_leaves_nothing_behind() -> None:
     with Launched(REFERENCE_COMMAND) as server:
-        done = suite(f"--target={server.address[0]}:{server.address[1]}", "-k", "not test_time")
+        done = suite(f"--target={server.address[0]}:{server.address[1]}", "-k", f"not ({TIMED})")
         assert done.returncode == 0, done.stdout
         with socket.create_connection(server.address) as sock:
             sock.sendall(b"list-tubes\r\nstats\r\n")

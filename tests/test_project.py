@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import conformance.tests
 from conformance.catalogue import catalogue
 from conformance.run.baseline import read_baseline
 from reference_server.profiles import PROFILES
@@ -48,6 +50,11 @@ def current() -> set[str]:
 def test_every_requirement_has_a_test_and_every_test_a_requirement() -> None:
     assert [case.name for case in cases() if not case.slugs] == []
     assert {slug for case in cases() for slug in case.slugs} == current()
+
+
+def test_the_list_of_the_files_of_tests_is_complete() -> None:
+    files = {path.stem for path in Path(conformance.tests.__path__[0]).glob("test_*.py")}
+    assert set(re.findall("`(test_[a-z_]+)`", conformance.tests.__doc__ or "")) == files
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "conformance" / "baselines").glob("*.yaml")))

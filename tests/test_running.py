@@ -16,7 +16,7 @@ from conformance.run.runner import run
 from conformance.target.address import TargetError, ask, send_end, send_reset, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import Starvation, Starved
-from conformance.tests.test_arguments import (
+from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
 )
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost

@@ -29,7 +29,7 @@ from tests.servers import (
     needs_beanstalkd,
     needs_faketime,
 )
-from tests.test_plugin import suite
+from tests.test_plugin import TIMED, suite
 
 
 def test_a_slow_target_that_sends_single_bytes_passes() -> None:
@@ -58,7 +58,7 @@ def test_jobs_of_others_are_safe_on_a_server_that_takes_what_is_malformed(tmp_pa
         for line in (b"use others", *[b"put 0 0 60 1\r\na", b"put 0 3600 60 1\r\na"] * 50):
             ask(sock, line, 5)
         host, port = server.address
-        done = suite(f"--target={host}:{port}", "-k", "malformed or arguments or wrong_number")
+        done = suite(f"--target={host}:{port}", "-k", "test_arguments")
         stats = ask(sock, b"stats-tube others", 5).body or b""
     assert "protocol.integers-are-decimal" in done.stdout
     for line in (b"current-jobs-ready: 50", b"current-jobs-delayed: 50", b"total-jobs: 100"):
@@ -98,7 +98,7 @@ def test_a_timer_that_fires_a_twentieth_of_a_second_early(tmp_path: Path) -> Non
 
 def test_timers_that_are_allowed_to_be_late(tmp_path: Path) -> None:
     command = changed_server(tmp_path, LATE.format(seconds=0.1))
-    done = suite("--clock=real", f"--launch={command}", "-k", "test_time")
+    done = suite("--clock=real", f"--launch={command}", "-k", TIMED)
     assert done.returncode == 0, done.stdout
 
 
@@ -167,7 +167,7 @@ def test_a_target_that_dies_in_the_middle(
         Model._put = deadly
         """,
     )
-    done = suite(f"--launch={command}", "-k", "test_producer")
+    done = suite(f"--launch={command}", "-k", "test_put_body")
     assert done.returncode == 1
     assert f"OBSERVED  {observed}" in done.stdout, done.stdout
     assert re.search(r"\n1 failed, \d+ passed", done.stdout), done.stdout
@@ -180,7 +180,7 @@ def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path:
     server = tmp_path / "server.py"
     server.write_text("import sys\nfrom reference_server import serve\nserve.main(sys.argv[2:])\n")
     command = f"{sys.executable} {server} {mark} --host {{host}} --port {{port}}"
-    test = ["--pyargs", "conformance.tests.test_time_ttr", "--beanstalk-clock=real"]
+    test = ["--pyargs", "conformance.tests.test_put_ttr", "--beanstalk-clock=real"]
     # Where the tests run in the background of a shell, SIGINT is ignored, by their children, too.
     heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
     heard += " runpy.run_module('pytest', run_name='__main__')"
@@ -211,7 +211,7 @@ def test_a_program_that_does_not_follow_libfaketime_is_tested_in_real_time(
     )
     wrapper.chmod(0o755)
     command = f"{wrapper} -m reference_server --host {{host}} --port {{port}}"
-    done = suite(f"--launch={command}", "-v", "-k", "test_time_delay")
+    done = suite(f"--launch={command}", "-v", "-k", "test_put_delay")
     assert done.returncode == 0, done.stdout
     assert "real clock (the launched server does not follow libfaketime)" in done.stdout
     refused = suite(f"--launch={command}", "--clock=fake")

@@ -1,7 +1,21 @@
-"""The tests of the requirements: directed ones, one file a section of the text, and random ones.
+"""The tests of the requirements: directed tests in the order of the text, and random ones.
 
-A test is a dialogue of a few lines about the requirement that it names. It uses what a scenario
-has (a producer, a worker, a tube, a clock), and never sleeps.
+A test is a dialogue of a few lines, under the clause that it tests. It uses what a scenario has (a
+producer, a worker, a tube, a clock), and never sleeps. Tests that differ only in a line and its
+reply are rows of a table.
+
+- "Protocol": `test_protocol`, `test_names`, `test_arguments`, `test_limits`, `test_errors`
+- "Job Lifecycle": `test_lifecycle`, `test_states`, `test_tubes`
+- "Producer Commands": `test_put`, `test_put_delay`, `test_put_ttr`, `test_put_body`,
+  `test_put_draining`, `test_use`
+- "Worker Commands": `test_reserve`, `test_reserve_with_timeout`, `test_deadline_soon`,
+  `test_reserve_job`, `test_delete`, `test_release`, `test_bury`, `test_touch`, `test_watch`,
+  `test_ignore`
+- "Other Commands": `test_peek`, `test_kick`, `test_kick_job`, `test_not_found`, `test_stats_job`,
+  `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_list_tubes`, `test_quit`,
+  `test_pause_tube`
+- beside the text: `test_one_queue` (before there were tubes), `test_persistence`, `test_quirks`
+- random: `test_stateful`, `test_overlap`
 
 This package imports `conformance.random_testing`, `conformance.dialogue` and what is below them.
 """

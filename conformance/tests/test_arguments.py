@@ -1,29 +1,23 @@
-"""Section "Protocol", continued: how lines end, and how the arguments of every command are read."""
+"""Section "Protocol", continued: lines of any command and their replies, as tables.
 
-from collections.abc import Iterator
+A row has a requirement, its clause, and lines that differ in their arguments alone.
+"""
 
 import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.malformed import refuse
-from conformance.dialogue.scenario import Connect, NewTube
-from conformance.oracle.underspecification import is_free
-from conformance.verdict import Deviation, NotApplicable
+from conformance.oracle.underspecification import must_be_malformed
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
-    JOB_TOO_BIG,
-    KICKED_COUNT,
     NOT_FOUND,
-    PAUSED,
-    TIMED_OUT,
     UNKNOWN_COMMAND,
-    USING,
     Reply,
 )
 
-COMMANDS = (
+INTEGERS = (
     *("put {} 0 60 1", "put 0 {} 60 1", "put 0 0 {} 1", "put 0 0 60 {}"),
     *("reserve-job {}", "delete {}", "release {} 0 0", "release 0 {} 0", "release 0 0 {}"),
     *("bury {} 0", "bury 0 {}", "touch {}", "peek {}", "kick-job {}", "stats-job {}"),
@@ -37,277 +31,311 @@ BARE = (
     *("list-tube-used", "list-tubes", "list-tubes-watched", "peek-buried", "peek-delayed"),
     *("peek-ready", "reserve", "stats"),
 )
+"""Commands without arguments."""
+NOBODYS = "pause-tube conformance-none"
+"""A server that takes what is malformed must find nobody's tube by it; nor jobs: no id is 0."""
+BELOW_0_AND_BEYOND = ("-1", str(2**32), str(2**64))
+NO_ID = ("x", "-1", "+0", "0x", "0.0", str(2**64), "9" * 30, "")
+NO_NAME = ("", "-a", "a b", "a!", "n" * 201)
 
-
-@requirement(
-    "protocol.line-ends-with-crlf",
-    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
-    r"happen if the line does not end with \r\n",
+MALFORMED = (
+    (
+        "protocol.name-no-leading-hyphen",
+        "but they may not begin with a hyphen.",
+        ("use -a", "watch -a", "ignore -a"),
+    ),
+    (
+        "protocol.name-at-least-one-character",
+        "Each name must be at least one character long.",
+        ("use ", "watch ", "ignore ", "stats-tube "),
+    ),
+    (
+        "protocol.blank-at-the-end",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the command line is mal-formed in any other way.",
+        (
+            *(f"{verb} " for verb in BARE),
+            *("delete 0 ", "release 0 0 0 ", "bury 0 0 ", "use default "),
+        ),
+    ),
+    (
+        "error.bad-format-name-too-long",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the name of a tube exceeds 200 bytes",
+        (
+            *(f"{verb} {'n' * 201}" for verb in ("use", "watch", "ignore", "stats-tube")),
+            f"pause-tube {'n' * 201} 0",
+        ),
+    ),
+    (
+        "error.bad-format-non-numeric",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if non-numeric characters occur where an integer is expected",
+        (
+            *("delete x", "touch x", "peek x", "kick x", "kick-job x", "stats-job x"),
+            "reserve-job x",
+            *("release x 0 0", "release 0 x 0", "release 0 0 x", "bury x 0", "bury 0 x"),
+            *("put x 0 1 1", "put 0 x 1 1", "put 0 0 x 1", "put 0 0 1 x", f"{NOBODYS} x"),
+        ),
+    ),
+    (
+        "put.priority-limit",
+        "<pri> is an integer < 2**32. […] The most urgent priority is 0; the least urgent "
+        "priority is 4,294,967,295.",
+        (*(f"put {pri} 0 1 1" for pri in BELOW_0_AND_BEYOND), f"put {'9' * 30} 0 1 1"),
+    ),
+    (
+        "put.delay-limit",
+        "Maximum delay is 2**32-1.",
+        tuple(f"put 0 {delay} 1 1" for delay in BELOW_0_AND_BEYOND),
+    ),
+    (
+        "put.ttr-limit",
+        "Maximum ttr is 2**32-1.",
+        tuple(f"put 0 0 {ttr} 1" for ttr in BELOW_0_AND_BEYOND),
+    ),
+    (
+        "put.bad-format",
+        r"put <pri> <delay> <ttr> <bytes>\r\n <data>\r\n",
+        ("put 0 0 60 -1", "put 0 0 60 x", "put 0 0 60 5x", "put 0 0 60 "),
+    ),
+    ("reserve.bad-format", r"reserve\r\n", ("reserve 1", "reserve x")),
+    (
+        "reserve.timeout-argument-strict",
+        r"reserve-with-timeout <seconds>\r\n […] All integers in the protocol are formatted in "
+        "decimal and (unless otherwise indicated) nonnegative.",
+        tuple(f"reserve-with-timeout {timeout}" for timeout in ("-1", "x", "", " ", "+1")),
+    ),
+    (
+        "reserve-job.bad-format",
+        r"reserve-job <id>\r\n",
+        tuple(f"reserve-job {job}" for job in NO_ID),
+    ),
+    ("delete.bad-format", r"delete <id>\r\n", tuple(f"delete {job}" for job in NO_ID)),
+    (
+        "release.bad-format",
+        r"release <id> <pri> <delay>\r\n",
+        (
+            *("release x 0 0", "release -1 0 0", f"release {2**64} 0 0", "release 1 -1 0"),
+            *(f"release 1 {2**32} 0", "release 1 0 -1", "release 1 0", "release 1"),
+            *("release 1 0 0 0", "release 1 0x0 0", "release 1 0 0x"),
+        ),
+    ),
+    (
+        "bury.bad-format",
+        r"bury <id> <pri>\r\n",
+        (
+            *("bury x 0", "bury -1 0", f"bury {2**64} 0", "bury 1 -1", f"bury 1 {2**32}"),
+            *("bury 1", "bury 1 0 0", "bury 1 0x"),
+        ),
+    ),
+    ("touch.bad-format", r"touch <id>\r\n", tuple(f"touch {job}" for job in NO_ID)),
+    ("ignore.bad-format", r"ignore <tube>\r\n", tuple(f"ignore {name}" for name in NO_NAME)),
+    (
+        "peek.bad-format",
+        r'"peek <id>\r\n" - return job <id>.',
+        (*(f"peek {job}" for job in NO_ID), "peek-ready 1", "peek-delayed 1", "peek-buried x"),
+    ),
+    ("kick.bad-format", r"kick <bound>\r\n", ("kick x", "kick ,", "kick -")),
+    ("kick-job.bad-format", r"kick-job <id>\r\n", tuple(f"kick-job {job}" for job in NO_ID)),
+    ("stats-job.bad-format", r"stats-job <id>\r\n", tuple(f"stats-job {job}" for job in NO_ID)),
+    (
+        "stats-tube.bad-format",
+        r"stats-tube <tube>\r\n",
+        ("stats-tube ", "stats-tube a b", f"stats-tube {'n' * 201}"),
+    ),
+    ("list-tubes.bad-format", r"list-tubes\r\n", ("list-tubes a", "list-tubes 1")),
+    ("list-tube-used.bad-format", r"list-tube-used\r\n", ("list-tube-used a", "list-tube-used 1")),
+    (
+        "list-tubes-watched.bad-format",
+        r"list-tubes-watched\r\n",
+        ("list-tubes-watched a", "list-tubes-watched 1"),
+    ),
+    (
+        "pause-tube.delay-limit",
+        "<delay> is an integer number of seconds < 2**32",
+        tuple(f"pause-tube {{tube}} {delay}" for delay in (*BELOW_0_AND_BEYOND, "x", "1x", "")),
+    ),
 )
-def test_a_line_feed_alone_does_not_end_a_line(client: Connection) -> None:
-    lines = client.ping.strip() + b"\n" + client.ping + client.ping
-    client.raw(lines, replies=2).expect(BAD_FORMAT, UNKNOWN_COMMAND)
-    client.receives(client.pong)
 
 
-@requirement(
-    "protocol.integers-are-decimal",
-    "All integers in the protocol are formatted in decimal",
-)
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("number", ["0x0", "0e3", "0.0", "0_0", "0,0", "\u0660"])
-def test_an_integer_is_made_of_decimal_digits(
-    client: Connection, command: str, number: str
-) -> None:
-    refuse(client, command.format(number, tube=client.tube))
-
-
-@requirement(
-    "protocol.integers-are-nonnegative",
-    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
-    "nonnegative.",
-)
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("number", ["-1", "+0"])
-def test_an_integer_has_no_sign(client: Connection, command: str, number: str) -> None:
-    refuse(client, command.format(number, tube=client.tube))
-
-
-@requirement(
-    "protocol.leading-zeros",
-    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
-    "nonnegative.",
-)
-@pytest.mark.parametrize("verb", ["delete", "touch", "peek", "kick-job", "stats-job"])
-def test_an_id_may_have_leading_zeros(client: Connection, verb: str) -> None:
-    client.send(f"{verb} 000{2**63 - 1}").expect(NOT_FOUND)
-
-
-@requirement(
-    "protocol.leading-zeros",
-    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
-    "nonnegative.",
-)
-def test_the_numbers_of_put_may_have_leading_zeros(client: Connection) -> None:
-    job = int(client.raw(b"put 007 00 0060 0001\r\na\r\n").reply("INSERTED").args[0])
-    client.job_is(job, state="ready", pri=7, delay=0, ttr=60)
-    client.send(f"pause-tube {client.tube} 00").expect(PAUSED)
-
-
-@requirement(
-    "protocol.several-blanks",
-    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed.',
-)
-@pytest.mark.parametrize(
-    "line", ["delete  0", "release   0  0   0", "bury  0  0", "touch  0", "peek  0", "kick-job  0"]
-)
-def test_several_blanks_may_be_before_a_number(client: Connection, line: str) -> None:
-    client.send(line).expect(NOT_FOUND)
-
-
-@requirement(
-    "protocol.several-blanks",
-    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed.',
-)
-def test_several_blanks_may_be_between_the_numbers_of_put(client: Connection) -> None:
-    job = int(client.raw(b"put  7  3600   60    1\r\na\r\n").reply("INSERTED").args[0])
-    client.job_is(job, state="delayed", pri=7, delay=3600, ttr=60)
-    client.send("kick  1").expect(KICKED_COUNT(1))
-
-
-@requirement(
-    "protocol.tab-is-no-blank",
-    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
-    "happen […] if the command line is mal-formed in any other way.",
-)
 @pytest.mark.parametrize(
     "line",
-    ["delete\t0", "delete \t0", "release 0\t0 0", "release 0 0\t0", "bury 0\t0", "put 0\t0 1 1"],
-)
-def test_a_tab_does_not_separate(client: Connection, line: str) -> None:
-    refuse(client, line, BAD_FORMAT, UNKNOWN_COMMAND)
-
-
-@requirement(
-    "protocol.blank-at-the-end",
-    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
-    "happen […] if the command line is mal-formed in any other way.",
-)
-@pytest.mark.parametrize("line", [*BARE, "delete 0", "release 0 0 0", "bury 0 0", "use default"])
-def test_a_blank_at_the_end(client: Connection, line: str) -> None:
-    client.send(f"{line} ").expect(BAD_FORMAT)
-
-
-@requirement(
-    "protocol.name-ends-at-white-space",
-    "They are terminated by white space (either a space char or end of line).",
-)
-def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
-    tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
-    client.send(f"pause-tube {tube} 1000").expect(PAUSED)
-    assert client.stats_tube(tube)["pause"] == "1000"
-    client.send(f"pause-tube {tube}x 1000").expect(NOT_FOUND)
-
-
-@requirement("protocol.name-case-counts", "They may contain letters (A-Z and a-z)")
-def test_tubes_whose_names_differ_in_case_are_different(client: Connection) -> None:
-    lower, upper = f"{client.tube}-tube", f"{client.tube}-TUBE"
-    client.send(f"use {lower}").expect(USING(lower))
-    client.put(b"a")
-    client.send(f"use {upper}").expect(USING(upper))
-    client.send("peek-ready").expect(NOT_FOUND)
-    assert client.stats_tube(lower)["current-jobs-ready"] == "1"
-
-
-def _other_bytes(profile: Profile) -> Iterator[bytes]:
-    # A CR or LF is the line's end, not the name's matter; NUL ends a line in C.
-    for byte in range(1, 256):
-        if byte not in profile.name_chars and byte not in b"\r\n":
-            yield bytes([byte])
-
-
-@requirement(
-    "protocol.name-characters",
-    "Names, in this protocol, are ASCII strings. They may contain letters (A-Z and a-z), "
-    'numerals (0-9), hyphen ("-"), plus ("+"), slash ("/"), semicolon (";"), dot ("."), '
-    'dollar-sign ("$"), underscore ("_"), and parentheses ("(" and ")")',
-)
-@pytest.mark.parametrize(
-    ("form", "errors"),
     [
-        *((form, [BAD_FORMAT]) for form in (b"use a%bb", b"watch %ba", b"ignore a%b")),
-        (b"stats-tube a%bb", [BAD_FORMAT, NOT_FOUND]),
+        pytest.param(line, marks=requirement(slug, clause), id=f"{slug}: {line}")
+        for slug, clause, lines in MALFORMED
+        for line in lines
     ],
 )
-def test_no_other_byte_may_be_in_a_name(
-    client: Connection, profile: Profile, form: bytes, errors: list[Reply]
-) -> None:
-    for line in client.each([form % byte + b"\r\n" for byte in _other_bytes(profile)]):
-        line.expect(*errors)
+def test_a_malformed_line(client: Connection, line: str) -> None:
+    refuse(client, line.format(tube=client.tube))
 
 
-@requirement(
-    "protocol.name-characters",
-    "Names, in this protocol, are ASCII strings. They may contain letters (A-Z and a-z), "
-    'numerals (0-9), hyphen ("-"), plus ("+"), slash ("/"), semicolon (";"), dot ("."), '
-    'dollar-sign ("$"), underscore ("_"), and parentheses ("(" and ")")',
-)
-def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -> None:
-    names = [f"{client.tube}{chr(byte)}" for byte in profile.name_chars]
-    lines = [f"use {name}\r\n".encode() for name in names]
-    for name, line in zip(names, client.each(lines), strict=True):
-        line.expect(USING(name))
-
-
-@requirement(
-    "error.commands-are-lower-case",
-    r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
-)
-@pytest.mark.parametrize("line", ["PUT 0 0 1 1", "Use a", "STATS", "Reserve", "list-Tubes"])
-def test_a_command_in_capitals_is_unknown(client: Connection, line: str) -> None:
-    client.send(line).expect(UNKNOWN_COMMAND)
-
-
-@requirement(
-    "error.empty-line",
-    r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
-)
-@pytest.mark.parametrize("line", ["", " ", " use a", "\t"])
-def test_a_line_that_begins_with_no_command_is_unknown(client: Connection, line: str) -> None:
-    client.send(line).expect(UNKNOWN_COMMAND)
-
-
-@requirement(
-    "reserve.longest-timeout",
-    "A positive value of timeout will limit the amount of time the client will block on the "
-    "reserve request until a job becomes available.",
-)
-def test_a_timeout_of_31_bits(worker: Connection, producer: Connection) -> None:
-    waiting = worker.reserve_within(2**31 - 1)
-    producer.linger()
-    waiting.is_pending()
-    job = producer.put(b"a")
-    assert waiting.reply("RESERVED").args[0] == job
-
-
-@requirement(
-    "protocol.half-close-is-answered",
-    "For each connection, the server processes commands serially in the order in which they "
-    "were received and sends responses in the same order.",
-)
-def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) -> None:
-    lines = b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nlist-tube-used\r\n"
-    begin = client.raw(lines, replies=4)
-    client.half_close()
-    job = begin.reply("INSERTED").args[0]
-    assert begin.nth(1).reply("RESERVED").args[0] == job
-    begin.nth(2).expect(TIMED_OUT)
-    begin.nth(3).expect(USING(client.tube))
-    client.is_closed_by_target()
-
-
-@requirement(
-    "protocol.incomplete-put-is-dropped",
-    'The client may issue the "quit" command, or simply close the TCP connection when it no '
-    "longer has use for the server.",
-)
+@pytest.mark.parametrize("command", INTEGERS)
 @pytest.mark.parametrize(
-    ("sent", "refused"),
+    "number",
     [
-        (b"put 0 0", []),
-        (b"put 0 0 60 5\r\n", []),
-        (b"put 0 0 60 5\r\nhello", []),
-        (b"put 0 0 60 99999999\r\nhello", [JOB_TOO_BIG]),
+        pytest.param(number, marks=requirement(slug, clause))
+        for slug, clause, numbers in (
+            (
+                "protocol.integers-are-decimal",
+                "All integers in the protocol are formatted in decimal",
+                ("0x0", "0e3", "0.0", "0_0", "0,0", "\u0660"),
+            ),
+            (
+                "protocol.integers-are-nonnegative",
+                "All integers in the protocol are formatted in decimal and (unless otherwise "
+                "indicated) nonnegative.",
+                ("-1", "+0"),
+            ),
+        )
+        for number in numbers
     ],
 )
-def test_a_put_that_is_never_complete_makes_no_job(
-    client: Connection,
-    new_producer: Connect,
-    profile: Profile,
-    sent: bytes,
-    refused: list[Reply],
-) -> None:
-    if is_free(sent, profile):
-        raise NotApplicable(f"profile {profile.name} refuses it at once")
-    producer = new_producer()
-    producer.raw(sent, replies=0)
-    producer.half_close()
-    # What is too big may be refused before its body has come.
-    allowed = " or ".join(["no reply", *map(str, refused)])
-    replies = producer.rest()
-    if replies not in ([], refused):
-        said = " ".join(map(str, replies))
-        raise Deviation(f"{allowed}, and the end of the connection", said, conclusive=True)
-    client.finds_no_job()
-    if profile.has_tubes:
-        assert client.stats_tube()["total-jobs"] == "0"
+def test_a_malformed_integer(client: Connection, command: str, number: str) -> None:
+    refuse(client, command.format(number, tube=client.tube))
 
 
-@requirement(
-    "error.pipeline-goes-on",
-    "If a client violates the protocol (such as by sending a request that is not well-formed "
-    "or a command that does not exist) or if the server has an error, the server will reply "
-    "with one of the following error messages",
+WRONG_NUMBER = (
+    (
+        "error.bad-format-argument-count",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the wrong number of arguments are present",
+        (BAD_FORMAT,),
+        (
+            *("put 0 0 1", "put 0 0", "release 0 0", "release 0", "bury 0"),
+            *("put 0 0 1 1 1", "release 0 0 0 0", "bury 0 0 0", NOBODYS, f"{NOBODYS} 0 0"),
+            *("delete 0 0", "touch 0 0", "peek 0 0", "kick-job 0 0", "stats-job 0 0"),
+            *("use a b", "watch a b", "ignore a b", "stats-tube a b", "reserve-job 0 0"),
+            *(f"{verb} 1" for verb in BARE),
+        ),
+    ),
+    (
+        "error.bad-format-or-unknown-without-argument",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the wrong number of arguments are present",
+        (BAD_FORMAT, UNKNOWN_COMMAND),
+        (
+            *("put", "use", "reserve-with-timeout", "reserve-job", "delete", "release", "bury"),
+            *("touch", "watch", "ignore", "peek", "kick", "kick-job", "stats-job", "stats-tube"),
+            "pause-tube",
+        ),
+    ),
+    ("stats.bad-format", r"stats\r\n", (BAD_FORMAT,), ("stats x", "stats 1", "stats 1 2")),
 )
+
+
 @pytest.mark.parametrize(
-    ("line", "error"),
+    ("line", "allowed"),
     [
-        (b"bogus", "UNKNOWN_COMMAND"),
-        (b"delete x", "BAD_FORMAT"),
-        (b"delete 0", "NOT_FOUND"),
-        (b"put 0 0 60 2\r\nabcd", "EXPECTED_CRLF"),
-        (b"ignore %b", "NOT_IGNORED"),
-        (b"reserve-with-timeout 0", "TIMED_OUT"),
+        pytest.param(line, allowed, marks=requirement(slug, clause), id=f"{slug}: {line}")
+        for slug, clause, allowed, lines in WRONG_NUMBER
+        for line in lines
     ],
 )
-def test_after_each_error_in_a_pipeline_the_next_command_is_read(
-    client: Connection, line: bytes, error: str
+def test_the_wrong_number_of_arguments(
+    client: Connection, profile: Profile, line: str, allowed: tuple[Reply, ...]
 ) -> None:
-    line = line.replace(b"%b", client.tube.encode())
-    client.needs(line)
-    end = b"" if error == "EXPECTED_CRLF" else b"\r\n"
-    both = client.raw((line + end + client.ping) * 3, replies=6)
-    for number in (0, 2, 4):
-        both.nth(number).reply(error)
-        both.nth(number + 1).expect(client.pong)
+    must_be_malformed(line, profile)
+    refuse(client, line, *allowed)
+
+
+REPLIES = (
+    (
+        "protocol.leading-zeros",
+        "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
+        "nonnegative.",
+        (NOT_FOUND,),
+        tuple(
+            f"{verb} 000{2**63 - 1}"
+            for verb in ("delete", "touch", "peek", "kick-job", "stats-job")
+        ),
+    ),
+    (
+        "protocol.several-blanks",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed.',
+        (NOT_FOUND,),
+        (
+            *("delete  0", "release   0  0   0", "bury  0  0", "touch  0", "peek  0"),
+            "kick-job  0",
+        ),
+    ),
+    (
+        "protocol.tab-is-no-blank",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the command line is mal-formed in any other way.",
+        (BAD_FORMAT, UNKNOWN_COMMAND),
+        (
+            *("delete\t0", "delete \t0", "release 0\t0 0", "release 0 0\t0", "bury 0\t0"),
+            "put 0\t0 1 1",
+        ),
+    ),
+    (
+        "error.unknown-command",
+        r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
+        (UNKNOWN_COMMAND,),
+        ("bogus", "get a", "lists", "x" * 50),
+    ),
+    (
+        "error.commands-are-lower-case",
+        r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
+        (UNKNOWN_COMMAND,),
+        ("PUT 0 0 1 1", "Use a", "STATS", "Reserve", "list-Tubes"),
+    ),
+    (
+        "error.empty-line",
+        r'"UNKNOWN_COMMAND\r\n" The client sent a command that the server does not know.',
+        (UNKNOWN_COMMAND,),
+        ("", " ", " use a", "\t"),
+    ),
+    (
+        "error.word-without-argument",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the wrong number of arguments are present",
+        (UNKNOWN_COMMAND,),
+        ("delete", "put", "use"),
+    ),
+    (
+        "error.word-without-argument",
+        r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+        "happen […] if the wrong number of arguments are present",
+        (BAD_FORMAT,),
+        ("reserve-job", "stats-job", "pause-tube"),
+    ),
+    (
+        "put.bad-format",
+        r"put <pri> <delay> <ttr> <bytes>\r\n <data>\r\n",
+        (BAD_FORMAT, UNKNOWN_COMMAND),
+        ("put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"),
+    ),
+    (
+        "stats-tube.bad-format",
+        r"stats-tube <tube>\r\n",
+        (BAD_FORMAT, NOT_FOUND),
+        ("stats-tube -a", "stats-tube a!"),
+    ),
+    (
+        "pause-tube.bad-format",
+        r"pause-tube <tube-name> <delay>\r\n",
+        (BAD_FORMAT, UNKNOWN_COMMAND),
+        ("pause-tube", "pause-tube a", "pause-tube a,0"),
+    ),
+    (
+        "pause-tube.bad-format",
+        r"pause-tube <tube-name> <delay>\r\n",
+        (BAD_FORMAT, NOT_FOUND),
+        ("pause-tube -a 0", "pause-tube a! 0"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        pytest.param(line, allowed, marks=requirement(slug, clause), id=f"{slug}: {line}")
+        for slug, clause, allowed, lines in REPLIES
+        for line in lines
+    ],
+)
+def test_a_line_and_its_reply(client: Connection, line: str, allowed: tuple[Reply, ...]) -> None:
+    refuse(client, line, *allowed)

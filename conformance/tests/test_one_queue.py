@@ -230,15 +230,6 @@ def test_stats_without_an_id_is_about_the_system(client: Connection) -> None:
 
 
 @requirement(
-    "stats.of-a-job-not-found",
-    r'If a job id is given, the response may be: - "NOT_FOUND\r\n" if the job does not exist.',
-)
-@pytest.mark.parametrize("job", [0, 2**32, 2**64 - 1])
-def test_stats_of_a_job_that_does_not_exist(client: Connection, job: int) -> None:
-    client.send(f"stats {job}").expect(NOT_FOUND)
-
-
-@requirement(
     "stats.limit-max-jobs-ready",
     '"limit-max-jobs-ready" is the total capacity of the ready queue. Once this many jobs are '
     "ready, any additional jobs will be buried.",

@@ -1,10 +1,65 @@
-"""Time: pauses of tubes."""
+"""Section "Other Commands", continued: pause-tube."""
+
+import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange
+from conformance.dialogue.scenario import NewTube
 from conformance.dialogue.schedule import Timeline
-from reference_server.wire import DEADLINE_SOON, PAUSED, RESERVED, TIMED_OUT, Reply
+from reference_server.wire import (
+    DEADLINE_SOON,
+    DELETED,
+    FOUND,
+    KICKED_COUNT,
+    PAUSED,
+    RELEASED,
+    RESERVED,
+    TIMED_OUT,
+    USING,
+    WATCHING,
+    Reply,
+)
+
+
+@requirement(
+    "pause-tube.paused",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
+def test_a_paused_tube_gives_no_job(client: Connection) -> None:
+    client.put(b"a")
+    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.finds_no_job()
+    client.send("peek-ready").reply("FOUND")
+
+
+@requirement(
+    "pause-tube.paused",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
+def test_a_paused_tube_gives_no_job_to_a_client_that_waits(
+    client: Connection, worker: Connection
+) -> None:
+    waiting = worker.send("reserve")
+    client.linger()
+    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.put(b"a")
+    client.linger()
+    waiting.is_pending()
+
+
+@requirement(
+    "pause-tube.paused",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
+def test_other_tubes_go_on_while_one_is_paused(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.put(b"a", pri=0)
+    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.send(f"use {tube}").expect(USING(tube))
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    job = client.put(b"b", pri=9)
+    client.reserve().expect(RESERVED(job, b"b"))
 
 
 @requirement(
@@ -19,16 +74,6 @@ def test_a_pause_ends(client: Connection, clock: Timeline) -> None:
     clock.advance(1)
     client.reserve().expect(RESERVED(job, b"a"))
     assert client.stats_tube()["pause"] == "0"
-
-
-@requirement(
-    "stats-tube.pause-time-left",
-    '"pause-time-left" is the number of seconds until the tube is un-paused.',
-)
-def test_nothing_is_left_of_a_pause_that_has_ended(client: Connection, clock: Timeline) -> None:
-    client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
-    clock.advance(1)
-    assert client.stats_tube()["pause-time-left"] == "0"
 
 
 @requirement(
@@ -63,6 +108,12 @@ def test_a_client_that_comes_during_the_pause_is_served_when_it_ends(
     waiting.expect(RESERVED(job, b"a"))
 
 
+def _is_served_soon(worker: Connection, waiting: Exchange, reply: Reply) -> None:
+    """Expect a reply after an instant, which a server may measure by ticks of its own."""
+    worker.becomes(lambda: not worker.is_owed)
+    waiting.expect(reply)
+
+
 @requirement(
     "pause-tube.zero-holds-nothing-back",
     "<delay> is an integer number of seconds < 2**32 to wait before reserving any more jobs "
@@ -86,12 +137,6 @@ def test_a_pause_of_zero_ends_a_longer_one(client: Connection, worker: Connectio
     client.linger()
     client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
     _is_served_soon(worker, waiting, RESERVED(job, b"a"))
-
-
-def _is_served_soon(worker: Connection, waiting: Exchange, reply: Reply) -> None:
-    """Expect a reply after an instant, which a server may measure by ticks of its own."""
-    worker.becomes(lambda: not worker.is_owed)
-    waiting.expect(reply)
 
 
 @requirement(
@@ -169,15 +214,40 @@ def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
 
 
 @requirement(
-    "stats-tube.pause-time-left",
-    '"pause-time-left" is the number of seconds until the tube is un-paused.',
+    "pause-tube.only-reserve",
+    "The pause-tube command can delay any new job being reserved for a given time.",
 )
-def test_stats_tube_tells_how_long_the_pause_lasts_still(
-    client: Connection, clock: Timeline
-) -> None:
-    client.send(f"pause-tube {client.tube} 100").expect(PAUSED)
-    assert client.stats_tube()["pause-time-left"] in ("99", "100")
-    clock.advance(2)
-    stats = client.stats_tube()
-    assert stats["pause"] == "100"
-    assert stats["pause-time-left"] in ("97", "98")
+def test_a_pause_holds_back_nothing_but_reserve(client: Connection) -> None:
+    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    job = client.put(b"a")
+    client.send("peek-ready").expect(FOUND(job, b"a"))
+    client.send(f"delete {job}").expect(DELETED)
+    client.put(b"a", delay=3600)
+    client.send("kick 1").expect(KICKED_COUNT(1))
+
+
+@requirement(
+    "pause-tube.not-reserve-job",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
+def test_reserve_job_takes_a_job_of_a_paused_tube(client: Connection) -> None:
+    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    job = client.put(b"a")
+    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.send(f"release {job} 0 0").expect(RELEASED)
+    client.finds_no_job()
+
+
+@requirement("pause-tube.delay-limit", "<delay> is an integer number of seconds < 2**32")
+@pytest.mark.parametrize("delay", [1, 2**31, 2**32 - 1])
+def test_a_pause_of_32_bits(client: Connection, delay: int) -> None:
+    client.send(f"pause-tube {client.tube} {delay}").expect(PAUSED)
+    assert client.stats_tube()["pause"] == str(delay)
+
+
+@requirement("pause-tube.name-limit", "if the name of a tube exceeds 200 bytes")
+def test_pause_tube_takes_a_name_of_200_bytes(client: Connection) -> None:
+    name = client.tube.ljust(200, "n")
+    client.send(f"use {name}").expect(USING(name))
+    client.send(f"pause-tube {name} 1000").expect(PAUSED)
+    assert client.stats_tube(name)["pause"] == "1000"

@@ -1,4 +1,4 @@
-"""Time: the timeout of a reserve, the safety margin, DEADLINE_SOON."""
+"""Section "Worker Commands", continued: the safety margin, and DEADLINE_SOON."""
 
 import pytest
 
@@ -10,66 +10,23 @@ from reference_server.wire import (
     DELETED,
     RELEASED,
     RESERVED,
-    TIMED_OUT,
     TOUCHED,
 )
 
 
 @requirement(
-    "reserve.timed-out",
-    "If a non-negative timeout was specified and the timeout exceeded before a job became "
-    "available, […] the server will respond with TIMED_OUT.",
+    "reserve.deadline-soon-when-asked",
+    "If the client issues a reserve command during the safety margin, […] the server will "
+    r"respond with: DEADLINE_SOON\r\n",
 )
-@pytest.mark.parametrize("timeout", [1, 2, 3])
-def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) -> None:
-    waiting = worker.reserve_within(timeout)
-    clock.advance(timeout)
-    waiting.expect(TIMED_OUT)
-
-
-@requirement(
-    "reserve.timed-out",
-    "If a non-negative timeout was specified and the timeout exceeded before a job became "
-    "available, […] the server will respond with TIMED_OUT.",
-)
-def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
-    waiting = worker.reserve_within(86400)
-    clock.advance(86399)
-    waiting.is_pending()
-    clock.advance(1)
-    waiting.expect(TIMED_OUT)
-
-
-@requirement(
-    "reserve.waits-for-job",
-    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
-    "becomes available.",
-)
-def test_a_reserve_without_timeout_waits_on(
-    worker: Connection, producer: Connection, clock: Timeline
+@pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
+@pytest.mark.parametrize("ttr", [0, 1])
+def test_with_a_ttr_of_one_second_the_margin_begins_at_once(
+    client: Connection, command: str, ttr: int
 ) -> None:
-    waiting = worker.send("reserve")
-    clock.advance(3)
-    waiting.is_pending()
-    job = producer.put(b"a")
-    waiting.expect_now(RESERVED(job, b"a"))
-
-
-@requirement(
-    "reserve.timeout-limits-wait",
-    "A positive value of timeout will limit the amount of time the client will block on the "
-    "reserve request until a job becomes available.",
-)
-def test_a_job_that_comes_in_time_is_given(
-    worker: Connection, producer: Connection, clock: Timeline
-) -> None:
-    waiting = worker.reserve_within(3)
-    clock.advance(1)
-    waiting.is_pending()
-    job = producer.put(b"a")
-    waiting.expect_now(RESERVED(job, b"a"))
-    clock.advance(3)
-    worker.send("list-tube-used").reply("USING")
+    job = client.put(b"a", ttr=ttr)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(command).expect(DEADLINE_SOON)
 
 
 @requirement(
@@ -84,6 +41,22 @@ def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, comma
     client.finds_no_job()
     clock.advance(2)
     client.send(command).expect(DEADLINE_SOON)
+
+
+@requirement(
+    "reserve.deadline-soon-in-margin",
+    "If the client issues a reserve command during the safety margin, […] the server will "
+    r"respond with: DEADLINE_SOON\r\n",
+)
+def test_a_client_without_reserved_jobs_is_not_warned(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    other.finds_no_job()
+    client.send(f"delete {job}").expect(DELETED)
+    client.finds_no_job()
 
 
 @requirement(
@@ -160,22 +133,6 @@ def test_when_timeout_and_margin_come_together(client: Connection, clock: Timeli
 
 
 @requirement(
-    "reserve.timed-out",
-    "If a non-negative timeout was specified and the timeout exceeded before a job became "
-    "available, […] the server will respond with TIMED_OUT.",
-)
-def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", ttr=4)
-    client.reserve().expect(RESERVED(job, b"a"))
-    waiting = client.reserve_within(1)
-    clock.advance(1)
-    waiting.expect(TIMED_OUT)
-    waiting = client.send("reserve")
-    clock.advance(2)
-    waiting.expect(DEADLINE_SOON)
-
-
-@requirement(
     "reserve.several-jobs-earliest-deadline",
     "If a worker has a reserved a job that reaches 1 second left in its time to run, any "
     "pending reserve commands will abort with the message DEADLINE_SOON.",
@@ -194,40 +151,6 @@ def test_of_several_jobs_the_earliest_deadline_counts(
     waiting = client.send("reserve")
     clock.advance(3)
     waiting.expect(DEADLINE_SOON)
-
-
-@requirement(
-    "touch.ends-margin",
-    "A worker may periodically tell the server that it's still alive and processing a job "
-    "(e.g. it may do this on DEADLINE_SOON).",
-)
-def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", ttr=3)
-    client.reserve().expect(RESERVED(job, b"a"))
-    waiting = client.send("reserve")
-    clock.advance(2)
-    waiting.expect(DEADLINE_SOON)
-    client.send(f"touch {job}").expect(TOUCHED)
-    client.finds_no_job()
-    waiting = client.send("reserve")
-    clock.advance(2)
-    waiting.expect(DEADLINE_SOON)
-
-
-@requirement(
-    "reserve.deadline-soon-in-margin",
-    "If the client issues a reserve command during the safety margin, […] the server will "
-    r"respond with: DEADLINE_SOON\r\n",
-)
-def test_a_client_without_reserved_jobs_is_not_warned(
-    client: Connection, other: Connection, clock: Timeline
-) -> None:
-    job = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(job, b"a"))
-    clock.advance(1)
-    other.finds_no_job()
-    client.send(f"delete {job}").expect(DELETED)
-    client.finds_no_job()
 
 
 @requirement(

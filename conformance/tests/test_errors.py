@@ -1,0 +1,127 @@
+"""Section "Protocol", continued: errors, and how the conversation goes on."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect, NewTube
+from reference_server.wire import (
+    BAD_FORMAT,
+    DELETED,
+    NOT_FOUND,
+    NOT_IGNORED,
+    RESERVED,
+    UNKNOWN_COMMAND,
+    USING,
+)
+
+
+@requirement(
+    "error.bad-format-line-too-long",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    r"happen if the line's length exceeds 224 bytes including \r\n",
+)
+@pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
+def test_a_line_of_more_than_224_bytes(client: Connection, length: int) -> None:
+    # Of a command that every server knows: otherwise that might as well be what is wrong.
+    client.send(f"delete {'0' * (length - 9)}").expect(BAD_FORMAT)
+
+
+@requirement(
+    "error.bad-format-line-too-long",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    r"happen if the line's length exceeds 224 bytes including \r\n",
+)
+def test_a_line_of_224_bytes_is_not_too_long(client: Connection) -> None:
+    client.send("x" * 222).expect(UNKNOWN_COMMAND)
+
+
+@requirement(
+    "error.long-line-resynchronises",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    r"happen if the line's length exceeds 224 bytes including \r\n",
+)
+@pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
+def test_after_a_long_line_the_next_one_is_read(client: Connection, length: int) -> None:
+    both = client.raw(b"x" * (length - 2) + b"\r\n" + client.ping, replies=2)
+    both.expect(BAD_FORMAT)
+    both.nth(1).expect(client.pong)
+
+
+@requirement(
+    "error.long-line-resynchronises",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    r"happen if the line's length exceeds 224 bytes including \r\n",
+)
+def test_a_long_line_that_comes_in_pieces_gets_one_error(
+    client: Connection, other: Connection
+) -> None:
+    for length in (300, 200, 100):
+        client.raw(b"x" * length, replies=0)
+        other.is_in_step()
+    client.raw(b"\r\n" + client.ping, replies=2)
+    client.receives(BAD_FORMAT, client.pong)
+
+
+@requirement(
+    "error.connection-survives",
+    "If a client violates the protocol (such as by sending a request that is not well-formed "
+    "or a command that does not exist) or if the server has an error, the server will reply "
+    "with one of the following error messages",
+)
+@pytest.mark.parametrize("line", ["bogus", "delete x", "put 0 0 1", "use -a", "stats x"])
+def test_the_connection_survives_an_error(client: Connection, line: str) -> None:
+    job = client.put(b"a")
+    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    client.send(f"delete {job}").expect(DELETED)
+
+
+@requirement(
+    "error.pipeline-goes-on",
+    "If a client violates the protocol (such as by sending a request that is not well-formed "
+    "or a command that does not exist) or if the server has an error, the server will reply "
+    "with one of the following error messages",
+)
+def test_errors_in_a_pipeline_leave_their_neighbours_alone(
+    connect: Connect, new_tube: NewTube
+) -> None:
+    client, tube = connect(), new_tube()
+    lines = f"delete x\r\nuse {tube}\r\nbogus\r\nput 0 0 60 1\r\n".encode()
+    begin = client.raw(lines + b"a\r\nignore default\r\npeek 0\r\n", replies=6)
+    begin.expect(BAD_FORMAT)
+    begin.nth(1).expect(USING(tube))
+    begin.nth(2).expect(UNKNOWN_COMMAND)
+    begin.nth(3).reply("INSERTED")
+    begin.nth(4).expect(NOT_IGNORED)
+    begin.nth(5).expect(NOT_FOUND)
+
+
+@requirement(
+    "error.pipeline-goes-on",
+    "If a client violates the protocol (such as by sending a request that is not well-formed "
+    "or a command that does not exist) or if the server has an error, the server will reply "
+    "with one of the following error messages",
+)
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"bogus", "UNKNOWN_COMMAND"),
+        (b"delete x", "BAD_FORMAT"),
+        (b"delete 0", "NOT_FOUND"),
+        (b"put 0 0 60 2\r\nabcd", "EXPECTED_CRLF"),
+        (b"ignore %b", "NOT_IGNORED"),
+        (b"reserve-with-timeout 0", "TIMED_OUT"),
+    ],
+)
+def test_after_each_error_in_a_pipeline_the_next_command_is_read(
+    client: Connection, line: bytes, error: str
+) -> None:
+    line = line.replace(b"%b", client.tube.encode())
+    client.needs(line)
+    end = b"" if error == "EXPECTED_CRLF" else b"\r\n"
+    both = client.raw((line + end + client.ping) * 3, replies=6)
+    for number in (0, 2, 4):
+        both.nth(number).reply(error)
+        both.nth(number + 1).expect(client.pong)

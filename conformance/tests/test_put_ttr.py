@@ -1,0 +1,212 @@
+"""Section "Producer Commands", continued: the TTR of put, and its expiry."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect
+from conformance.dialogue.schedule import Timeline
+from conformance.target.target import Target
+from conformance.verdict import Deviation
+from reference_server.wire import (
+    BURIED,
+    DELETED,
+    NOT_FOUND,
+    RELEASED,
+    RESERVED,
+)
+
+
+@requirement(
+    "put.ttr-from-reservation",
+    "This time is counted from the moment a worker reserves this job.",
+)
+def test_the_ttr_is_counted_from_the_reservation(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2)
+    clock.advance(2)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    assert other.state_of(job) == "reserved"
+    clock.advance(1)
+    assert other.state_of(job) == "ready"
+
+
+@requirement(
+    "put.ttr-from-reservation",
+    "This time is counted from the moment a worker reserves this job.",
+)
+def test_a_second_reservation_has_the_whole_ttr(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    client.send(f"release {job} 0 0").expect(RELEASED)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    assert other.state_of(job) == "reserved"
+    clock.advance(1)
+    assert other.state_of(job) == "ready"
+
+
+@requirement(
+    "reserve.expired-job-is-ready",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
+def test_a_job_is_ready_again_when_its_ttr_is_over(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    other.finds_no_job()
+    clock.advance(1)
+    assert other.state_of(job) == "ready"
+    other.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "reserve.expired-job-is-ready",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
+def test_a_client_that_waits_gets_a_job_when_its_ttr_is_over(
+    client: Connection, worker: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=1)
+    client.reserve().expect(RESERVED(job, b"a"))
+    waiting = worker.send("reserve")
+    clock.advance(1)
+    waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
+@pytest.mark.parametrize("how", ["delete", "release", "bury"])
+def test_a_job_that_was_let_go_does_not_time_out(
+    client: Connection, other: Connection, clock: Timeline, how: str
+) -> None:
+    job = client.put(b"a", ttr=1)
+    client.reserve().expect(RESERVED(job, b"a"))
+    match how:
+        case "delete":
+            client.send(f"delete {job}").expect(DELETED)
+        case "release":
+            client.send(f"release {job} 0 0").expect(RELEASED)
+        case "bury":
+            client.send(f"bury {job} 0").expect(BURIED)
+    clock.advance(1)
+    if how == "delete":
+        other.send(f"stats-job {job}").expect(NOT_FOUND)
+        return
+    stats = other.stats_job(job)
+    assert stats["timeouts"] == "0"
+    assert stats["state"] == ("ready" if how == "release" else "buried")
+
+
+@requirement(
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
+def test_several_jobs_of_a_client_time_out_each_in_its_time(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    jobs = [client.put(b"a", pri=9 - ttr, ttr=ttr) for ttr in (3, 2)]
+    for job in jobs:
+        client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(1)
+    for expired in reversed(jobs):
+        waiting = other.send("reserve")
+        clock.advance(1)
+        waiting.expect(RESERVED(expired, b"a"))
+        other.send(f"delete {expired}").expect(DELETED)
+
+
+@requirement(
+    "put.ttr-zero-becomes-one",
+    "The minimum ttr is 1. If the client sends 0, the server will silently increase the ttr to 1.",
+)
+def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
+    job = client.put(b"a", ttr=0)
+    assert client.stats_job(job)["ttr"] == "1"
+
+
+@requirement(
+    "put.ttr-zero-becomes-one",
+    "The minimum ttr is 1. If the client sends 0, the server will silently increase the ttr to 1.",
+)
+def test_a_ttr_of_zero_lasts_a_second(
+    client: Connection, worker: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=0)
+    client.reserve().expect(RESERVED(job, b"a"))
+    waiting = worker.send("reserve")
+    clock.advance(1)
+    waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement("put.ttr-limit", "Maximum ttr is 2**32-1.")
+def test_the_longest_ttr(
+    own_server: Target, client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=2**32 - 1)
+    client.reserve().expect(RESERVED(job, b"a"))
+    clock.advance(2**32 - 10)
+    assert other.state_of(job) == "reserved"
+    clock.advance(10)
+    assert other.state_of(job) == "ready"
+
+
+@requirement(
+    "reserve.expiry-keeps-place",
+    "Within each priority, it will choose the one that was received first.",
+)
+def test_expired_jobs_return_to_their_old_place(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    jobs = [client.put(b"a", ttr=1, pri=7) for _ in range(3)]
+    client.reserve().expect(RESERVED(jobs[0], b"a"))
+    clock.advance(1)
+    for job in jobs:
+        other.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "reserve.expiry-while-holder-is-idle",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
+def test_jobs_of_idle_clients_time_out(
+    client: Connection, new_worker: Connect, real_clock: Timeline
+) -> None:
+    """Judged on many jobs at once: beanstalkd from 1.9 on forgets about half of them."""
+    jobs = client.put_many([b"a"] * 60, ttr=1)
+    for _ in jobs:
+        new_worker().reserve().reply("RESERVED")
+    real_clock.leave_alone(1)
+    lost, waited = jobs, 0.0
+    for _ in range(4):
+        lost = [job for job in lost if client.state_of(job) != "ready"]
+        if not lost:
+            return
+        real_clock.leave_alone(0.25)
+        waited += 0.25
+    raise Deviation(
+        f"all {len(jobs)} jobs, each held by a client that is idle, ready after their TTR of 1 s",
+        f"{len(lost)} of {len(jobs)} jobs still reserved {waited:g} s after that",
+        conclusive=True,
+    )

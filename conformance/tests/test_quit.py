@@ -1,0 +1,41 @@
+"""Section "Other Commands", continued: quit."""
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from reference_server.wire import RESERVED, UNKNOWN_COMMAND, USING
+
+
+@requirement(
+    "protocol.serial-replies",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_commands_before_quit_are_answered(client: Connection) -> None:
+    client.needs(b"quit")
+    client.raw(b"bogus\r\nlist-tube-used\r\nquit\r\n", replies=2)
+    client.receives(UNKNOWN_COMMAND, USING(client.tube))
+    client.is_closed_by_target()
+
+
+@requirement("quit.closes", "The quit command simply closes the connection.")
+def test_quit_closes_the_connection(client: Connection, other: Connection) -> None:
+    client.raw(b"quit\r\n", replies=0)
+    client.is_closed_by_target()
+    other.send("list-tube-used").expect(USING(other.tube))
+
+
+@requirement("quit.nothing-behind-it", "The quit command simply closes the connection.")
+def test_what_comes_behind_quit_is_not_done(client: Connection, other: Connection) -> None:
+    client.raw(b"quit\r\nput 0 0 60 1\r\na\r\nlist-tube-used\r\n", replies=0)
+    client.is_closed_by_target()
+    other.finds_no_job()
+
+
+@requirement("quit.lets-jobs-go", "The quit command simply closes the connection.")
+def test_jobs_of_a_client_that_quits_are_ready_again(client: Connection, other: Connection) -> None:
+    job = client.put(b"a")
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.raw(b"quit\r\n", replies=0)
+    client.is_closed_by_target()
+    other.becomes(lambda: other.state_of(job) == "ready")
+    other.reserve().expect(RESERVED(job, b"a"))

@@ -1,0 +1,100 @@
+"""Section "Worker Commands", continued: watch."""
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect, NewTube
+from reference_server.wire import BAD_FORMAT, RESERVED, USING, WATCHING
+
+
+@requirement(
+    "watch.watching",
+    r"WATCHING <count>\r\n <count> is the integer number of tubes currently in the watch list.",
+)
+def test_watch_counts_the_watched_tubes(connect: Connect, new_tube: NewTube) -> None:
+    client = connect()
+    for count in range(2, 12):
+        client.send(f"watch {new_tube()}").expect(WATCHING(count))
+
+
+@requirement(
+    "watch.many-tubes",
+    "A reserve command will take a job from any of the tubes in the watch list.",
+)
+def test_a_client_may_watch_100_tubes(client: Connection, new_tube: NewTube) -> None:
+    tubes = [new_tube() for _ in range(100)]
+    lines = [f"watch {tube}\r\n".encode() for tube in tubes]
+    for count, watch in enumerate(client.each(lines), 2):
+        watch.expect(WATCHING(count))
+    assert set(client.send("list-tubes-watched").names()) == {client.tube, *tubes}
+    for tube in (tubes[0], tubes[49], tubes[99]):
+        client.send(f"use {tube}").expect(USING(tube))
+        job = client.put(b"a")
+        client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "watch.many-tubes",
+    "A reserve command will take a job from any of the tubes in the watch list.",
+)
+def test_a_client_that_waits_for_100_tubes_is_served_from_any(
+    client: Connection, worker: Connection, new_tube: NewTube
+) -> None:
+    tubes = [new_tube() for _ in range(100)]
+    lines = [f"watch {tube}\r\n".encode() for tube in tubes]
+    for count, watch in enumerate(worker.each(lines), 2):
+        watch.expect(WATCHING(count))
+    for tube in (tubes[99], tubes[0], tubes[50]):
+        waiting = worker.send("reserve")
+        client.send(f"use {tube}").expect(USING(tube))
+        client.linger()
+        waiting.is_pending()
+        job = client.put(b"a")
+        waiting.expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "watch.own-connection-only",
+    'The "watch" command adds the named tube to the watch list for the current connection.',
+)
+def test_watch_does_not_concern_other_clients(
+    client: Connection, other: Connection, new_tube: NewTube
+) -> None:
+    tube = new_tube()
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    other.send(f"use {tube}").expect(USING(tube))
+    other.put(b"a")
+    other.finds_no_job()
+    assert other.send("list-tubes-watched").names() == [other.tube]
+
+
+@requirement("watch.twice", "<count> is the integer number of tubes currently in the watch list.")
+def test_watching_a_tube_twice_counts_once(client: Connection) -> None:
+    client.send(f"watch {client.tube}").expect(WATCHING(1))
+    assert client.send("list-tubes-watched").names() == [client.tube]
+    assert client.stats_tube()["current-watching"] == "1"
+
+
+@requirement(
+    "watch.name-limit",
+    "<tube> is a name at most 200 bytes. It specifies a tube to add to the watch list.",
+)
+def test_watch_takes_a_name_of_200_bytes(client: Connection) -> None:
+    name = client.tube.ljust(200, "n")
+    client.send(f"watch {name}").expect(WATCHING(2))
+    assert set(client.send("list-tubes-watched").names()) == {client.tube, name}
+
+
+@requirement("watch.creates-tube", "If the tube doesn't exist, it will be created.")
+def test_watch_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.send(f"watch {tube}").expect(WATCHING(2))
+    assert client.stats_tube(tube)["current-watching"] == "1"
+
+
+@requirement("watch.bad-format", r"watch <tube>\r\n")
+@pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
+def test_watch_of_what_is_no_name(client: Connection, argument: str) -> None:
+    client.send(f"watch {argument}").expect(BAD_FORMAT)
+    assert client.send("list-tubes-watched").names() == [client.tube]
