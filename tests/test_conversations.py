@@ -1,0 +1,106 @@
+"""Conversations that are made up: of any bytes, made small, seen again, and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis.errors import Flaky
+
+from conformance import yamlish
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.steps import Ask, Program, take
+from conformance.target.address import ask, visit
+from conformance.target.builtin import BuiltIn
+from conformance.tests import test_stateful
+from conformance.tests.test_stateful import Conversation
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive
+from fuzz.minimise import OutOfTime, minimise
+from fuzz.player import Author
+from fuzz.program import Choices
+from reference_server.faults import FAULTS, NO_FAULT
+
+
+def test_a_program_can_be_made_of_any_bytes() -> None:
+    server = BuiltIn()
+    session = Exploration(1).session(server)
+    for step in Author(session, Choices(bytes(range(256)) * 8)).steps(50):
+        take(session, step)
+    session.finish()
+    session.abandon()
+    server.close()
+
+
+def test_a_program_is_made_small() -> None:
+    steps = [Ask(1, b"list-tubes\r\n") for _ in range(50)]
+    steps[17] = Ask(2, b"use a\r\n")
+    steps[40] = Ask(3, b"put 7 0 60 5\r\nhello\r\n", tag=1)
+    tried = []
+
+    def shows(program: Program) -> bool:
+        tried.append(program)
+        asked = [step for step in program if isinstance(step, Ask)]
+        uses = any(ask == Ask(2, b"use a\r\n", apart=ask.apart) for ask in asked)
+        return uses and any(ask.text.startswith(b"put 7") for ask in asked)
+
+    assert minimise(steps, shows) == [
+        Ask(2, b"use a\r\n", apart=True),
+        Ask(3, b"put 7 0 60 1\r\na\r\n", tag=1, apart=True),
+    ]
+    assert len(tried) < 60
+
+
+def _flaky(machine: Callable[[], Conversation], **_: object) -> None:
+    """Finds a violation that it does not see again."""
+    conversation = machine()
+    conversation.about_a_tube(1, "use", "a", apart=True)
+    with pytest.raises(Violation):
+        conversation.teardown()
+    raise Flaky("inconsistent results")
+
+
+@pytest.mark.parametrize(("is_gone", "verdict"), [(False, Deviation), (True, Inconclusive)])
+def test_what_hypothesis_does_not_see_again_is_looked_at_once_more(
+    is_gone: bool, verdict: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(test_stateful, "run_state_machine_as_test", _flaky)
+    target, shown = BuiltIn(fault=FAULTS["use-names-the-tube-used-before"]), Transcript()
+    if is_gone:
+        # The one that it is restarted as.
+        target._fault = NO_FAULT
+    with pytest.raises(verdict):
+        test_stateful.test_any_conversation(target, shown, Exploration(1))
+    assert shown.entries
+    target.close()
+
+
+def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> None:
+    def connections() -> str:
+        with visit(target.address, 5) as sock:
+            return yamlish.dictionary(ask(sock, b"stats", 5).body or b"")["current-connections"]
+
+    target = BuiltIn(fault=FAULTS["list-tubes-lists-the-tube-that-was-deleted-last"])
+    before = connections()
+    conversation = Conversation(Exploration(1), target)
+    conversation.about_a_tube(1, "use", "a", apart=True)
+    conversation.about_a_tube(2, "use", "b", apart=True)
+    try:
+        with pytest.raises(Violation):
+            conversation.teardown()
+        assert connections() == before
+    finally:
+        target.close()
+
+
+def test_nothing_more_is_tried_when_the_time_is_over() -> None:
+    tries = iter(range(20))
+
+    def shows(program: Program) -> bool:
+        if next(tries, None) is None:
+            raise OutOfTime
+        return True
+
+    large = Ask(1, b"put 0 0 60 70000\r\n" + b"x" * 70000 + b"\r\n")
+    assert len(minimise([large] * 4, shows)) == 1

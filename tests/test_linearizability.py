@@ -1,0 +1,104 @@
+"""The search for an order in which clients that work at the same time were served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from conformance.oracle.linearizability import History
+from conformance.oracle.oracle import Violation
+from conformance.verdict import Inconclusive
+from reference_server.wire import (
+    FOUND,
+    INSERTED,
+    NOT_FOUND,
+    RESERVED,
+    TIMED_OUT,
+    Reply,
+)
+
+PUT = b"put 0 0 60 1\r\na\r\n"
+RESERVE = b"reserve-with-timeout 0\r\n"
+WAIT = b"reserve\r\n"
+
+
+def _history(*events: tuple[int, bytes | Reply]) -> History:
+    """Return the history of what clients 1, 2 and 3 have sent (bytes) and heard, in order."""
+    history = History()
+    for conn in (1, 2, 3):
+        history.connect(conn)
+    for now, (conn, event) in enumerate(events):
+        if isinstance(event, bytes):
+            history.sent(conn, event, now)
+        else:
+            history.heard(conn, event, now, now)
+    return history
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        # The put may have come first, or the reserve.
+        [(1, PUT), (2, RESERVE), (1, INSERTED(1)), (2, RESERVED(1, b"a"))],
+        [(1, PUT), (2, RESERVE), (1, INSERTED(1)), (2, TIMED_OUT)],
+        [(2, WAIT), (1, PUT), (1, INSERTED(1)), (2, RESERVED(1, b"a"))],
+        # Of two that wait either may get it; ids need not come in the order of sending.
+        [(2, WAIT), (3, WAIT), (1, PUT), (1, INSERTED(1)), (3, RESERVED(1, b"a"))],
+        [(1, PUT), (2, PUT), (1, INSERTED(2)), (2, INSERTED(1))],
+        # What is heard late may have happened early.
+        [
+            *((1, PUT), (1, INSERTED(1)), (2, RESERVE), (1, b"delete 1\r\n"), (1, NOT_FOUND)),
+            *((3, b"peek 1\r\n"), (3, FOUND(1, b"a")), (2, RESERVED(1, b"a"))),
+        ],
+    ],
+)
+def test_an_order_is_found(events: Sequence[tuple[int, bytes | Reply]]) -> None:
+    _history(*events).explain()
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([(1, PUT), (1, INSERTED(1)), (2, RESERVE), (2, TIMED_OUT)], "RESERVED 1"),
+        ([(2, RESERVE), (2, RESERVED(1, b"a")), (1, PUT), (1, INSERTED(1))], "TIMED_OUT"),
+        (
+            [
+                *((1, PUT), (1, INSERTED(1)), (2, RESERVE), (3, RESERVE)),
+                *((2, RESERVED(1, b"a")), (3, RESERVED(1, b"a"))),
+            ],
+            "TIMED_OUT",
+        ),
+    ],
+)
+def test_there_is_no_order(events: Sequence[tuple[int, bytes | Reply]], expected: str) -> None:
+    with pytest.raises(Violation, match=expected):
+        _history(*events).explain()
+
+
+def test_who_waits_to_the_end_is_owed_the_job() -> None:
+    history = _history((2, WAIT), (1, PUT), (1, INSERTED(1)))
+    with pytest.raises(Violation, match=r"expected RESERVED 1 .* observed nothing"):
+        history.explain()
+    history.heard(2, RESERVED(1, b"a"), 3, 3)
+    history.explain()
+
+
+def test_a_reply_may_get_lost_with_the_connection_of_a_client_that_left() -> None:
+    history = _history((2, WAIT), (1, PUT), (1, INSERTED(1)))
+    history.leaves(2, 3)
+    history.ended(2)
+    history.sent(1, RESERVE, 4)
+    history.heard(1, RESERVED(1, b"a"), 5, 5)
+    history.explain()
+
+
+def test_too_much_at_once_is_no_verdict() -> None:
+    history = History()
+    for conn in range(1, 31):
+        history.connect(conn)
+        history.sent(conn, PUT + RESERVE, conn)
+        history.heard(conn, INSERTED(conn), 100 + conn, 0)
+        history.heard(conn, RESERVED(99, b"a"), 200 + conn, 0)
+    with pytest.raises(Inconclusive):
+        history.explain()
