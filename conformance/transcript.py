@@ -52,7 +52,7 @@ _NAMES = re.compile(
 )
 """Where a message names a job or a tube."""
 RESTARTS = b"restarts"
-"""What happens to a target that is ended and started again."""
+"""The event of a target that is ended and started again."""
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
 
@@ -106,7 +106,7 @@ class Transcript:
 
     entries: list[Entry] = field(default_factory=list)
     begins: Counters | None = None
-    """What the target had counted before, if nobody else used it."""
+    """The counters of the target before, if nobody else used it."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property

@@ -32,7 +32,7 @@ WHOLE = 10.0
 SHRINKING = 20.0
 """Seconds in which a program must be made small."""
 REPLAYS = 3
-"""How often what was found is looked for again."""
+"""The number of times that a finding is looked for again."""
 MakesUp = Callable[[Session, Random], Iterator[Step]]
 """Makes up a program, each step when the one before has been taken."""
 
@@ -48,7 +48,7 @@ class Campaign:
         self._makes_up = makes_up
         self._session: Session | None = None
         self.looks = True
-        """Whether statistics are compared at the end of each program."""
+        """Set if statistics are compared at the end of each program."""
 
     def run(self, programs: int) -> Finding | None:
         """Plays so many programs; gives what the first violation comes down to."""
@@ -166,7 +166,7 @@ class Campaign:
     def _shows(
         self, patience: float, limit: float, end: float, firmly: bool, program: Program
     ) -> bool:
-        """Whether a program shows a violation; raises OutOfTime after ``end``."""
+        """Return whether a program shows a violation; raises OutOfTime after ``end``."""
         if time.monotonic() > end:
             raise OutOfTime
         if has_quirk(program, self._exploration.profile):

@@ -1,4 +1,4 @@
-"""Which lines of codec and model the reference server comes to: what reaches new ones is kept."""
+"""Coverage of codec and model by the reference server: input that reaches new lines is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Coverage:
         target.call(lambda: sys.settrace(self._enter))
 
     def is_new(self) -> bool:
-        """Whether it has come to lines that it had not come to when this was last asked."""
+        """Return whether it has come to lines that it had not come to when this was last asked."""
         known, self._known = self._known, len(self.lines)
         return self._known > known
 

@@ -32,10 +32,10 @@ WILD = 8
 RESTART = 50 * WILD
 """Programs after which a server that has got what is wild gets rid of its jobs."""
 _STATISTICS = ("OK", "OK")
-"""What is expected and observed where statistics differ, first of all."""
+"""The beginning of what is expected and observed where statistics differ."""
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 ENOUGH = 2
-"""How often something that looks the same is made small."""
+"""The number of times that something that looks the same is made small."""
 MOST_LINES = 200
 """Steps in which lines are looked for that show by themselves what is wrong."""
 
@@ -48,7 +48,7 @@ class Filed:
     transcript: Transcript
     path: Path | None
     seen: str
-    """How often it was seen again."""
+    """The number of times that it was seen again."""
 
     @property
     def line(self) -> str:
@@ -73,7 +73,7 @@ class Report:
     looks: list[Health] = field(default_factory=list)
     """At the process of the target, as long as that is the same."""
     health: dict[str, str] = field(default_factory=dict)
-    """What was seen to grow and grow, each in a sentence."""
+    """Resources that were seen to grow and grow, each in a sentence."""
 
 
 class Fuzzer:
@@ -231,7 +231,7 @@ class Fuzzer:
         return wrong is not None
 
     def _look(self) -> None:
-        """Whether the target takes more and more."""
+        """Return whether the target takes more and more."""
         pid, report = self._target.pid, self.report
         if pid is None:
             return

@@ -28,7 +28,7 @@ class Health(NamedTuple):
 
 
 def look(pid: int, cases: int) -> Health | None:
-    """How a process is; None if it cannot be seen."""
+    """Return the health of a process; None if it cannot be seen."""
     home = Path("/proc", str(pid))
     try:
         pages = int((home / "statm").read_text().split()[1])

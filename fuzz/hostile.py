@@ -51,7 +51,7 @@ CASES = 1000
 BURSTS = (1, 2, 8, 64, 128, 128)
 """Cases that are sent in one go."""
 ENDS = 0.02
-"""How often a case may end where no line and no body ends; nothing can follow but the end."""
+"""The chance that a case may end within a line or body; nothing can follow but the end."""
 _BYSTANDERS = 10**9
 """Tags of jobs from here on are those of the bystander."""
 _KINDS = 4
@@ -61,7 +61,7 @@ _MISSING = 70_000
 _UNSETTLED = 3
 """Bursts after which a program ends if it is still open what came of an earlier one."""
 AGAIN = 0.01
-"""How often a line is sent of which it is known what is wrong with it."""
+"""The chance that a line is sent whose flaw is known."""
 TRIES = 8
 """Mutations that are tried until one is a case."""
 _SOON = 100
@@ -70,7 +70,7 @@ _SOON = 100
 
 @dataclass(slots=True)
 class Progress:
-    """How much was made up; ``slowest``: the longest that others waited for a reply, in seconds."""
+    """The amount made up; ``slowest``: the longest wait of others for a reply, in seconds."""
 
     cases: int = 0
     commands: int = 0
@@ -252,7 +252,7 @@ class Author:
         return template, reader
 
     def _read(self, template: bytes, job: int | None) -> Lines | None:
-        """How a server understands it; None if that depends on the id of the job."""
+        """Return how a server understands it; None if that depends on the id of the job."""
         # Ids have up to 20 digits.
         texts = (template,) if job is None else (template % 1, template % U64)
         readers = [Lines(self._profile) for _ in texts]
@@ -264,7 +264,7 @@ class Author:
         return short
 
     def _is_decent(self, template: bytes, reader: Lines, first: bool) -> bool:
-        """Whether it is known what a server does, and little is open after it."""
+        """Return whether it is known what a server does, and little is open after it."""
         # With what follows quit, replies to what came before it may get lost.
         if reader.is_quirk or _QUIT in reader.requests[1:]:
             return False
@@ -286,7 +286,7 @@ class Author:
         return request.args == (0,) or self._chance.random() < 0.05
 
     def _is_own(self, request: Request) -> bool:
-        """Whether a request is about nobody else's tubes or jobs."""
+        """Return whether a request is about nobody else's tubes or jobs."""
         if isinstance(request, Put | Body | Malformed):
             return True
         if request.verb in ("use", "watch", "stats-tube"):
@@ -295,7 +295,7 @@ class Author:
 
 
 def _ends_soon(request: Request) -> bool:
-    """Whether time will do something soon because of a request."""
+    """Return whether time will do something soon because of a request."""
     if isinstance(request, Put):
         return 0 < request.delay < _SOON or request.ttr < _SOON
     if not isinstance(request, Command):

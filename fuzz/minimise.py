@@ -12,7 +12,7 @@ from conformance.random_testing.steps import Ask, Program, Step
 T = TypeVar("T")
 
 Shows = Callable[[Program], bool]
-"""Whether a program still shows what is wrong; raises OutOfTime if nothing more is to be tried."""
+"""The check that a program still shows the deviation; raises OutOfTime if the time is over."""
 
 
 class OutOfTime(Exception):

@@ -15,11 +15,11 @@ COMMANDS = 300
 MANY = 10_000
 """The same where speed matters."""
 WAITS = 0.01
-"""How often a step is that time passes."""
+"""The chance of a step in which time passes."""
 BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
 """Commands that are sent in one go."""
 OVERLAPS = 0.01
-"""How often a client does not wait for what another has asked, or goes on though it waits."""
+"""The chance that a client does not wait for what another has asked, or goes on though it waits."""
 LONG_BURSTS = (256, 512, 1024)
 """The same where speed matters."""
 
@@ -83,7 +83,7 @@ class Author:
                 yield step
 
     def _may_wait(self, conn: int) -> bool:
-        """Whether a client may ask for a job though it will have to wait: one does, now and then.
+        """Return whether a client may ask for a job though it will wait: one does, now and then.
 
         Where several wait, much is open when a job comes.
         """

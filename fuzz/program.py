@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def has_quirk(program: Program, profile: Profile) -> bool:
-    """Whether any client sends what no text and no decision covers."""
+    """Return whether any client sends what no text and no decision covers."""
     readers: dict[int, Lines] = {}
     for step in program:
         if isinstance(step, Leave):
@@ -111,7 +111,7 @@ BY_NAME = tuple(verb for verb, kinds in KINDS.items() if kinds == "t")
 SHAPES = {
     verb: kinds.replace("c", "n") for verb, kinds in KINDS.items() if verb not in ("put", "quit")
 }
-"""What a command's arguments are: numbers or tubes."""
+"""The kinds of a command's arguments: numbers or tubes."""
 WORDS = tuple(SHAPES)
 LETTERS = b" \n\0\t-aeprstu01\xff"
 _LINES = {word: word.encode() + b"\r\n" for word in BARE}

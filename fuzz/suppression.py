@@ -50,7 +50,7 @@ class Known:
         return new
 
     def has(self, lines: Iterable[bytes | None]) -> bool:
-        """Whether one of these lines looks like one that has shown what is wrong."""
+        """Return whether one of these lines looks like one that has shown what is wrong."""
         return bool(self._forms) and any(form(line) in self._forms for line in lines)
 
 

@@ -19,7 +19,7 @@ from fuzz.fuzzer import Fuzzer
 CORPUS = Path(__file__).with_name("corpus")
 """Transcripts of what was got wrong by some server, and of what is easily got wrong."""
 _TUBE = "conformance-00000000-00000"
-"""How the names of their tubes begin; bodies that have one in them keep their length."""
+"""The beginning of the names of their tubes; bodies that have one in them keep their length."""
 MOST = 5
 """Findings after which a test tells of the worst."""
 

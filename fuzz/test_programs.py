@@ -12,7 +12,7 @@ from fuzz.campaign import Campaign
 from fuzz.player import COMMANDS, second_gear
 
 ROUND_TRIPS = 1
-"""What a command costs, one with another: many are sent in one go."""
+"""Round trips that a command costs on average: many are sent in one go."""
 
 
 @requirement(

@@ -25,7 +25,7 @@ from reference_server.wire import CRLF, ProtocolError
 
 CLIENTS = 8
 ACTIONS = 300
-"""What clients do in one go, all together."""
+"""Actions of all clients together, in one go."""
 _LINES = (
     *(b"put 0 0 60 5\r\nhello\r\n", b"reserve-with-timeout 0\r\n", b"delete 1\r\n", b"peek 1\r\n"),
     *(b"reserve\r\n", b"stats\r\n", b"watch a\r\n", b"use a\r\n", b"kick 9\r\n", b"bury 1 0\r\n"),
@@ -128,7 +128,7 @@ def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> 
 
 
 def is_wild(transcript: Transcript, profile: Profile) -> bool:
-    """Whether nothing of what was sent can be judged, and nothing that came is known."""
+    """Return whether nothing of what was sent can be judged, and nothing that came is known."""
     if any(entry.direction == "<" or not entry.connection for entry in transcript.entries):
         return False
     readers = understood(transcript.entries, profile)

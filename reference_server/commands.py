@@ -32,7 +32,7 @@ class Kind(Enum):
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a number that is read strictly."""
+        """Return whether it is a number that is read strictly."""
         return self not in (Kind.COUNT, Kind.TIMEOUT, Kind.TUBE)
 
 
@@ -53,7 +53,7 @@ class Grammar(NamedTuple):
 
     @property
     def is_about_a_job(self) -> bool:
-        """Whether its first argument is the id of a job."""
+        """Return whether its first argument is the id of a job."""
         return self.kinds[:1] == (Kind.JOB,)
 
 

@@ -32,7 +32,7 @@ _METHODS = {
 }
 """The methods of the model that handle commands; named, so that a model can be copied."""
 _OPTIONAL_ID = {("peek", 0): "_peek_buried", ("stats", 1): "_stats_job"}
-"""Those of commands that may name a job, by the number of arguments."""
+"""The methods of commands that may name a job, by the number of arguments."""
 
 
 def first(options: Sequence[T]) -> T:

@@ -76,12 +76,12 @@ class Profile:
 
     @property
     def has_tubes(self) -> bool:
-        """Whether there are tubes to keep the jobs of some clients apart from those of others."""
+        """Return whether there are tubes, which keep jobs of some clients apart from others."""
         return "use" in self.commands
 
     @property
     def has_timeouts(self) -> bool:
-        """Whether a client can wait for a job for a limited time."""
+        """Return whether a client can wait for a job for a limited time."""
         return "reserve-with-timeout" in self.commands
 
     @property

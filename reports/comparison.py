@@ -20,13 +20,13 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether the targets for which it was tested do not all fare alike."""
+        """Return whether the targets for which it was tested do not all fare alike."""
         verdicts = {found.verdict for found in self.found if found}
         return len(verdicts - {*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED}) > 1
 
     @property
     def told(self) -> list[tuple[int, Requirement]]:
-        """Which targets have a reason for their verdict."""
+        """Return which targets have a reason for their verdict."""
         return [(number, r) for number, r in enumerate(self.found) if r and r.reason]
 
 

@@ -28,7 +28,7 @@ class Group:
 
     @property
     def known(self) -> bool:
-        """Whether the baseline lists all of it."""
+        """Return whether the baseline lists all of it."""
         return self.tests[0].known
 
     @property

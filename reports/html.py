@@ -132,7 +132,7 @@ def _shown_in(groups: Sequence[Group]) -> dict[str, Group]:
 
 
 def _counts(results: Results) -> dict[str, Counter[Verdict]]:
-    """How many requirements of each level have which verdict."""
+    """Return how many requirements of each level have which verdict."""
     counts: dict[str, Counter[Verdict]] = {level: Counter() for level in LEVELS}
     for requirement in results.requirements:
         counts[requirement.level][requirement.verdict] += 1

@@ -39,7 +39,7 @@ class Suite(_Data):
 
 
 class Run(_Data):
-    """How it ran."""
+    """The circumstances of the run."""
 
     date: AwareDatetime
     """When it ended."""
@@ -49,11 +49,11 @@ class Run(_Data):
     examples: Count
     """Random conversations of each kind."""
     fuzz_time: Seconds
-    """How long hostile bytes were tried."""
+    """Seconds for which hostile bytes were tried."""
     lateness: Seconds
-    """How late a timer of the target may have been under a real clock."""
+    """Seconds that a timer of the target may have been late under a real clock."""
     strict: bool
-    """Whether de-facto requirements failed the run, too."""
+    """Set if de-facto requirements failed the run, too."""
     exit_code: int
     """0: the gate is open."""
     arguments: list[Text]
@@ -72,7 +72,7 @@ class Target(_Data):
     profile_reason: Text
     """Why by this one."""
     clock: Literal["real", "moved"]
-    """Whether the tests waited in real time, or moved the clock of the target."""
+    """The kind of time: the tests waited in real time, or moved the clock of the target."""
     clock_reason: Text
     """Why the clock was not moved, if it should have been."""
 
@@ -119,7 +119,7 @@ class Requirement(_Data):
     reason: Text
     """Why the verdict is not simply a pass; of a quirk, the variant that was seen."""
     tests: Count
-    """How many tests of it were run or left out."""
+    """The number of its tests that were run or left out."""
     known: Known | None = None
     """There if the baseline lists just this verdict."""
     blocked_by: list[Text] = []
@@ -127,7 +127,7 @@ class Requirement(_Data):
 
     @property
     def deviates(self) -> bool:
-        """Whether it is not met."""
+        """Return whether it is not met."""
         return self.verdict in DEVIATIONS
 
 
@@ -135,7 +135,7 @@ class Evidence(_Data):
     """The evidence of a deviation."""
 
     transcript: list[Text]
-    """What went over the wire, bytes escaped; the line that shows the deviation begins with ">"."""
+    """The lines on the wire, bytes escaped; the one that shows the deviation begins with ">"."""
     expected: Text
     observed: Text
     said: Text
@@ -164,7 +164,7 @@ class Test(_Data):
     reason: Text
     seconds: Seconds
     known: bool
-    """Whether the baseline lists this deviation."""
+    """Set if the baseline lists this deviation."""
     blocked_by: list[Text] = []
     """The requirements that are broken where it had not come to its own."""
     cause: Cause | None = None
@@ -173,7 +173,7 @@ class Test(_Data):
 
 
 class Bucket(_Data):
-    """How many measurements were at most ``upto``, and more than the bucket before."""
+    """The number of measurements of at most ``upto``, and more than the bucket before."""
 
     upto: Seconds
     count: Count
@@ -192,7 +192,7 @@ class Measured(_Data):
 
 
 class Timings(_Data):
-    """How fast the target was, as the suite saw it: the machine's own delays are in it."""
+    """The speed of the target, as the suite saw it: the machine's own delays are in it."""
 
     latency: Measured | None = None
     """From the last command that was sent to the reply that was waited for."""
@@ -211,7 +211,7 @@ class Results(_Data):
     target: Target
     verdict: Conclusion
     health: list[Text] = []
-    """What was remarked on the target, such as memory that it keeps: no matter for any verdict."""
+    """Remarks on the target, such as memory that it keeps: no matter for any verdict."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
     requirements: list[Requirement]

@@ -30,4 +30,4 @@ class Verdict(StrEnum):
 
 
 DEVIATIONS = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT)
-"""What a report shows as not met, the error of ours among them."""
+"""Verdicts that a report shows as not met, the error of ours among them."""

@@ -37,7 +37,7 @@ UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 CHUNK = 65536
 STALE_STEP, STALE_TRIES = 0.25, 12
-"""How long, in seconds, and how often a target is granted time to renew its statistics."""
+"""Seconds that a target gets to renew its statistics, and the number of times it gets them."""
 DISTANT = 30
 """Seconds after which a timer is too far away to matter to a test that does not wait for it."""
 FLOOD = 100
@@ -245,12 +245,12 @@ class Connection:
 
     @property
     def is_owed(self) -> bool:
-        """Whether a command of its has not been answered."""
+        """Return whether a command of its has not been answered."""
         return self._asked > self._answered + len(self._arrivals)
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more can come."""
+        """Return whether nothing more can come."""
         return self.eof or self._garbage is not None
 
     def take(self, index: int, sent_at: float, expected: str) -> Arrival:
@@ -391,7 +391,7 @@ class Connection:
             self.raw(self.ping).any_reply()
 
     def becomes(self, is_so: Callable[[], bool]) -> bool:
-        """Whether something becomes so soon that must, though no text says when."""
+        """Return whether something becomes so soon that must, though no text says when."""
         return self._timeline.becomes(is_so)
 
     def gets_soon(self, line: str, reply: Reply) -> None:
@@ -475,7 +475,7 @@ class Connection:
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
-    """Whether something becomes so within the time in which a reply must come."""
+    """Return whether something becomes so within the time in which a reply must come."""
     limit = time.monotonic() + REPLY_LIMIT
     while not is_so():
         if time.monotonic() > limit:

@@ -41,7 +41,7 @@ def _without_priority(reply: Reply) -> Reply:
 
 
 def _is_of_another_command(word: str, expected: set[str]) -> bool:
-    """Whether no command has a reply with this word besides one of those expected."""
+    """Return whether no command has a reply with this word besides one of those expected."""
     kinds = [{*grammar.replies} for grammar in COMMANDS.values() if word in grammar.replies]
     return bool(kinds) and all(kind.isdisjoint(expected) for kind in kinds)
 

@@ -27,7 +27,7 @@ PARTS = (
     "transcript",
     *("tube", "worker"),
 )
-"""What a test may name as its arguments."""
+"""The parts that a test may name as its arguments."""
 _CONNECTIONS = ("current-connections", "total-connections")
 _QUEUES = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
 CLEAN_UP_LIMIT = 5.0
@@ -177,7 +177,7 @@ class Scenario:
                 raise NotTestable("needs a server of its own: others are connected to the target")
 
     def disturbed(self) -> bool:
-        """Whether somebody else has connected though the test had to be alone."""
+        """Return whether somebody else has connected though the test had to be alone."""
         if self._alone_since is None:
             return False
         try:

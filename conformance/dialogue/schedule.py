@@ -82,12 +82,12 @@ class Participant(Protocol):
 
     @property
     def is_owed(self) -> bool:
-        """Whether a command of its has not been answered."""
+        """Return whether a command of its has not been answered."""
         ...
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more can come."""
+        """Return whether nothing more can come."""
         ...
 
     def poll(self) -> None:
@@ -223,7 +223,7 @@ class Timeline:
                 connection.nudge()
 
     def becomes(self, is_so: Callable[[], bool]) -> bool:
-        """Whether something becomes so that must, though no text says when."""
+        """Return whether something becomes so that must, though no text says when."""
         for is_last in looks(self._lateness):
             if is_so():
                 return True

@@ -10,7 +10,7 @@ SOON = 0.5
 STEP = 0.05
 """Seconds to wait before it is looked again."""
 TRIES = 8
-"""How often it is looked at least: on a busy machine, time may pass without the target."""
+"""The least number of looks: on a busy machine, time may pass without the target."""
 
 
 def looks(lateness: float) -> Iterator[bool]:

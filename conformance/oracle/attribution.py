@@ -69,12 +69,12 @@ def _named(
 
 
 def _is_of_statistics(violation: Violation) -> bool:
-    """Whether it is about something that need not be the same on any two servers."""
+    """Return whether it is about something that need not be the same on any two servers."""
     return violation.observed.startswith("OK with ")
 
 
 def _explains(course: Course, plain: Course, violation: Violation | None) -> bool:
-    """Whether a server with a fault does what was seen, and one without does not.
+    """Return whether a server with a fault does what was seen, and one without does not.
 
     What was counted, and which tubes there were, before the messages is not known: there, the two
     differ by as much as what was observed and expected.

@@ -162,7 +162,7 @@ def _earlier(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _is_of_failures(violation: Violation, entries: Sequence[Entry], profile: Profile) -> bool:
-    """Whether it is about how often a command was sent that has failed, or was cut off."""
+    """Return whether it is about how often a command was sent that has failed, or was cut off."""
     counted = {match[1] for said in violation.expected if (match := _COUNTED.match(said))}
     return bool(counted) and any(
         _has_failed(counted, sent, got, profile) for sent, got in talks(entries)
@@ -170,7 +170,7 @@ def _is_of_failures(violation: Violation, entries: Sequence[Entry], profile: Pro
 
 
 def _has_failed(verbs: Collection[str], sent: bytes, got: bytes, profile: Profile) -> bool:
-    """Whether one of these commands, sent by a client that got this, has failed or was cut off."""
+    """Return whether one of these commands of a client that got this has failed or was cut off."""
     reader = Lines(profile)
     reader.read(sent)
     return ("put" in verbs and reader.missing > 0) or any(

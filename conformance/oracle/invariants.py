@@ -65,9 +65,9 @@ class _Job:
     dying: int = 0
     """Replies to its deletion that have not been heard."""
     ready: list[Told] = field(default_factory=list)
-    """What told that it is ready."""
+    """The message that told that it is ready."""
     taken: list[Told] = field(default_factory=list)
-    """What told that it is not ready any more."""
+    """The message that told that it is not ready any more."""
 
     def may_change(self, asked: Asked) -> None:
         """Note that a client wants it deleted, or to have another priority."""
@@ -85,10 +85,10 @@ class Ledger:
         self._gone: set[int] = set()
         self._early: dict[int, list[Told]] = {}
         self._early_asked: dict[int, list[Asked]] = {}
-        """What may change jobs of which it is not heard yet that they were put."""
+        """Requests that may change jobs of which it is not heard yet that they were put."""
         self._reserved: list[Told] = []
         self._sure: set[Asked] = set()
-        """What is asked of a job by the client that certainly holds it."""
+        """Requests about a job by the client that certainly holds it."""
         self._left: list[int] = []
         """When clients that have left had asked for what they did not wait to the end for."""
 

@@ -58,7 +58,7 @@ class OpenModel(Model):
         self.refused: set[int] = set()
         """Clients that were told that a body is too big before it came."""
         self.has_guessed = False
-        """Whether a choice was made of which nothing need have told since."""
+        """Set once a choice was made of which nothing need have told since."""
         self._kicked = 0
         super().__init__(profile, choose=choose)
 

@@ -53,7 +53,7 @@ class Violation(Exception):
 
     @property
     def is_end(self) -> bool:
-        """Whether the target has ended a connection."""
+        """Return whether the target has ended a connection."""
         return self.observed.startswith("the end of the connection")
 
 
@@ -123,7 +123,7 @@ class Oracle(Transitions):
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is one possible state, and nothing is open in it."""
+        """Return whether there is one possible state, and nothing is open in it."""
         return len(self.states) == 1 and self.is_done(self.states[0])
 
     def is_handled(self, conn: int) -> bool:

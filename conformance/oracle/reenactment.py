@@ -17,7 +17,7 @@ from reference_server.wire import ProtocolError, Reply, ReplyReader
 
 
 class Course(NamedTuple):
-    """Whether the server does what the messages tell, and its last reply that was compared."""
+    """The course of a reenactment: does the server agree, and its last reply that was compared."""
 
     agrees: bool
     last: Reply | None
@@ -88,7 +88,7 @@ class _Link:
         self.closed = True
 
     def agrees(self, seen: bytes) -> bool:
-        """Whether it got what was seen."""
+        """Return whether it got what was seen."""
         self.seen.receive(seen)
         while (reply := self.seen.next_reply()) is not None:
             got = self.got.next_reply()
@@ -135,7 +135,7 @@ def reenacted(fault: Fault, recording: Recording, profile: Profile) -> Course:
 
 
 def _takes(engine: Engine, links: dict[str, _Link], link: _Link, entry: Entry) -> bool:
-    """Whether a message is as the server does it, or its client sends it."""
+    """Return whether a message is as the server does it, or its client sends it."""
     if entry.direction == ">":
         engine.receive(link.number, entry.data)
     elif entry.direction == "<":

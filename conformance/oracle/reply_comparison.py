@@ -29,7 +29,7 @@ _FREE = {
     "pid": "[1-9][0-9]*",
     "binlog-max-size": "[0-9]+",
 }
-"""What no two servers have in common, and what it looks like."""
+"""Keys that no two servers have in common, and the form of their values."""
 UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
 """Keys that every beanstalkd has, and no text before 1.13 names."""
 _ASKED_BY_US = "cmd-list-tube-used"

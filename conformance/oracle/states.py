@@ -20,7 +20,7 @@ from reference_server.wire import Command, Put, Reply
 T = TypeVar("T")
 
 EARLY = SECOND // 100
-"""How much the clocks of target and tester may differ, in nanoseconds."""
+"""The most that the clocks of target and tester may differ, in nanoseconds."""
 
 MAX_BRANCHES = 64
 """Outcomes of one transition beyond which it is not worth to look at them all."""

@@ -82,7 +82,7 @@ class Transitions:
         self.lateness = lateness
         self.hasty = False
         self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
-        """How a neutral command is answered."""
+        """The word of the reply to a neutral command."""
         self.clients: dict[int, Client] = {}
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
 

@@ -1,4 +1,4 @@
-"""Which lines the text of the protocol decides, and to which a server may answer as it likes.
+"""Underspecification: lines that the text decides, and lines that a server may answer as it likes.
 
 What a server does after a line that the text leaves open is at most de-facto wrong.
 """
@@ -68,7 +68,7 @@ def _later(commands: frozenset[str]) -> tuple[bytes, ...]:
 
 
 def is_free(line: bytes, profile: Profile) -> bool:
-    """Whether nothing at all is said of a line, so that it is not worth sending."""
+    """Return whether nothing at all is said of a line, so that it is not worth sending."""
     if line.startswith(_later(profile.commands)):
         return True
     if _MORE_THAN_QUIT.match(line):
@@ -101,7 +101,7 @@ def must_be_malformed(line: str, profile: Profile) -> None:
 
 
 def is_decided(line: bytes, profile: Profile) -> bool:
-    """Whether the text says how a line (without CR LF) is answered."""
+    """Return whether the text says how a line (without CR LF) is answered."""
     word, *arguments = line.split(b" ")
     if len(line) + 2 > profile.max_line or 0 in line or not _WORD.fullmatch(word):
         return False
@@ -216,22 +216,22 @@ class Lines(RequestReader):
 
     @property
     def is_complete(self) -> bool:
-        """Whether what was sent ends with the end of a line or of a body."""
+        """Return whether what was sent ends with the end of a line or of a body."""
         return not (self.buffered or self._skip or self._overlong) and self._body is None
 
     @property
     def is_too_long(self) -> bool:
-        """Whether a line that has not ended yet is too long already."""
+        """Return whether a line that has not ended yet is too long already."""
         return self._overlong
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether what was sent ends in the middle of a line."""
+        """Return whether what was sent ends in the middle of a line."""
         return self._body is None and self.buffered > 0
 
     @property
     def missing(self) -> int:
-        """How many bytes of a body are to come; 0 if a line is."""
+        """Return how many bytes of a body are to come; 0 if a line is."""
         return 0 if self._body is None else self._skip or self._body + 2 - self.buffered
 
     @property
@@ -267,7 +267,7 @@ def is_plain(text: bytes, profile: Profile) -> bool:
 
 
 def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
-    """How what each client has sent is understood."""
+    """Return the readers of all that each client has sent."""
     sent: dict[str, bytearray] = {}
     ended = {entry.connection for entry in entries if entry.data == b"half-closes"}
     for entry in entries:
@@ -295,7 +295,7 @@ def open_line(readers: Iterable[Lines], profile: Profile) -> bytes | None:
 
 
 def has_taken_open_line(entries: Sequence[Entry], profile: Profile) -> bool:
-    """Whether a target has taken a line that the text leaves open: what follows may depend on it.
+    """Return whether a target has taken an open line: what follows may depend on it.
 
     A line that it has refused has done nothing, unless it may be that something belongs to it.
     """
@@ -330,7 +330,7 @@ def answered(
 
 
 def _has_taken(sent: bytes, got: bytes, profile: Profile) -> bool:
-    """Whether a client's open line was answered otherwise than with a plain refusal."""
+    """Return whether a client's open line was answered otherwise than with a plain refusal."""
     reader = Lines(profile)
     reader.read(sent)
     if reader.is_too_long:

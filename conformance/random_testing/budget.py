@@ -58,7 +58,7 @@ class Budget:
         self._end = time.monotonic() + self.seconds
 
     def allows(self) -> bool:
-        """Whether there is time for one more conversation, which is counted then."""
+        """Return whether there is time for one more conversation, which is counted then."""
         allowed = time.monotonic() < self._end
         self.begun += allowed
         return allowed
@@ -78,7 +78,7 @@ class Budget:
             yield number
 
     def length(self, most: int, count: int, round_trips: float) -> int:
-        """How many commands each of so many conversations may have, ``most`` of a fast target.
+        """Return how many commands each conversation may have, ``most`` of a fast target.
 
         A command takes so many round trips.
         """
@@ -86,11 +86,11 @@ class Budget:
         return most if cost * most <= self.seconds else max(int(self.seconds / cost), LEAST)
 
     def told(self, count: int, kind: str) -> str:
-        """How many of so many conversations fitted in, empty if all did."""
+        """Return how many of so many conversations fitted in, empty if all did."""
         if self.begun >= count:
             return ""
         return f"{self.begun} of {count} {kind} within the budget of {self.seconds:g} s"
 
     def is_enough(self, count: int) -> bool:
-        """Whether what fitted in says anything."""
+        """Return whether what fitted in says anything."""
         return self.begun * ENOUGH >= count

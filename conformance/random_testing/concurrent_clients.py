@@ -30,7 +30,7 @@ LONG = 10_000
 """Seconds of time limits, delays and timeouts: none ends meanwhile."""
 PRIORITIES = (0, 1, 2, 1023, 1024, 2**32 - 1)
 LEAVES = 0.01
-"""How often a client that is idle, or waits, leaves, and another comes."""
+"""The chance that a client that is idle, or waits, leaves, and another comes."""
 _NAME = 6
 """Bytes of a body that are its name, at most."""
 MOST_TIME = 5.0

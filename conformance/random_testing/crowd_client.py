@@ -31,10 +31,10 @@ class Client:
 
     @property
     def may_wait(self) -> bool:
-        """Whether what it has asked need not be answered yet."""
+        """Return whether what it has asked need not be answered yet."""
         return bool(self.asked) and self.asked[0].verb == WAITS
 
     @property
     def is_busy(self) -> bool:
-        """Whether it must get a reply, or the end of its connection."""
+        """Return whether it must get a reply, or the end of its connection."""
         return self.leaving or (bool(self.asked) and not self.may_wait)

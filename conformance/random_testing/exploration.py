@@ -38,7 +38,7 @@ Loose = tuple[Deviation, list[Entry]]
 
 @dataclass(slots=True)
 class Exploration:
-    """How much is made up, from which seed; ``lateness`` and ``patience`` in seconds.
+    """The amount that is made up, and the seed; ``lateness`` and ``patience`` in seconds.
 
     ``folder``: where findings are kept, None if they are not.
     """
@@ -50,7 +50,7 @@ class Exploration:
     profile: Profile = NEWEST
     folder: Path | None = None
     shared: bool = False
-    """What is made up leaves alone what others have on the target."""
+    """Set if conversations must leave alone the jobs and tubes of others on the target."""
     fuzz_time: float = 1.0
     """Seconds in which hostile bytes are tried."""
     budget: Budget = field(default_factory=Budget)
@@ -58,16 +58,16 @@ class Exploration:
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
     health: list[str] = field(default_factory=list)
-    """What the target was seen to take more and more of: told, and no verdict."""
+    """Resources that the target was seen to take more and more of: told, and no verdict."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     fate: str = ""
-    """What became of a target that has ended a connection."""
+    """The fate of a target that has ended a connection."""
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
 
     def told(self, count: int, kind: str) -> str:
-        """How many of so many conversations did not fit in, or were not decided.
+        """Return how many of so many conversations did not fit in, or were not decided.
 
         Raises Inconclusive if few are left.
         """

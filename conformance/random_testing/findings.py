@@ -67,7 +67,7 @@ def at_first_sight(folder: Path, transcript: Transcript) -> Path:
 
 
 def _ways(transcript: Transcript) -> str:
-    """How to see it again."""
+    """Return the commands that show it again."""
     said = [entry for entry in transcript.entries if entry.direction == ">"]
     ways = ["    beanstalk-conformance replay transcript --target 127.0.0.1:11300"]
     if len({entry.connection for entry in said}) == 1 and all(

@@ -21,7 +21,7 @@ class Leftovers:
     first_id: int
 
     def are_meant(self, text: bytes, own: Container[int]) -> bool:
-        """Whether what a client says is about any of them; ``own`` are ids of one's own jobs."""
+        """Return whether a message is about any of them; ``own`` are ids of one's own jobs."""
         if not self.tubes:
             return False
         ids = map(int, _ID.findall(text))

@@ -1,4 +1,4 @@
-"""Whether a finding depends on a line that the text leaves open: it is looked for without it.
+"""Levels of findings: a finding that depends on an open line is looked for without it.
 
 Such a line may just be on the way to what is wrong. So before a finding counts for less, its open
 lines are left out, or replaced by lines of which the text says how they are answered: all at once
@@ -28,9 +28,9 @@ AGAIN = 3
 """Times that what was found without is looked for again; it must be seen then at least once."""
 
 Replayed = Callable[[Program], Finding | None]
-"""What comes of a program; None if nothing is wrong with it."""
+"""The outcome of a program; None if nothing is wrong with it."""
 Change = Callable[[Ask], Step | None]
-"""What is done instead of an open line; None: nothing."""
+"""The step instead of an open line; None: no step."""
 
 _ENTIRE_NAME = re.compile(rb"(?!-)[" + re.escape(NAME_CHARS) + rb"]{1,200}")
 _DIGITS = re.compile(rb"[0-9]{1,9}")
@@ -82,7 +82,7 @@ class _Search:
         return self._firm is not None or time.monotonic() > self._end
 
     def _accepts(self, chunk: Collection[int], change: Change) -> bool:
-        """Whether something is wrong though these steps are changed."""
+        """Return whether something is wrong though these steps are changed."""
         steps: list[Step] = []
         instead: set[bytes] = set()
         for number, step in enumerate(self._best.program):
@@ -106,7 +106,7 @@ class _Search:
         return True
 
     def _is_other(self, found: Finding, instead: Collection[bytes]) -> bool:
-        """Whether a finding is about what is asked instead, and not what it was about before."""
+        """Return whether a finding is about the steps put in, and not what it was about before."""
         asked, before = _asked(found), _asked(self._found)
         alike = found.violation.kind == self._found.violation.kind
         same = alike and _verb(asked, self._profile) == _verb(before, self._profile)

@@ -18,7 +18,7 @@ from reference_server.wire import CRLF, ProtocolError, ReplyReader
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
 _ABOUT_A_JOB = re.compile(rb"(%b) +([0-9]{1,20})(?=[ \r])" % any_of(*ABOUT_A_JOB))
 _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
-"""What a put can be answered."""
+"""Replies that a put can get."""
 GOES_ON = "a server that goes on"
 
 
@@ -43,7 +43,7 @@ def told(violation: Violation, target: Target) -> Violation:
 
 
 def lost(error: OSError, session: Session) -> Violation:
-    """That a target does not accept connections any more, or is gone otherwise."""
+    """Return the violation of a target that accepts no connections, or is gone otherwise."""
     return Violation([GOES_ON], session.target.fate() or str(error), session.transcript.last)
 
 
@@ -100,7 +100,7 @@ def commands(data: bytes) -> Iterator[bytes]:
 
 
 def _tags(transcript: Transcript) -> dict[int, int]:
-    """Which put, counted from 0 over all clients, has made the job with an id."""
+    """Return which put, counted from 0 over all clients, has made the job with an id."""
     puts: defaultdict[str, list[int]] = defaultdict(list)
     outcomes: defaultdict[str, list[int | None]] = defaultdict(list)
     readers: defaultdict[str, ReplyReader] = defaultdict(ReplyReader)

@@ -44,11 +44,11 @@ BEHIND = 2**15
 """Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 _CONTROL = -1
 ROUNDS = 3
-"""How often it is tried to delete all jobs."""
+"""The number of tries to delete all jobs."""
 FAREWELL = 0.5
 """Seconds that a target gets to notice that a client has gone."""
 _PROMPT = struct.pack("ll", 0, 20_000)
-"""How long what is promised is waited for at once: 20 milliseconds."""
+"""The timeout of a wait for a reply that is owed: 20 milliseconds."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Session:
         self.transcript = Transcript()
         self.patience = patience
         self.is_spent = False
-        """What is on the target is not judged any more."""
+        """Set once the jobs and tubes on the target are not judged any more."""
         self._profile = profile
         self._ids: dict[int, int] = {}
         self._tags: dict[int, int] = {}
@@ -142,12 +142,12 @@ class Session:
         return self._tags.get(id)
 
     def may_ask(self, number: int) -> bool:
-        """Whether a client's next command may be handled at once."""
+        """Return whether a client's next command may be handled at once."""
         client = self._clients.get(number)
         return client is None or not self.judge.model.is_waiting(client.conn)
 
     def is_clear(self, number: int) -> bool:
-        """Whether it is certain what comes of all that a client has asked, and it may ask more."""
+        """Return whether all outcomes of a client's requests are certain, and it may ask more."""
         client = self._client(number)
         if client.known:
             return not self.judge.model.is_waiting(client.conn)
@@ -155,7 +155,7 @@ class Session:
 
     @property
     def begins_among_others(self) -> bool:
-        """Whether there may be jobs of others in the tube in which all clients begin."""
+        """Return whether there may be jobs of others in the tube in which all clients begin."""
         return not self.target.exclusive or self._leftovers.in_default > 0
 
     def _client(self, number: int) -> _Client:
@@ -287,7 +287,7 @@ class Session:
             self.hear()
 
     def _is_ended(self, number: int) -> bool:
-        """Whether the target ends a client's connection in time."""
+        """Return whether the target ends a client's connection in time."""
         limit = time.monotonic() + self.patience
         while number in self._clients and time.monotonic() < limit:
             self._poll(limit - time.monotonic())

@@ -100,13 +100,13 @@ def _other_tubes(sock: socket.socket) -> frozenset[str]:
 
 
 def _has_jobs(sock: socket.socket, tube: str) -> bool:
-    """Whether a tube has any jobs; it may be gone by now."""
+    """Return whether a tube has any jobs; it may be gone by now."""
     reply = ask(sock, f"stats-tube {tube}".encode(), REPLY_LIMIT)
     return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
 
 
 def _jobs(stats: Mapping[str, str]) -> int:
-    """How many jobs statistics tell of."""
+    """Return how many jobs statistics tell of."""
     told = (stats.get(f"current-jobs-{state.value}", "") for state in JobState)
     return sum(int(count) for count in told if count.isdecimal())
 
@@ -133,7 +133,7 @@ def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
 def _is_complete(
     counters: Mapping[str, str], of_default: Mapping[str, str], profile: Profile
 ) -> bool:
-    """Whether statistics have all that :meth:`Oracle.adopt` takes over."""
+    """Return whether statistics have all that :meth:`Oracle.adopt` takes over."""
     needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
     of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"} if profile.has_tubes else set()
     told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}

@@ -110,7 +110,7 @@ class Tally:
         ]
 
     def is_complete(self) -> bool:
-        """Whether a baseline can hold all that is wrong: errors of ours do not belong there."""
+        """Return whether a baseline can hold all deviations: our errors do not belong there."""
         return not any(entry.verdict is Verdict.ERROR for entry in self.entries.values())
 
     def updated_baseline(self) -> dict[str, Known]:
@@ -157,7 +157,7 @@ class Tally:
         return Conclusion(word, broken, loose, tested, len(applicable), sentence)
 
     def is_partial(self) -> bool:
-        """Whether something was not tested though this run has the means for it."""
+        """Return whether something was not tested though this run has the means for it."""
         return self.selected or any(
             entry.verdict in (Verdict.NOT_RUN, Verdict.ERROR) for entry in self.entries.values()
         )

@@ -32,12 +32,12 @@ class Known:
     flaky: bool = False
 
     def covers(self, verdict: str) -> bool:
-        """Whether a deviation with this verdict is the known one."""
+        """Return whether a deviation with this verdict is the known one."""
         return verdict == self.verdict or (self.flaky and verdict == Verdict.NON_STRICT)
 
 
 def is_known(baseline: Mapping[str, Known], slug: str, verdict: str) -> bool:
-    """Whether a baseline lists this deviation of a requirement."""
+    """Return whether a baseline lists this deviation of a requirement."""
     return slug in baseline and baseline[slug].covers(verdict)
 
 

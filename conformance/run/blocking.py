@@ -32,7 +32,7 @@ from reports.verdicts import Verdict
 IN_STEP = "protocol.serial-replies"
 """The requirement of who sends what is no reply, if no command is to blame."""
 NO_REPLY = "no reply of the protocol"
-"""How the codec tells of what is none."""
+"""The words in which the codec tells of bytes that are no reply."""
 SET_UP = frozenset(("use", "watch", "ignore"))
 """Commands that each client sends, whatever a test is about."""
 _COMMAND = re.compile(rf"(?<![\w-])({'|'.join(sorted(VERBS, key=len, reverse=True))})(?![\w-])")
@@ -116,7 +116,7 @@ def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
 
 
 def _had_less_to_do(root: _Failure, failure: _Failure) -> bool:
-    """Whether nothing was done before one failure that was not done before the other, too.
+    """Return whether nothing was done before one failure that was not done before the other, too.
 
     And nothing that the other is about: it might be that which is wrong.
     """

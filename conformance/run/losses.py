@@ -1,4 +1,4 @@
-"""Which test has ended the target: not always the one that finds it gone.
+"""Losses: the test that has ended the target is not always the one that finds it gone.
 
 A process may end after its last reply, when the next test has begun already, or while many tests
 go on at the same time. A server that we can start again is given to the test once more, alone. One
@@ -31,7 +31,7 @@ class Loss(NamedTuple):
 
 
 def _has_begun(transcript: Transcript) -> bool:
-    """Whether a test has got a reply, or said more than every test says first."""
+    """Return whether a test has got a reply, or said more than every test says first."""
     return any(
         entry.direction == "<" or (entry.direction == ">" and not entry.data.startswith(_SET_UP))
         for entry in transcript.entries

@@ -122,7 +122,7 @@ class Progress:
 
 
 def is_wanted(reporter: Any) -> bool:
-    """Whether somebody looks on who has not asked for another kind of output."""
+    """Return whether somebody looks on who has not asked for another kind of output."""
     return bool(reporter and reporter.isatty and not os.environ.get("CI")) and (
         reporter.config.option.verbose == 0
     )

@@ -138,7 +138,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
 
 
 def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
-    """How a target has ended that has closed a connection, if it has; not every test minds."""
+    """Return how a target that has closed a connection has ended; not every test minds."""
     if isinstance(outcome.error, TargetLost) or not any(
         entry.data == b"closed by the target" for entry in scenario.transcript.entries
     ):
@@ -192,13 +192,13 @@ class Overlapped:
 
     @property
     def lost_or_going_on(self) -> int:
-        """How many tests, not asked for yet, have lost the target or may still lose it."""
+        """Return how many tests, not asked for yet, have lost the target or may still lose it."""
         told = [self._outcomes.get(name) for name in self._left]
         return sum(one is None or isinstance(one.error, TargetLost) for one in told)
 
     @property
     def is_over(self) -> bool:
-        """Whether all outcomes have been asked for."""
+        """Return whether all outcomes have been asked for."""
         return not self._left
 
     def join(self) -> None:

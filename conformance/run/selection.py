@@ -1,4 +1,4 @@
-"""Whether all tests of the suite are run, or only those that somebody has chosen."""
+"""Selection: all tests of the suite, or only those that somebody has chosen."""
 
 from __future__ import annotations
 

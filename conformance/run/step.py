@@ -45,7 +45,7 @@ class Cause:
 
     @property
     def is_of_reply(self) -> bool:
-        """Whether the command's reply was wrong, and not what a test has concluded from many."""
+        """Return whether the command's reply was wrong, not a conclusion from many replies."""
         return bool(_WORD.match(self.expected)) or self.expected.startswith("the key ")
 
 

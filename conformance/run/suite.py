@@ -69,7 +69,7 @@ class Options:
 
     @property
     def names_server(self) -> bool:
-        """Whether a server is to be tested, not the built-in one."""
+        """Return whether a server is to be tested, not the built-in one."""
         return self.address is not None or self.command is not None
 
     @property
@@ -98,7 +98,7 @@ def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
 
 
 def needs(item: pytest.Item, part: str) -> TypeGuard[pytest.Function]:
-    """Whether a test of ours uses this part of a scenario."""
+    """Return whether a test of ours uses this part of a scenario."""
     return _is_ours(item) and part in item.fixturenames
 
 
@@ -189,7 +189,7 @@ class Suite:
         return f"target: {named(target)}, {target.profile_reason}, {clock}{reason}{pace}"
 
     def _alone(self, item: pytest.Item) -> bool:
-        """Whether nothing else may go on at the target during a test."""
+        """Return whether nothing else may go on at the target during a test."""
         return needs(item, "alone") or not (self.target.exclusive or self.target.profile.has_tubes)
 
     def order(self, items: list[pytest.Item]) -> None:
@@ -223,7 +223,7 @@ class Suite:
             overlapped.join()
 
     def _others(self) -> int:
-        """How many tests that go on at the same time may be concerned by a loss."""
+        """Return how many tests that go on at the same time may be concerned by a loss."""
         return sum(overlapped.lost_or_going_on for overlapped in self._overlapped or ())
 
     def _settled(self, item: pytest.Function, outcome: Outcome, overlaps: bool = False) -> Outcome:
@@ -281,7 +281,7 @@ class Suite:
         return Overlapped(tests, self.target, self.options.lateness, at_once)
 
     def _hastens(self, item: pytest.Item) -> bool:
-        """Whether a test need not wait until another has had its replies from a slow target."""
+        """Return whether a test may go on while another waits for replies of a slow target."""
         hastens = self._is_slow and not (self.target.clock.movable or self._distributed)
         return hastens and not (self._waits(item) or needs(item, "exploration"))
 

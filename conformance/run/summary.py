@@ -75,7 +75,7 @@ class Summary:
         return self._blocked
 
     def is_excused(self, number: int) -> bool:
-        """Whether all that a test is about is known to be wrong, or blocked."""
+        """Return whether all that a test is about is known to be wrong, or blocked."""
         test, blocked = self.observations[number].test, self.blocked()[number]
         return all(
             slug in blocked or is_known(self._baseline, slug, test.verdict)
@@ -83,7 +83,7 @@ class Summary:
         )
 
     def is_blocked(self, number: int) -> bool:
-        """Whether all that a test is about is blocked."""
+        """Return whether all that a test is about is blocked."""
         return set(self.blocked()[number]) == set(self.observations[number].test.requirements)
 
     def health(self) -> list[str]:
@@ -114,6 +114,6 @@ class Summary:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _all_excused(self, session: pytest.Session) -> bool:
-        """Whether nothing has failed but tests that are blocked by what is known."""
+        """Return whether nothing has failed but tests that are blocked by what is known."""
         failed = [number for number, report in enumerate(self.reports) if report.failed]
         return 0 < len(failed) == session.testsfailed and all(map(self.is_excused, failed))

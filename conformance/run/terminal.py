@@ -15,7 +15,7 @@ from reports.grouping import Group, grouped
 from reports.verdicts import Verdict
 
 LINES = 50
-"""How many of them there are about, unless all are asked for with -vv."""
+"""Lines that are shown, more or less, unless all are asked for with -vv."""
 CAUSES = 20
 """Of these, how many are for causes in a line each."""
 LONGEST = 150

@@ -156,7 +156,7 @@ class FakeClock(ControlledClock):
 
 
 class Looks:
-    """How often a process, and all that it has started, have looked at their faked clock.
+    """Return how often a process, and all that it has started, have looked at their faked clock.
 
     libfaketime counts that in memory that they share; raises OSError or ValueError if it does not.
     """

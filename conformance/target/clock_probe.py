@@ -1,4 +1,4 @@
-"""Whether the clock of a launched server can be moved, without any doubt.
+"""The probe of a launched server: can its clock be moved, without any doubt?
 
 Programs differ in where they get the time from, and in how they wait for it: some look at several
 clocks, some have a tick of their own that must come for anything to happen, and that is worked off
@@ -60,7 +60,7 @@ def why_not(address: Address, clock: FakeClock, pid: int) -> str:
 
 
 def _has_sanitizer(leader: int) -> bool:
-    """Whether a program of this session has an allocator that asks for the time.
+    """Return whether a program of this session has an allocator that asks for the time.
 
     libfaketime frees memory while it keeps others from asking, and sometimes the allocator of a
     sanitizer asks just then; a probe would not see it.
@@ -191,7 +191,7 @@ class _Probe:
         ask(self._waiting, line, _LIMIT)
 
     def _says(self, seconds: float) -> bool:
-        """Whether a reply comes for who waits, within so many seconds of real time."""
+        """Return whether a reply comes for who waits, within so many seconds of real time."""
         if not select.select([self._waiting], [], [], seconds)[0]:
             return False
         reader = ReplyReader(tells_priority=None)

@@ -11,7 +11,7 @@ import threading
 import weakref
 
 NAMES = "conformance-"
-"""How the names of our tubes begin."""
+"""The beginning of the names of our tubes."""
 OURS = re.compile(rf"{NAMES}[0-9a-f]{{8}}-.+")
 """The tubes of all runs of the suite."""
 

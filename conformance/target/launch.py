@@ -67,7 +67,7 @@ class _ClaimedPort:
 
     @property
     def is_free(self) -> bool:
-        """Whether a server can listen there, even one that cannot share it with what has ended."""
+        """Return whether a server can listen there, even one that cannot share the port."""
         with socket.socket() as probe:
             try:
                 probe.bind((self._host, self.number))
@@ -172,7 +172,7 @@ class Launched:
             raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
 
     def _listens(self) -> bool:
-        """Whether the server accepts connections before it exits or the time is up."""
+        """Return whether the server accepts connections before it exits or the time is up."""
         patience = Patience(self.meter, START_LIMIT)
         while not patience.is_over and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(self.address, timeout=1):
@@ -182,7 +182,7 @@ class Launched:
         return False
 
     def answers(self) -> bool:
-        """Whether the server has something to say to its first client, or ends the connection.
+        """Return whether the server speaks to its first client, or ends the connection.
 
         A server that is alive may listen long before a busy machine lets it come to that.
         """
@@ -204,14 +204,14 @@ class Launched:
 
     @property
     def is_exiting(self) -> bool:
-        """Whether its process is about to be gone, as its connections are, if the system tells."""
+        """Return whether its process is about to be gone, as its connections are."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             stat = Path("/proc", str(self.process.pid), "stat").read_text()
             return bool(int(stat.rpartition(")")[2].split()[_FLAGS]) & _PF_EXITING)
         return False
 
     def exit_status(self) -> str | None:
-        """How the server ended, None if it runs."""
+        """Return how the server ended, None if it runs."""
         status = self.process.poll()
         if status is None:
             return None

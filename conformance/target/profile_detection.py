@@ -1,4 +1,4 @@
-"""Which profile a target speaks: by the version that it tells, and by what it answers."""
+"""The profile that a target speaks, by the version that it tells and by its answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 2.0
 """Seconds that a reply may take."""
 _STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
 _OF_THE_OLDEST = {b"peek": ("NOT_FOUND", "FOUND"), b"stats 0": ("NOT_FOUND",)}
-"""What only servers without tubes answer like this: peek without an id, and stats with one."""
+"""Lines that only servers without tubes answer like this: peek without an id, stats with one."""
 _STRING = re.compile(rb"(?m)^(?:name|hostname): *(\S)")
 
 
@@ -76,7 +76,7 @@ def knows(address: Address) -> str | None:
 
 
 def pipelines(address: Address, line: bytes) -> bool:
-    """Whether a server answers both of two commands that arrive together, each this line."""
+    """Return whether a server answers both of two commands that arrive together, each this line."""
     data, end = b"", time.monotonic() + LIMIT
     with contextlib.suppress(OSError), visit(address, LIMIT) as sock:
         sock.sendall((line + CRLF) * 2)

@@ -1,4 +1,4 @@
-"""How long threads of ours and processes of the target have waited for a CPU.
+"""Starvation: the time that threads of ours and processes of the target have waited for a CPU.
 
 Linux tells it for each thread: the time that it ran, and the time that it could have run but had to
 wait. Where it does not tell, or where the whole machine was held up, a thread that only takes short
@@ -168,7 +168,7 @@ class _Reading(NamedTuple):
 
 
 class Starvation:
-    """How long this thread, or the target, has been kept from a CPU since this was made.
+    """Return how long this thread, or the target, has been kept from a CPU since this was made.
 
     ``target`` gives the seconds for which the target has waited for one so far. All is to be
     called by the thread that made this.

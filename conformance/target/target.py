@@ -119,11 +119,11 @@ class Target(ABC):
         return f"the target is gone: {how}"
 
     def ended(self) -> str | None:
-        """How its process has ended of itself, if we can see that without asking it anything."""
+        """Return how its process has ended of itself, if that can be seen without asking it."""
         return None
 
     def takes(self, size: int) -> bool:
-        """Whether it takes bodies of so many bytes, as far as it has told."""
+        """Return whether it takes bodies of so many bytes, as far as it has told."""
         limit = self.learnt.max_job_size
         return limit is None or size <= limit
 

@@ -24,7 +24,7 @@ ODD_ARGUMENTS = ("", "-1", "+1", "01", " 1", "x", "4294967296", "-a", "a b", "n"
 STEPS = 50
 """Steps of one conversation."""
 ROUND_TRIPS = 4
-"""What a step costs, one with another."""
+"""Round trips that a step costs on average."""
 clients = st.integers(1, 3)
 tubes = st.sampled_from(TUBES)
 priorities = st.sampled_from((0, 1, 1023, 1024, 2**32 - 1))

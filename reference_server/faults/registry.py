@@ -30,7 +30,7 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """How it is called: what it does, in a word with hyphens."""
+        """Return its name: what it does, in a word with hyphens."""
         return re.sub("[^a-z0-9]+", "-", self.summary.lower()).strip("-")
 
 
