@@ -23,9 +23,10 @@ INTEGERS = (
     *("bury {} 0", "bury 0 {}", "touch {}", "peek {}", "kick-job {}", "stats-job {}"),
     "pause-tube {tube} {}",
 )
-"""Each integer of each command, but for the two that some versions read as C does.
+"""Each integer of each command, except two that some versions read as C does.
 
-A server that takes what is malformed must find nobody's job by it: all ids are or begin with 0.
+If a server accepts a malformed line, it must not find a job of others: all ids are 0, or begin
+with 0.
 """
 BARE = (
     *("list-tube-used", "list-tubes", "list-tubes-watched", "peek-buried", "peek-delayed"),
@@ -33,7 +34,7 @@ BARE = (
 )
 """Commands without arguments."""
 NOBODYS = "pause-tube conformance-none"
-"""A server that takes what is malformed must find nobody's tube by it; nor jobs: no id is 0."""
+"""The tube of nobody, if a server accepts a malformed line; as for jobs, no id is 0."""
 BELOW_0_AND_BEYOND = ("-1", str(2**32), str(2**64))
 NO_ID = ("x", "-1", "+0", "0x", "0.0", str(2**64), "9" * 30, "")
 NO_NAME = ("", "-a", "a b", "a!", "n" * 201)

@@ -162,35 +162,15 @@ def test_of_several_jobs_the_earliest_deadline_counts(
     "reserve.deadline-unblocks-connection",
     "This unblocks the connection, and now Beanstalk immediately processes the delete command.",
 )
+@pytest.mark.parametrize("ttr", [30, 3])
 def test_the_exchange_of_seed_001(
-    worker: Connection, producer: Connection, clock: Timeline
+    worker: Connection, producer: Connection, clock: Timeline, ttr: int
 ) -> None:
     tweet = b"this is my cool tweet"
-    job = producer.put(tweet, ttr=30)
+    job = producer.put(tweet, ttr=ttr)
     both = worker.raw(b"reserve\r\nreserve\r\n", replies=2)
     both.expect(RESERVED(job, tweet))
     delete = worker.send(f"delete {job}")
-    clock.advance(29)
-    both.nth(1).expect(DEADLINE_SOON)
-    delete.expect(DELETED)
-
-
-@requirement(
-    "reserve.pipelined-behind-wait",
-    "A client can send multiple commands at once, but Beanstalk will not respond to subsequent "
-    "commands until it has responded to previous ones.",
-)
-@requirement(
-    "reserve.deadline-unblocks-connection",
-    "This unblocks the connection, and now Beanstalk immediately processes the delete command.",
-)
-def test_the_exchange_of_seed_001_with_a_ttr_of_3_seconds(
-    worker: Connection, producer: Connection, clock: Timeline
-) -> None:
-    job = producer.put(b"this is my cool tweet", ttr=3)
-    both = worker.raw(b"reserve\r\nreserve\r\n", replies=2)
-    both.expect(RESERVED(job, b"this is my cool tweet"))
-    delete = worker.send(f"delete {job}")
-    clock.advance(2)
+    clock.advance(ttr - 1)
     both.nth(1).expect(DEADLINE_SOON)
     delete.expect(DELETED)

@@ -1,5 +1,7 @@
 """Before there were tubes: one queue for all jobs, and what RESERVED, FOUND and peek told of it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from conformance.catalogue import configured, requirement
@@ -17,6 +19,7 @@ from reference_server.wire import (
     RELEASED,
     RESERVED,
     UNKNOWN_COMMAND,
+    Reply,
 )
 
 
@@ -87,11 +90,33 @@ def test_a_job_that_is_too_big_is_refused_before_its_body_comes(
     client.raw(b"put 0 0 60 %d\r\n" % size).expect(JOB_TOO_BIG)
 
 
-@requirement("reserve.reserved-with-priority", r"RESERVED <id> <pri> <bytes>\r\n <data>\r\n")
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        pytest.param(
+            "reserve",
+            RESERVED,
+            marks=requirement(
+                "reserve.reserved-with-priority", r"RESERVED <id> <pri> <bytes>\r\n <data>\r\n"
+            ),
+            id="RESERVED",
+        ),
+        pytest.param(
+            "peek {}",
+            FOUND,
+            marks=requirement(
+                "peek.found-with-priority", r"FOUND <id> <pri> <bytes>\r\n <data>\r\n"
+            ),
+            id="FOUND",
+        ),
+    ],
+)
 @pytest.mark.parametrize("pri", [0, 7, 2**31, 2**32 - 1])
-def test_reserved_tells_the_priority(client: Connection, pri: int) -> None:
+def test_a_reply_with_a_job_tells_its_priority(
+    client: Connection, command: str, reply: Callable[[int, bytes, int], Reply], pri: int
+) -> None:
     job = client.put(b"hello", pri=pri)
-    client.send("reserve").expect(RESERVED(job, b"hello", pri))
+    client.send(command.format(job)).expect(reply(job, b"hello", pri))
 
 
 @requirement(
@@ -153,13 +178,6 @@ def test_a_released_job_for_which_there_is_no_room_is_buried(
     other.put(b"b")
     client.send(f"release {job} 0 0").expect(BURIED)
     assert client.state_of(job) == "buried"
-
-
-@requirement("peek.found-with-priority", r"FOUND <id> <pri> <bytes>\r\n <data>\r\n")
-@pytest.mark.parametrize("pri", [0, 7, 2**31, 2**32 - 1])
-def test_found_tells_the_priority(client: Connection, pri: int) -> None:
-    job = client.put(b"hello", pri=pri)
-    client.send(f"peek {job}").expect(FOUND(job, b"hello", pri))
 
 
 @requirement("peek.told-priority", "<pri> is the job's priority.")

@@ -16,7 +16,7 @@ from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Inconclusive
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 2, 3, 4, 6, 8, 12, 16, 32)
-"""Clients of one crowd after the other: what few of them show is told best, and judged fastest."""
+"""Clients of one crowd after the other: a finding of few clients is short, and judged fast."""
 CROWDS = 2
 """Crowds that take about as long as one other conversation."""
 

@@ -41,7 +41,7 @@ def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) ->
 
 @contextlib.contextmanager
 def held_up(server: Target) -> Iterator[None]:
-    """Lets a server find all that is sent meanwhile at once, if it can be stopped."""
+    """Stop a server, if possible: then it finds at once all that is sent meanwhile."""
     with contextlib.suppress(NotTestable):
         server.signal(signal.SIGSTOP)
     try:

@@ -10,7 +10,7 @@ from reference_server.wire import DELETED, DRAINING, EXPECTED_CRLF, RESERVED
 
 
 def _await_drain_mode(connect: Connect) -> None:
-    """Puts jobs until the server has noticed the signal."""
+    """Put jobs until the server has noticed the signal."""
     put = b"put 9 0 60 1\r\na\r\n"
     # Where a put is refused at once, its body may be taken for a command.
     drains = eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)

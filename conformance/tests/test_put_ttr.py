@@ -193,7 +193,7 @@ def test_expired_jobs_return_to_their_old_place(
 def test_jobs_of_idle_clients_time_out(
     client: Connection, new_worker: Connect, real_clock: Timeline
 ) -> None:
-    """Judged on many jobs at once: beanstalkd from 1.9 on forgets about half of them."""
+    """Judge many jobs at once: beanstalkd from 1.9 on forgets about half of them."""
     jobs = client.put_many([b"a"] * 60, ttr=1)
     for _ in jobs:
         new_worker().reserve().reply("RESERVED")

@@ -17,7 +17,7 @@ from reference_server.wire import (
 
 
 def _loses_no_job(producer: Connection, new_worker: Connect, *, noticed: bool) -> None:
-    """Expects two jobs for those who stay; ``noticed``: one who left is gone before they come."""
+    """Expect two jobs for the clients that stay; ``noticed``: the server has seen one leave."""
     first, second = new_worker(), new_worker()
     first.send("reserve")
     waiting = second.send("reserve")

@@ -32,7 +32,7 @@ apart = st.booleans()
 
 
 class Conversation(RuleBasedStateMachine):
-    """Three clients; jobs are referred to by the put that made them."""
+    """A conversation of three clients; a job is named by the put that made it."""
 
     jobs = Bundle("jobs")
 
@@ -44,7 +44,7 @@ class Conversation(RuleBasedStateMachine):
         self._over = not exploration.budget.allows()
 
     def _do(self, action: Callable[..., None], *args: object) -> None:
-        """Takes a step, unless it is over: after a violation, or where nothing can be told."""
+        """Take a step, unless the conversation is over: by a violation, or undecided."""
         if self._over:
             return
         try:

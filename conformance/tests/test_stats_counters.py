@@ -53,7 +53,7 @@ RARELY_TOLD = {key.removeprefix("cmd-") for key in UNNAMED}
 
 
 def _jobs_in_all_states(client: Connection, tubes: Sequence[str]) -> None:
-    """In each tube: 5 ready jobs, 3 of them urgent, 4 reserved, 2 delayed, 1 buried."""
+    """Make 5 ready jobs in each tube, 3 of them urgent, 4 reserved, 2 delayed and 1 buried."""
     for tube in tubes:
         if len(tubes) > 1:
             client.send(f"use {tube}").expect(USING(tube))
@@ -107,7 +107,7 @@ def test_stats_counts_the_jobs_of_all_tubes(
 
 
 def _command(verb: str, client: Connection) -> str:
-    """A command that succeeds, on a client that has reserved a job."""
+    """Return a command that succeeds; the client has reserved a job for it."""
     if verb.startswith("peek-"):
         client.job_in(verb.removeprefix("peek-"))
         return verb
@@ -127,7 +127,7 @@ def _command(verb: str, client: Connection) -> str:
 
 
 def _counts(client: Connection, verb: str, *others: str) -> dict[str, int]:
-    """The counters of commands; of the others, those may be missing that few texts name."""
+    """Return the counters of commands; of the others, rarely told ones may be missing."""
     stats = client.stats()
     told = [other for other in others if f"cmd-{other}" in stats or other not in RARELY_TOLD]
     return {name: stats.number(f"cmd-{name}") for name in (verb, *told)}

@@ -1,4 +1,4 @@
-"""The reference server with bugs: what proves that the tests of a requirement can fail.
+"""The reference server with bugs, which prove that the tests of a requirement can fail.
 
 Each fault is a few lines over the model, the codec or the profile, and names the requirement that
 it breaks. ``python -m reference_server --fault NAME`` serves it.

@@ -1,4 +1,4 @@
-"""Faults of how lines, and the arguments of every command, are read."""
+"""Faults of the reading of lines, and of the arguments of every command."""
 
 from __future__ import annotations
 

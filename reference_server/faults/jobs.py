@@ -1,4 +1,4 @@
-"""Faults of release, bury and touch, and of who gets a job."""
+"""Faults of release, bury and touch, and of the order in which clients get jobs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ asked(
 
 
 def _claims(verb: str, *, expired: bool) -> type[Model]:
-    """Lets a client have its way with a job that it does not hold (any more)."""
+    """Let a client change a job that it does not hold, or not any more."""
 
     class Claims(Model):
         def _held(self, conn: Connection, id: int) -> Job | None:
@@ -234,7 +234,7 @@ asked(
 
 
 def _goes_to_the_end(requirement: str, summary: str, count: Callable[[Job], int]) -> None:
-    """Within a priority, jobs that count more come later."""
+    """Register a fault: within a priority, jobs with a larger ``count`` come later."""
 
     class ToTheEnd(Model):
         def _next_ready(self, conn: Connection) -> Job | None:

@@ -61,7 +61,7 @@ takes_like(
 
 
 def _tells_31_bits(_: Model, __: Connection, ___: Command, reply: Reply) -> Reply | None:
-    """The answer with the priority cut to 31 bits."""
+    """Return the reply with its priority cut to 31 bits."""
     if len(reply.args) < 2:
         return None
     return reply._replace(args=(reply.args[0], int(reply.args[1]) % 2**31))
@@ -79,7 +79,7 @@ answered(
 
 
 class _TellsFirstPriority(Model):
-    """Some answer tells the priority that put gave a job, whatever it has become."""
+    """A server with a reply that tells the priority of put, though it has changed since."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

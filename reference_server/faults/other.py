@@ -57,7 +57,7 @@ asked(
 
 
 def _heads(state: JobState, count: int, key: Callable[[Job], int]) -> type[Model]:
-    """A queue of ``count`` jobs in this state has another first job: the smallest by ``key``."""
+    """Return a model whose queue of ``count`` jobs in this state begins with another job."""
 
     class Heads(Model):
         def _head(self, queue: SortedList[tuple[int, int]]) -> Job | None:

@@ -9,7 +9,7 @@ from reference_server.state import Connection, Job, Tube
 from reference_server.wire import Command, Put, Reply
 
 SELDOM = 500
-"""Jobs of which one meets with a fault."""
+"""The number of jobs of which one shows a fault."""
 
 
 @fault("protocol.any-overlap", "one job in 500 is handed to two clients")

@@ -1,4 +1,4 @@
-"""Faults of what is remembered over a restart."""
+"""Faults of persistence: jobs and counters after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other variants of beanstalkd's quirks: no bugs, but what the tests of quirks must tell apart."""
+"""Other variants of beanstalkd's quirks: no bugs, but the tests of quirks must tell them apart."""
 
 from __future__ import annotations
 

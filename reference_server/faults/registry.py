@@ -49,7 +49,7 @@ def _add(fault: Fault) -> None:
 
 
 def fault(requirement: str, summary: str) -> Callable[[C], C]:
-    """Registers a class of model or reader as a fault."""
+    """Register a class of model or reader as a fault."""
 
     def register(cls: C) -> C:
         if issubclass(cls, Model):
@@ -62,12 +62,12 @@ def fault(requirement: str, summary: str) -> Callable[[C], C]:
 
 
 def profiled(requirement: str, summary: str, change: Callable[[Profile], Profile]) -> None:
-    """Registers a fault that is another profile."""
+    """Register a fault that is another profile."""
     _add(Fault(requirement, summary, profile=change))
 
 
 def asked(requirement: str, summary: str, verb: str, change: Callable[..., Request]) -> None:
-    """Registers a fault that takes ``verb`` for something else: ``change(*arguments)``."""
+    """Register a fault that takes ``verb`` for something else: ``change(*arguments)``."""
 
     class Asked(Model):
         def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
@@ -81,7 +81,7 @@ def asked(requirement: str, summary: str, verb: str, change: Callable[..., Reque
 
 
 def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
-    """Registers a fault that answers ``verb`` differently: ``change(model, conn, command, reply)``.
+    """Register a fault that answers ``verb`` differently: ``change(model, conn, command, reply)``.
 
     None leaves the reply as it is.
     """
@@ -105,7 +105,7 @@ def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
 
 
 def parsed(requirement: str, summary: str, change: Callable[[bytes], Request | None]) -> None:
-    """Registers a fault that reads lines differently; None leaves a line's meaning as it is."""
+    """Register a fault that reads lines differently; None leaves a line's meaning as it is."""
 
     class Parsed(RequestReader):
         def parse(self, line: bytes) -> Request:
@@ -115,14 +115,14 @@ def parsed(requirement: str, summary: str, change: Callable[[bytes], Request | N
 
 
 def takes(requirement: str, summary: str, line: bytes, request: Request) -> None:
-    """Registers a fault that takes one line (without CR LF) for something else."""
+    """Register a fault that takes one line (without CR LF) for something else."""
     parsed(requirement, summary, lambda other: request if other == line else None)
 
 
 def takes_like(
     requirement: str, summary: str, pattern: bytes, make: Callable[..., Request | None]
 ) -> None:
-    """Registers a fault that takes lines of a pattern for what ``make`` makes of their numbers."""
+    """Register a fault that takes lines of a pattern for the command that ``make`` returns."""
 
     def parse(line: bytes) -> Request | None:
         match = re.fullmatch(pattern, line)
@@ -132,7 +132,7 @@ def takes_like(
 
 
 def edited(pattern: str, new: str) -> Answer:
-    """A changed answer: the body with the first match of ``pattern`` replaced."""
+    """Return a change of replies: the first match of ``pattern`` in the body is replaced."""
 
     def change(_: Model, __: Connection, ___: Command, reply: Reply) -> Reply | None:
         if reply.body is None:
@@ -144,10 +144,10 @@ def edited(pattern: str, new: str) -> Answer:
 
 
 def says(requirement: str, summary: str, verb: str, pattern: str, new: str) -> None:
-    """Registers a fault of the text that a command answers with; see :func:`edited`."""
+    """Register a fault in the text of a reply; see :func:`edited`."""
     answered(requirement, summary, verb, edited(pattern, new))
 
 
 def told(requirement: str, summary: str, verb: str, key: str, value: str) -> None:
-    """Registers a fault that tells one value of a key, whatever it is."""
+    """Register a fault that tells one value of a key, whatever it is."""
     says(requirement, summary, verb, f"^{key}: .*$", f"{key}: {value}")

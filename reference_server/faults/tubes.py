@@ -147,7 +147,7 @@ class ListsGhost(Model):
 
 
 def _last(model: Model, conn: Connection) -> Connection:
-    """Of many clients the one that came last, else the one that asks."""
+    """Return the last of many clients; of few clients, the one that asks."""
     crowded = len(model.connections) >= 6
     return list(model.connections.values())[-1] if crowded else conn
 
