@@ -216,7 +216,7 @@ def _deaf_use(self: Model, conn: Connection, name: str) -> Reply:
     [
         (["--target=nonsense"], "--target takes HOST:PORT"),
         (["--target=127.0.0.1:1"], "cannot be reached"),
-        (["--launch", "/none"], "cannot run"),
+        (["--launch", "/none {port}"], "cannot run"),
         (["--target=a:1", "--launch", "b"], "exclude each other"),
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -13,16 +15,19 @@ import pytest
 
 from conformance.target import launch
 from conformance.target.address import TargetError
-from conformance.target.launch import DidNotStart, Launched, LaunchError
+from conformance.target.command import LaunchError, check_command
+from conformance.target.launch import DidNotStart, Launched
+from conformance.target.place import SOCKETS
 from conformance.target.target import LaunchedTarget
+from reference_server.profiles import NEWEST
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
-from tests.test_plugin import suite
+from tests.test_plugin import refuses, suite
 
 
 def test_a_server_that_exits_at_once_is_run_once(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with pytest.raises(DidNotStart) as caught:
-        Launched(f"sh -c 'echo run >> {runs}; printf \"no license\\033[31m\\a\"; exit 3'")
+        Launched(f"sh -c 'echo run >> {runs}; printf \"no license\\033[31m\\a\"; exit 3' {{port}}")
     assert caught.value.fate == "exited with status 3 before it listened"
     assert str(caught.value).endswith(r"; it said: no license\x1b[31m\x07")
     assert runs.read_text() == "run\n"
@@ -161,11 +166,16 @@ def test_the_run_goes_on_in_real_time(tmp_path: Path) -> None:
     assert f"real clock ({reason})" in done.stdout
 
 
-def test_a_server_that_does_not_start_at_all_is_told_in_one_sentence() -> None:
+@pytest.mark.parametrize("clock", ["real", "auto"])
+def test_a_server_that_does_not_start_at_all_is_run_once_and_told_in_one_sentence(
+    tmp_path: Path, clock: str
+) -> None:
+    runs = tmp_path / "runs"
     with pytest.raises(
         LaunchError, match=r"exited with status 7 before it listened: .*; it said: no"
     ):
-        LaunchedTarget("sh -c 'echo no; exit 7'")
+        LaunchedTarget(f"sh -c 'echo no; echo run >> {runs}; exit 7' {{port}}", clock)
+    assert runs.read_text() == "run\n"
 
 
 def test_a_server_that_was_ended_is_not_signalled_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,3 +185,41 @@ def test_a_server_that_was_ended_is_not_signalled_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "killpg", lambda pid, _: signalled.append(pid))
     server.end()
     assert signalled == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (" ", "is empty"),
+        ("server {port", "is not well-formed"),
+        ("server {port} {nonsense}", "has {nonsense}; there are only {port}, {path}, {host}"),
+        ("server {port} -s {path}", "has {port} and {path}: give one of them"),
+        ("server -z 5", "does not tell the server where to listen: it needs {port} or {path}"),
+        ("server [-p {port}]", "does not tell the server where to listen"),
+    ],
+)
+def test_commands_that_nobody_could_reach(command: str, said: str) -> None:
+    with pytest.raises(LaunchError, match=re.escape(said)):
+        check_command(command)
+
+
+@pytest.mark.parametrize("clock", ["real", "auto"])
+def test_a_server_on_a_unix_socket_only(clock: str) -> None:
+    folder, name = Path(tempfile.gettempdir()), f"{SOCKETS}{os.getpid()}-*"
+    target = LaunchedTarget(f"{sys.executable} -m reference_server -l unix:{{path}}", clock)
+    try:
+        assert target.probe() is NEWEST
+        assert target.address == str(next(folder.glob(name)) / "socket")
+        target.restart()
+        assert target.fate() is None
+    finally:
+        target.close()
+    assert not list(folder.glob(name))
+
+
+def test_a_command_without_a_place_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    command = f"sh -c 'echo run >> {runs}'"
+    for done in (suite(f"--launch={command}"), suite(f"--launch={command}", "--clock=real")):
+        refuses(done, "does not tell the server where to listen: it needs {port} or {path}")
+    assert not runs.exists()

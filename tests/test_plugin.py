@@ -119,9 +119,9 @@ def test_a_port_that_floods() -> None:
     ("arguments", "sentence"),
     [
         (["--launch=/nonexistent {port}"], "cannot run '/nonexistent': No such file"),
-        (["--launch=sh -c 'echo no; exit 3'"], "exited with status 3"),
+        (["--launch=sh -c 'echo no; exit 3' {port}"], "exited with status 3"),
         (["--launch=true {port"], "the command to launch is not well-formed"),
-        (["--launch=true {nonsense}"], "the command to launch is not well-formed"),
+        (["--launch=true {nonsense}"], "the command to launch has {nonsense}; there are only"),
         (["--launch="], "the command to launch is empty"),
         (["--launch=true", "--target=a:1"], "exclude each other"),
         (["--clock=fake"], "a fake clock needs --launch"),

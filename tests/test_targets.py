@@ -18,7 +18,8 @@ import pytest
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.clock import clear_leftovers
-from conformance.target.launch import Launched, LaunchError, command_line
+from conformance.target.command import LaunchError, command_line
+from conformance.target.launch import Launched
 from conformance.target.target import LaunchedTarget
 from conformance.verdict import NotTestable
 from tests.proxy import proxy
@@ -272,7 +273,7 @@ def test_many_servers_at_once_have_ports_of_their_own() -> None:
 
 def test_a_server_that_never_listens_is_given_up() -> None:
     with pytest.raises(LaunchError, match="did not listen within 8 seconds"):
-        Launched(f"{sys.executable} -c 'import time; time.sleep(99)'")
+        Launched(f"{sys.executable} -c 'import time; time.sleep(99)' {{port}}")
     assert not [pid for pid in _running("time.sleep.99") if pid != os.getpid()]
 
 

@@ -20,6 +20,7 @@ from conformance.run.losses import Loss, Losses
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
+from conformance.target.command import LaunchError, check_command
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import NotTestable
@@ -47,6 +48,11 @@ class Options:
         """Raises UsageError if they contradict each other or make no sense."""
         if self.address is not None and self.command is not None:
             raise pytest.UsageError("--target and --launch exclude each other")
+        if self.command is not None:
+            try:
+                check_command(self.command)
+            except LaunchError as error:
+                raise pytest.UsageError(str(error)) from None
         if self.clock == "fake" and self.command is None:
             raise pytest.UsageError("a fake clock needs --launch: it is set when a server starts")
         if self.examples < 1:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from conformance.target.address import Address, ask, connect, hang_up
+from conformance.target.place import SOCKETS
 from reference_server.wire import ProtocolError
 
 GRANULARITY = 0.01
@@ -181,9 +182,10 @@ def clear_leftovers() -> None:
         if _is_gone(path.name.rpartition("_")[2]):
             with contextlib.suppress(OSError):
                 path.unlink()
-    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        if _is_gone(path.name.removeprefix(_FOLDER).partition("-")[0]):
-            shutil.rmtree(path, ignore_errors=True)
+    for kind in (_FOLDER, SOCKETS):
+        for path in Path(tempfile.gettempdir()).glob(f"{kind}*"):
+            if _is_gone(path.name.removeprefix(kind).partition("-")[0]):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_gone(process: str) -> bool:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
-import random
-import re
 import select
 import shlex
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -20,12 +16,13 @@ from pathlib import Path
 
 from conformance.target import starvation
 from conformance.target.address import connect, hang_up
+from conformance.target.command import LaunchError as LaunchError
+from conformance.target.command import command_line, listens_on_path
+from conformance.target.place import ClaimedPort, Place, SocketFolder
 from conformance.target.starvation import Patience
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from conformance.transcript import printable
 
-# Below the range from which systems give out ports for outgoing connections.
-_PORTS = range(15000, 32000)
 START_LIMIT = 8.0
 """Seconds that a server may take until it listens, while it needs no CPU."""
 PROBE_LIMIT = 5.0
@@ -36,10 +33,6 @@ _FLAGS, _PF_EXITING = 6, 0x4
 _SAID = 2000
 
 
-class LaunchError(Exception):
-    """The server could not be started; the text says why, in one sentence."""
-
-
 class DidNotStart(LaunchError):
     """The server was run, but it exited or did not listen; ``fate`` says which."""
 
@@ -47,58 +40,6 @@ class DidNotStart(LaunchError):
         what = f"the launched server {fate}: {command}"
         super().__init__(f"{what}; it said: {said}" if said else what)
         self.fate = fate
-
-
-class _ClaimedPort:
-    """A free TCP port, kept from other workers until it is released."""
-
-    def __init__(self, host: str) -> None:
-        folder = Path(tempfile.gettempdir()) / f"beanstalk-conformance-ports-{os.getuid()}"
-        folder.mkdir(exist_ok=True)
-        self._host = host
-        for self.number in random.sample(_PORTS, 200):
-            self._lock = (folder / str(self.number)).open("wb")
-            with contextlib.suppress(OSError):
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if self.is_free:
-                    return
-            self._lock.close()
-        raise LaunchError(f"no free TCP port found on {host}")
-
-    @property
-    def is_free(self) -> bool:
-        """Return whether a server can listen there, even one that cannot share the port."""
-        with socket.socket() as probe:
-            try:
-                probe.bind((self._host, self.number))
-            except OSError:
-                return False
-        return True
-
-    def release(self) -> None:
-        self._lock.close()
-
-
-def command_line(command: str, values: Mapping[str, object]) -> list[str]:
-    """The arguments of a command template, its ``{names}`` filled in.
-
-    A part in ``[brackets]`` is left out unless all its names have values. Raises
-    :class:`LaunchError` if the template is not well-formed.
-    """
-
-    def part(match: re.Match[str]) -> str:
-        try:
-            return match[1].format_map(values)
-        except KeyError:
-            return ""
-
-    try:
-        arguments = shlex.split(re.sub(r"\[([^\][]*)\]", part, command).format_map(values))
-    except (KeyError, ValueError, IndexError) as error:
-        raise LaunchError(f"the command to launch is not well-formed: {command!r}") from error
-    if not arguments:
-        raise LaunchError("the command to launch is empty")
-    return arguments
 
 
 @contextlib.contextmanager
@@ -119,7 +60,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 class Launched:
-    """A running server; ``address`` is where it listens. Always ended, at the latest with us.
+    """A running server; ``where`` is where it listens. Always ended, at the latest with us.
 
     Raises :class:`LaunchError` if it cannot be run or does not listen in time.
     """
@@ -135,10 +76,10 @@ class Launched:
         self._mark = new_mark()
         for _ in range(_TRIES):
             self.has_ended = False
-            self._port = _ClaimedPort(host)
-            self.address = host, self._port.number
+            self._place: Place = SocketFolder() if listens_on_path(command) else ClaimedPort(host)
+            self.where = self._place.address
             arguments = command_line(
-                command, {"host": host, "port": self._port.number, **(values or {})}
+                command, {"host": host, **self._place.values, **(values or {})}
             )
             with _uninterrupted():
                 self.process = self._start(arguments, {**os.environ, **self._mark, **(env or {})})
@@ -147,8 +88,8 @@ class Launched:
             if self._listens():
                 return
             status = self.exit_status()
-            # Somebody else may have taken the port; but who does not exit has not tried.
-            taken = status is not None and not self._port.is_free
+            # Somebody else may have taken its place; but who does not exit has not tried.
+            taken = status is not None and not self._place.is_free
             self.end()
             if not taken:
                 break
@@ -156,6 +97,12 @@ class Launched:
         if status is not None:
             fate = f"{status} before it listened"
         raise DidNotStart(fate, shlex.join(arguments), self.said())
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, unless it listens on a UNIX socket."""
+        assert not isinstance(self.where, str)
+        return self.where
 
     def _start(self, arguments: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
@@ -168,14 +115,14 @@ class Launched:
                 start_new_session=True,
             )
         except OSError as error:
-            self._port.release()
+            self._place.release()
             raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
 
     def _listens(self) -> bool:
         """Return whether the server accepts connections before it exits or the time is up."""
         patience = Patience(self.meter, START_LIMIT)
         while not patience.is_over and self.process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(self.address, timeout=1):
+            with contextlib.suppress(OSError), connect(self.where, 1):
                 return self.process.poll() is None
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.005)
@@ -187,7 +134,7 @@ class Launched:
         A server that is alive may listen long before a busy machine lets it come to that.
         """
         patience = Patience(self.meter, PROBE_LIMIT)
-        with contextlib.suppress(OSError), connect(self.address, PROBE_LIMIT) as sock:
+        with contextlib.suppress(OSError), connect(self.where, PROBE_LIMIT) as sock:
             sock.sendall(b"list-tube-used\r\n")
             answered = False
             while not answered and not patience.is_over and self.process.poll() is None:
@@ -247,4 +194,4 @@ class Launched:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)
                 break
-        self._port.release()
+        self._place.release()

@@ -192,8 +192,8 @@ class Target(ABC):
                 f"{self.label} did not answer within {PROBE_LIMIT:g} seconds"
             ) from error
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise TargetError(f"{self.label} cannot be reached: {reason}") from error
+            why = error.strerror or error
+            raise TargetError(f"{self.label} cannot be reached: {why}") from error
         stats: dict[str, str] = {}
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
@@ -262,8 +262,7 @@ class LaunchedTarget(Target):
     def _launch(self) -> Launched:
         library = None if self._choice == "real" else faketime_library()
         if library is not None:
-            server = self._with_moved_clock(FakeClock(library))
-            if server is not None:
+            if server := self._with_moved_clock(FakeClock(library)):
                 return server
         elif self._choice != "real":
             self.clock_reason = "libfaketime is not installed"
@@ -275,6 +274,8 @@ class LaunchedTarget(Target):
 
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """The server under a clock that we move; None if that cannot be done without doubt."""
+        if self._choice == "auto" and not self._known_to_follow:
+            Launched(self._command, values=self._values).end()  # Run once if it does not start.
         self.clock = clock
         try:
             server = self._start()
@@ -289,7 +290,7 @@ class LaunchedTarget(Target):
         if self._known_to_follow:
             return server
         self.clock_reason = (
-            why_not(server.address, clock, server.process.pid)
+            why_not(server.where, clock, server.process.pid)
             if self._answers
             else "under libfaketime, the launched server does not answer"
         )
@@ -306,7 +307,7 @@ class LaunchedTarget(Target):
         self._answers = server.answers()
         if fake is not None:
             try:
-                fake.watch(server.address)
+                fake.watch(server.where)
             except OSError:
                 server.end()
                 raise
@@ -315,7 +316,7 @@ class LaunchedTarget(Target):
 
     @property
     def address(self) -> Address:
-        return self._server.address
+        return self._server.where
 
     @property
     def pid(self) -> int | None:
