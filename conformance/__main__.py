@@ -102,7 +102,8 @@ def for_pytest(arguments: Sequence[str]) -> list[str]:
             told.append(argument)
             continue
         full = f"--beanstalk-{argument.removeprefix('--')}"
-        value = None if equals or "action" in OPTIONS[name] else next(rest, None)
+        is_flag = OPTIONS[name].get("action") == "store_true"
+        value = None if equals or is_flag else next(rest, None)
         told.append(full if value is None else f"{full}={value}")
     return told
 

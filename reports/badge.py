@@ -26,7 +26,8 @@ def _said(results: Results) -> tuple[str, str, str]:
     told = f"{passed} of {verdict.applicable}"
     if verdict.word == "incomplete":
         told = f"incomplete, {told}"
-    return f"beanstalk {results.target.profile}", told, colour
+    title = f"{results.target.title}: " if results.target.title else ""
+    return f"{title}beanstalk {results.target.profile}", told, colour
 
 
 def svg(results: Results) -> str:

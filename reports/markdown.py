@@ -53,11 +53,12 @@ _TEXTS.filters |= {"code": _code, "sign": _sign}
 _TEXTS.globals["most"] = MOST
 
 
-def report_text(results: Results) -> str:
-    """The report of a run."""
+def report_text(results: Results, linked: bool = True) -> str:
+    """Return the report of a run; ``linked``: the page is beside it."""
     found = grouped(results.requirements, results.tests)
     return _TEXTS.get_template("report.md").render(
         results=results,
+        page=results.file("report.html") if linked else "",
         known=[group for group in found if group.known],
         new=[group for group in found if not group.known],
     )

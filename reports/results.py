@@ -7,6 +7,7 @@ All times are in seconds. ``python -m reports.results`` prints the JSON Schema, 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,6 +17,8 @@ from reports.verdicts import DEVIATIONS, Level, Verdict
 
 MAX_BYTES = 64 << 20
 """Longer files are not read."""
+LONGEST_NAME = 80
+"""Characters of the target's name in names of files."""
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -63,6 +66,8 @@ class Run(_Data):
 class Target(_Data):
     """The server under test."""
 
+    title: Text = ""
+    """The name that the user has given it, if any."""
     label: Text
     """The name of the program, or the address."""
     version: Text
@@ -79,7 +84,7 @@ class Target(_Data):
     @property
     def name(self) -> str:
         """The target in a table's head."""
-        return f"{self.label} {self.version}".strip()
+        return self.title or f"{self.label} {self.version}".strip()
 
 
 class Conclusion(_Data):
@@ -211,7 +216,9 @@ class Results(_Data):
     target: Target
     verdict: Conclusion
     health: list[Text] = []
-    """Remarks on the target, such as memory that it keeps: no matter for any verdict."""
+    """What was remarked on the target, such as memory that it keeps: no matter for any verdict."""
+    labels: dict[Text, Text] = {}
+    """What else is told of the run: os, platform, hostname, commit, and labels of the user."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
     requirements: list[Requirement]
@@ -233,6 +240,11 @@ class Results(_Data):
         """The requirements that are not met, worst first."""
         found = [requirement for requirement in self.requirements if requirement.deviates]
         return sorted(found, key=lambda requirement: DEVIATIONS.index(requirement.verdict))
+
+    def file(self, name: str) -> str:
+        """Return the name of a file of the report: it begins with the name of the target."""
+        beginning = re.sub(r"[^\w.-]+", "-", self.target.title).strip("-.")[:LONGEST_NAME]
+        return f"{beginning}-{name}" if beginning else name
 
     def encode(self) -> str:
         """The text of ``results.json``."""

@@ -16,17 +16,16 @@ from reports.results import Results
 
 def write_report(results: Results, folder: Path) -> None:
     """Writes results.json and what is made from it; raises OSError."""
-    _write(
-        folder,
-        {
-            "results.json": results.encode(),
-            "report.html": report_page(results),
-            "report.md": report_text(results),
-            "junit.xml": junit(results),
-            "badge.svg": svg(results),
-            "badge.json": endpoint(results),
-        },
-    )
+    files = {
+        "results.json": results.encode(),
+        "report.html": report_page(results),
+        "report.md": report_text(results),
+        "summary.md": report_text(results, linked=False),
+        "junit.xml": junit(results),
+        "badge.svg": svg(results),
+        "badge.json": endpoint(results),
+    }
+    _write(folder, {results.file(name): text for name, text in files.items()})
 
 
 def write_comparison(all_results: Sequence[Results], folder: Path) -> None:

@@ -106,8 +106,8 @@ def test_a_report_is_made_again_just_as_it_was(tmp_path: Path) -> None:
     write_report(made, tmp_path / "a")
     main(["report", str(tmp_path / "a" / "results.json"), "-o", str(tmp_path / "b")])
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    expected = ["badge.json", "badge.svg", "junit.xml", "report.html", "report.md", "results.json"]
-    assert names == expected
+    reports = ["junit.xml", "report.html", "report.md", "results.json", "summary.md"]
+    assert names == ["badge.json", "badge.svg", *reports]
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 

@@ -57,6 +57,17 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "metavar": "FOLDER",
         "help": "write results.json there, and a report as HTML, Markdown, JUnit and badge",
     },
+    "name": {
+        "default": "",
+        "metavar": "NAME",
+        "help": "the name of the server in summary, report, badge and names of files",
+    },
+    "label": {
+        "action": "append",
+        "default": [],
+        "metavar": "KEY=VALUE",
+        "help": "what the results say of the run, such as commit=…; may be given again",
+    },
     "examples": {
         "type": int,
         "default": 25,

@@ -64,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
         seed=chosen.beanstalk_seed,
         fuzz_time=chosen.beanstalk_fuzz_time,
         profile=chosen.beanstalk_profile,
+        name=chosen.beanstalk_name,
+        labels=tuple(chosen.beanstalk_label),
     )
     options.check()
     for level in LEVELS:

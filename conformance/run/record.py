@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from conformance.run.evidence import clean
+from conformance.run.labels import labels_of, parsed
 from conformance.run.suite import Options
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
@@ -48,13 +49,14 @@ class Recorder:
         if not self._summary.observations:
             return
         try:
-            write_report(self._results(int(session.exitstatus)), self._folder)
+            results = self._results(int(session.exitstatus))
+            write_report(results, self._folder)
         except OSError as error:
             if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
             self._said = f"cannot write the report to {self._folder}: {error.strerror or error}"
         else:
-            self._said = f"report: {self._folder / 'report.html'}"
+            self._said = f"report: {self._folder / results.file('report.html')}"
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -86,6 +88,9 @@ class Recorder:
             target=observations[0].target,
             verdict=format.Conclusion(**conclusion),
             health=self._summary.health(),
+            labels={
+                k: clean(v) for k, v in labels_of(parsed(options.labels), options.command).items()
+            },
             gone=tally.gone(),
             requirements=[told_requirement(entry) for entry in tally.entries.values()],
             tests=sorted(told_tests(self._summary), key=lambda test: test.id),

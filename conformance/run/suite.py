@@ -16,6 +16,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
 from conformance.run.evidence import clean
+from conformance.run.labels import parsed
 from conformance.run.losses import Loss, Losses
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
@@ -43,6 +44,8 @@ class Options:
     seed: int = 0
     fuzz_time: float = 10.0
     profile: str = AUTO
+    name: str = ""
+    labels: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raises UsageError if they contradict each other or make no sense."""
@@ -64,6 +67,7 @@ class Options:
         if self.profile not in (AUTO, *PROFILES):
             known = ", ".join((AUTO, *PROFILES))
             raise pytest.UsageError(f"there is no profile {self.profile!r}; choose from {known}")
+        parsed(self.labels)
 
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
@@ -90,7 +94,7 @@ class Options:
 
 def named(target: results.Target) -> str:
     """Return the target as a summary names it."""
-    return f"{target.label} {target.version} (profile {target.profile})"
+    return f"{target.name} (profile {target.profile})"
 
 
 def slugs(item: pytest.Item) -> tuple[str, ...]:
@@ -174,6 +178,7 @@ class Suite:
         target = self.target
         is_asked = self.options.profile != AUTO
         return results.Target(
+            title=clean(self.options.name),
             label=clean(target.label),
             version="".join(c if c.isprintable() else "?" for c in target.version[:60]),
             profile=target.profile.name,
