@@ -1,16 +1,122 @@
-"""The answer to bad usage: one sentence, and an exit code of its own."""
+"""Command lines on click: help in groups, suggestions, and one sentence for what is wrong."""
 
 from __future__ import annotations
 
-import argparse
-from typing import NoReturn
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
 
 USAGE = 4
 """Exit code for what the user has got wrong, as pytest has it."""
+INTERRUPTED = 2
+WHAT = "What to test"
+ADDRESS = "a server that runs: HOST:PORT or unix:/path"
+_PLAIN = "Options"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser of command lines that ends with one sentence where it cannot go on."""
+def refuse(sentence: str) -> click.UsageError:
+    """Return the error of which the user is told in one sentence."""
+    return click.UsageError(sentence)
 
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return what is added to a sentence about a word that is not known: what may be meant."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class Option(click.Option):
+    """An option that help shows in a ``group``."""
+
+    def __init__(self, *args: Any, group: str = _PLAIN, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+def option(group: str, *names: str, **details: Any) -> Callable[[_Function], _Function]:
+    """Return a decorator that gives a command an option of a group."""
+    return click.option(*names, cls=Option, group=group, **details)
+
+
+def names_target(clock: str) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds the options which name a target; ``clock`` is the default."""
+    clocks = click.Choice(["auto", "real", "fake"])
+    launch = "a server to start: a command with {port} or {path}"
+
+    def add(function: _Function) -> _Function:
+        function = option(
+            *(WHAT, "--clock"),
+            type=clocks,
+            default=clock,
+            show_default=True,
+            help="the clock of a launched server",
+        )(function)
+        function = option(WHAT, "--launch", metavar="COMMAND", help=launch)(function)
+        return option(WHAT, "--target", metavar="ADDRESS", help=ADDRESS)(function)
+
+    return add
+
+
+class Command(click.Command):
+    """A command whose options are in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and not isinstance(parameter, click.Argument):
+                groups.setdefault(getattr(parameter, "group", _PLAIN), []).append(record)
+        # That of --help is the last one.
+        for title, records in groups.items():
+            with formatter.section(click.style(title, bold=True)):
+                formatter.write_dl(records)
+
+
+class Group(click.Group):
+    """A group of commands, each under a title; its first commands are the most important ones."""
+
+    def __init__(self, *args: Any, titles: dict[str, list[click.Command]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._titles = titles
+        for commands in titles.values():
+            for command in commands:
+                self.add_command(command)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            raise refuse(f"give a command: {', '.join(self.commands)}; --help tells of them")
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in self._titles.items():
+            with formatter.section(click.style(title, bold=True)):
+                formatter.write_dl([(c.name or "", c.get_short_help_str(100)) for c in commands])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            raise refuse(f"no such command: {name}{suggestion(name, self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+def run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
+    """Run a command line; return its exit code: 4, with a sentence, for what is wrong with it."""
+    try:
+        code = command.main(
+            None if argv is None else list(argv), prog_name=name, standalone_mode=False
+        )
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        told = " ".join(error.format_message().split())
+        sys.stderr.write(f"{context.command_path if context else name}: {told}\n")
+        return USAGE
+    except click.Abort:
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import click
 import pytest
 
+from conformance import usage
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.suite import Options
@@ -23,7 +25,8 @@ from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
-from conformance.usage import Parser
+from conformance.transcript import printable
+from conformance.usage import USAGE, Command, names_target, option, refuse
 from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
@@ -31,6 +34,8 @@ from fuzz.hostile import Progress
 
 _LINE = 1.0
 """Seconds between two lines on a terminal."""
+MOST_SECONDS = 10.0**8
+"""No run is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,61 +62,76 @@ class _News:
     found: tuple[tuple[str, bool], ...] = ()
     """A line for each finding, and whether the text of the protocol decides it."""
     health: tuple[str, ...] = ()
+    target: str = ""
+    """The target in words, once it is known."""
     error: str = ""
     ended: bool = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fuzzes a target; exit code 0: nothing that breaks the text found, 1: something, 4: usage."""
-    parser = Parser(prog="beanstalk-conformance fuzz", description="Sends hostile bytes.")
-    parser.add_argument("--target", metavar="ADDRESS", help="HOST:PORT or unix:/path")
-    parser.add_argument("--launch", metavar="COMMAND", help="a server to start, as for run")
-    parser.add_argument("--clock", choices=("auto", "real", "fake"), default="real")
-    parser.add_argument("--time", type=float, default=60.0, metavar="SECONDS")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where choices begin")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
-    parser.add_argument("--max-findings", type=int, metavar="N", help="end after so many")
-    parser.add_argument("--findings", type=Path, metavar="FOLDER")
-    parser.add_argument(
-        "--corpus", type=Path, metavar="FOLDER", help="share inputs with other fuzzers"
-    )
-    args = parser.parse_args(argv)
-    if args.jobs < 1 or not args.time > 0 or (args.max_findings or 1) < 1:
-        parser.error("--jobs, --time and --max-findings take numbers above 0")
-    clock = args.clock if args.launch is not None else "auto"
-    options = Options(args.target, args.launch, clock, 0.25)
-    most, findings = args.max_findings or math.inf, args.findings or FOLDER
-    work = [
-        _Work(
-            options,
-            args.seed + job * 10**6,
-            args.time,
-            most,
-            findings,
-            args.corpus,
-            FOOTPRINT.run,
-        )
-        for job in range(args.jobs)
-    ]
+    return usage.run(fuzz, "beanstalk-conformance fuzz", argv)
+
+
+_FROM_1 = click.IntRange(min=1)
+_FOLDER = click.Path(path_type=Path)
+_SECONDS = click.FloatRange(min=0, min_open=True, max=MOST_SECONDS)
+_TRIED, _KEPT = "How much to try", "What to keep"
+
+
+@click.command(cls=Command)
+@names_target("real")
+@option(
+    _TRIED, "--time", "seconds", type=_SECONDS, default=60.0, metavar="SECONDS", help="for how long"
+)
+@option(_TRIED, "--seed", type=int, default=0, metavar="N", help="where choices begin")
+@option(_TRIED, "--jobs", type=_FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_TRIED, "--max-findings", type=_FROM_1, metavar="N", help="end after so many")
+@option(_KEPT, "--findings", type=_FOLDER, metavar="FOLDER", help="findings go there")
+@option(_KEPT, "--corpus", type=_FOLDER, metavar="FOLDER", help="share inputs with other fuzzers")
+def fuzz(
+    target: str | None,
+    launch: str | None,
+    clock: str,
+    seconds: float,
+    seed: int,
+    jobs: int,
+    max_findings: int | None,
+    findings: Path | None,
+    corpus: Path | None,
+) -> int:
+    """Send hostile bytes, and look whether the text allows what comes back.
+
+    Exit code 0: nothing that breaks the text found, 1: something.
+    """
+    if math.isnan(seconds):
+        # No range excludes it.
+        raise refuse("--time takes a number of seconds")
+    options = Options(target, launch, clock if launch is not None else "auto", 0.25)
     try:
         options.check()
-        for folder in filter(None, (args.findings, args.corpus)):
+        for folder in filter(None, (findings, corpus)):
             folder.mkdir(parents=True, exist_ok=True)
     except pytest.UsageError as error:
-        parser.error(str(error))
+        raise refuse(str(error)) from None
     except OSError as error:
-        parser.error(f"cannot write to {error.filename}: {error.strerror}")
+        raise refuse(f"cannot write to {error.filename}: {error.strerror}") from None
+    most, run = max_findings or math.inf, FOOTPRINT.run
+    work = [
+        _Work(options, seed + job * 10**6, seconds, most, findings or FOLDER, corpus, run)
+        for job in range(jobs)
+    ]
     start = time.monotonic()
     news = _run(work)
-    if args.target is not None and not leave(options.target(), []):
-        print(may_be_left(args.target))
+    if target is not None and not leave(options.target(), []):
+        print(may_be_left(target))
     errors = [told.error for told in news if told.error]
     if errors and not any(told.found for told in news):
-        parser.error(errors[0])
+        raise refuse(errors[0])
     code = _summary(news, time.monotonic() - start)
     for said in errors:
         print(f"error: {said}", file=sys.stderr)
-    return code or (4 if errors else 0)
+    return code or (USAGE if errors else 0)
 
 
 def _run(work: Sequence[_Work]) -> list[_News]:
@@ -128,6 +148,7 @@ def _run(work: Sequence[_Work]) -> list[_News]:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     last: dict[int, _News] = {}
+    is_told = False
     start = shown = time.monotonic()
     try:
         while not all(number in last and last[number].ended for number in range(len(work))):
@@ -135,6 +156,9 @@ def _run(work: Sequence[_Work]) -> list[_News]:
                 news = told.get(timeout=0.5)
                 if news.error and news.job in last:
                     news = replace(last[news.job], error=news.error, ended=True)
+                if news.target and not is_told:
+                    is_told = True
+                    print(_begins(work, news.target), flush=True)
                 last[news.job] = news
             except queue.Empty:
                 for number, process in enumerate(processes):
@@ -145,7 +169,7 @@ def _run(work: Sequence[_Work]) -> list[_News]:
                 shown = time.monotonic()
                 print(f"\r{_line(list(last.values()), shown - start)}", end="\x1b[K", flush=True)
     except KeyboardInterrupt:
-        print("interrupted")
+        print(f"\ninterrupted after {time.monotonic() - start:.0f} s")
     finally:
         for process in processes:
             process.terminate()
@@ -153,6 +177,12 @@ def _run(work: Sequence[_Work]) -> list[_News]:
     if sys.stdout.isatty():
         print()
     return [last[number] for number in sorted(last)]
+
+
+def _begins(work: Sequence[_Work], target: str) -> str:
+    """Return what is told of the work when it begins."""
+    processes = f", in {len(work)} processes" if len(work) > 1 else ""
+    return f"fuzzing {target} for {work[0].seconds:g} s, seed {work[0].seed}{processes}"
 
 
 def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
@@ -169,8 +199,11 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
 
 def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
     """Tells now and then how far it is; raises TargetError or LaunchError."""
+    target.profile = target.probe()
+    name = f"{target.label} {target.version} (profile {target.profile.name})"
+    told.put(_News(number, target=printable(name)))
     exploration = Exploration(
-        1, work.seed, profile=target.probe(), folder=work.findings, shared=True
+        1, work.seed, profile=target.profile, folder=work.findings, shared=True
     )
     is_new = Coverage(target).is_new if isinstance(target, BuiltIn) else lambda: False
     fuzzer = Fuzzer(exploration, target, Pool(work.corpus, is_new))

@@ -13,6 +13,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
@@ -207,9 +208,16 @@ async def _serve(args: argparse.Namespace) -> None:
             os.unlink(where.removeprefix("unix:"))
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that ends with one sentence, and 4, where it cannot go on."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(4, f"{self.prog}: {message}\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m reference_server", description="The reference server of beanstalk."
     )
     parser.add_argument("--host", "-l", default="127.0.0.1", help="address, or unix:/path")

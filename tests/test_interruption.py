@@ -97,6 +97,7 @@ def test_nothing_is_left_on_a_server_of_others(
         assert (_jobs(server.address), _tubes(server.address)) == (0, ["default"]), said
         assert "may be left" not in said
         assert run.returncode == (0 if way == "fuzz" else pytest.ExitCode.INTERRUPTED), said
+        assert ("interrupted after " in said) == (way == "fuzz")
 
 
 def test_a_second_interrupt_ends_at_once_and_says_what_may_be_left(tmp_path: Path) -> None:

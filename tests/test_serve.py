@@ -101,7 +101,7 @@ def test_wrong_options(arguments: list[str], message: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "reference_server", *arguments], capture_output=True, text=True
     )
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -15,12 +15,13 @@ from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
 from conformance.run.interruption import Interruption
 from conformance.run.late import Late, late_property
+from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
 from conformance.run.progress import Progress, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
-from conformance.run.suite import Options, Suite, requirements, slugs
+from conformance.run.suite import Options, Suite, requirements, slugs, test_id
 from conformance.run.summary import Summary
 from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
@@ -189,20 +190,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Lists the requirements instead of running their tests, if asked to."""
     if not session.config.option.beanstalk_list_requirements:
         return None
-    tests: dict[str, list[str]] = {}
-    for item in session.items:
-        for slug in slugs(item):
-            tests.setdefault(slug, []).append(item.nodeid)
+    listing = Listing()
+    listing.pytest_runtestloop(session)
     writer = session.config.get_terminal_writer()
     writer.line()
-    for slug, requirement in catalogue().items():
-        if slug not in tests:
-            continue
-        count = len(tests[slug])
-        plural = "" if count == 1 else "s"
-        told = f"{requirement.told_level}  {requirement.profiles}  {count} test{plural}"
-        writer.line(f"{slug}  {told}")
-        writer.line(f"    “{requirement.clause}”")
+    for line in listing.lines():
+        writer.line(line)
     return True
 
 
@@ -243,7 +236,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
     if isinstance(error, Deviation):
         step = step_of(error, outcome.transcript, suite.target.profile)
     test = Test(
-        id=clean(_named(item)),
+        id=clean(test_id(item)),
         requirements=list(slugs(item)),
         verdict=verdict,
         reason=clean(reason),
@@ -335,12 +328,5 @@ def _in_short(observation: Observation) -> str:
     return f"{observation.test.verdict}: {observation.test.reason}"
 
 
-def _named(item: pytest.Item) -> str:
-    """A test as ``--pyargs`` finds it, wherever the run was started."""
-    path, _, name = item.nodeid.partition("::")
-    module = getattr(item, "module", None)
-    return f"{module.__name__ if module else path}::{name}"
-
-
 def _reproduce(item: pytest.Item) -> list[str]:
-    return ["pytest", "--pyargs", _named(item), *item.config.stash[_SUITE].options.chosen]
+    return ["pytest", "--pyargs", test_id(item), *item.config.stash[_SUITE].options.chosen]

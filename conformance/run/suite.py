@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -60,7 +61,7 @@ class Options:
             raise pytest.UsageError("a fake clock needs --launch: it is set when a server starts")
         if self.examples < 1:
             raise pytest.UsageError("the number of examples is 1 or more")
-        if not self.fuzz_time > 0:
+        if not 0 < self.fuzz_time < math.inf:
             raise pytest.UsageError("the time for hostile bytes is more than 0 seconds")
         if not 0 < self.lateness <= 0.5:
             raise pytest.UsageError("the lateness is more than 0 and at most 0.5 seconds")
@@ -100,6 +101,13 @@ def named(target: results.Target) -> str:
 def slugs(item: pytest.Item) -> tuple[str, ...]:
     """The requirements that a test names; none if it is not one of ours."""
     return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
+
+
+def test_id(item: pytest.Item) -> str:
+    """Return a test as ``--pyargs`` finds it, wherever the run was started."""
+    path, _, name = item.nodeid.partition("::")
+    module = getattr(item, "module", None)
+    return f"{module.__name__ if module else path}::{name}"
 
 
 def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:

@@ -1,0 +1,5 @@
+"""The subcommands of ``beanstalk-conformance``, as click has them.
+
+Each gives its exit code, and raises what :mod:`conformance.usage` tells in one sentence where it
+cannot go on. Nothing is done here that a library function could do.
+"""

@@ -1,0 +1,65 @@
+"""``report`` and ``compare``: what is made from results.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from conformance.usage import Command, refuse
+from reports.comparison import Difference
+from reports.results import Results, ResultsError, read_results
+from reports.write import write_comparison, write_report
+
+_RESULTS = click.Path(path_type=Path)
+
+
+@click.command(cls=Command)
+@click.argument("file", type=_RESULTS, metavar="results.json")
+@click.option("-o", "folder", type=_RESULTS, required=True, metavar="FOLDER", help="where to")
+def report(file: Path, folder: Path) -> None:
+    """Make the report of a run again."""
+    [results] = _read([file])
+    try:
+        write_report(results, folder)
+    except OSError as error:
+        raise refuse(f"cannot write to {folder}: {error.strerror}") from None
+
+
+@click.command(cls=Command)
+@click.argument("files", type=_RESULTS, metavar="results.json…", nargs=-1, required=True)
+@click.option("-o", "folder", type=_RESULTS, metavar="FOLDER", help="write it as pages there")
+def compare(files: tuple[Path, ...], folder: Path | None) -> int:
+    """Put the results of many runs side by side.
+
+    Of two runs, what broke and what was fixed is printed; exit code 1: something broke.
+    """
+    results = _read(files)
+    if folder is None and len(results) != 2:
+        raise refuse("give two results, or -o FOLDER")
+    if folder is not None:
+        try:
+            write_comparison(results, folder)
+        except OSError as error:
+            raise refuse(f"cannot write to {folder}: {error.strerror}") from None
+    return _told(Difference.between(*results)) if len(results) == 2 else 0
+
+
+def _read(files: Iterable[Path]) -> list[Results]:
+    try:
+        return [read_results(path) for path in files]
+    except ResultsError as error:
+        raise refuse(str(error)) from None
+
+
+def _told(difference: Difference) -> int:
+    """Tell what has changed; return whether something broke."""
+    for now in difference.broken:
+        print(f"broke: {now.slug}: {now.reason}")
+    for now in difference.fixed:
+        print(f"fixed: {now.slug}")
+    for then, now in difference.other:
+        print(f"changed: {now.slug}: {then.verdict}, now {now.verdict}")
+    print(f"{len(difference.broken)} broke, {len(difference.fixed)} fixed")
+    return int(bool(difference.broken))

@@ -1,0 +1,128 @@
+"""``run`` and ``list``: pytest runs the suite, whatever settings the current folder has."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from conformance.run.entry import OPTIONS
+from conformance.run.listing import Listing
+from conformance.usage import Command, Option, suggestion
+
+# The packages are imported already, by this very command; their tests are not.
+_QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", *_QUIET)
+"""The tests that pytest runs; a conftest.py of the current folder is for other tests."""
+_TARGET = {
+    "target": {"metavar": "ADDRESS", "help": "a server that runs: HOST:PORT or unix:/path"},
+    "launch": {
+        "metavar": "COMMAND",
+        "help": "a server to start and test: a command with {host} and {port}, or {path}, and"
+        " optional parts such as [-z {max_job_size}]",
+    },
+}
+GROUPS = {
+    "What to test": ("target", "launch", "profile", "clock"),
+    "How much to try": ("examples", "seed", "fuzz-time"),
+    "How to judge": ("lateness", "strict", "baseline", "update-baseline"),
+    "What to write": ("report", "name", "label"),
+}
+_PYTEST = """
+\b
+Options of pytest work, too:
+  -k EXPRESSION        requirements and tests by name: -k put. or -k put.body-limit
+  -m LEVEL             requirements of a level: must or de_facto
+  -n N                 in so many processes
+  -x, --maxfail=N      end after the first failure, or after N
+  -v, -vv, -q          say more, or less
+"""
+
+
+class _Spelling:
+    """Tells of an option that nobody knows in one sentence."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_parse(self) -> Generator[None, Any, Any]:
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            match = re.search("error: unrecognized arguments: (.*)", str(error))
+            if match is None:
+                raise
+        word = match[1].split()[0].partition("=")[0]
+        known = [f"--{name}" for name in (*_TARGET, *OPTIONS)]
+        raise pytest.UsageError(f"no such option: {word}{suggestion(word, known)}")
+
+
+def _option(name: str, group: str) -> Option:
+    """Return an option of the plugin as the console has it."""
+    told: Mapping[str, Any] = _TARGET.get(name) or OPTIONS[name]
+    kind: dict[str, Any] = {"type": told.get("type", str)}
+    if "choices" in told:
+        kind = {"type": click.Choice(told["choices"])}
+    if told.get("action") == "store_true":
+        kind = {"is_flag": True}
+    elif told.get("action") == "append":
+        kind = {"multiple": True}
+    return Option(
+        [f"--{name}"], group=group, metavar=told.get("metavar"), help=told["help"], **kind
+    )
+
+
+def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
+    return pytest.main(
+        [*SUITE, *_settings(), *_for_pytest(chosen), *arguments], plugins=[_Spelling()]
+    )
+
+
+run = Command(
+    "run",
+    callback=_run,
+    help=f"Run the suite on a server; without one, on the built-in reference server.\n{_PYTEST}",
+    context_settings={"ignore_unknown_options": True},
+    params=[
+        click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S]"),
+        *(_option(name, group) for group, names in GROUPS.items() for name in names),
+    ],
+)
+
+
+def _settings() -> list[str]:
+    """Return what keeps a pytest.ini, and the like, of the current folder from being used."""
+    return ["-c", str(Path(__file__).with_name("run.ini")), f"--rootdir={Path.cwd()}"]
+
+
+def _for_pytest(chosen: Mapping[str, Any]) -> list[str]:
+    told = []
+    for key, value in chosen.items():
+        name = key.replace("_", "-")
+        full = f"--{name}" if name in _TARGET else f"--beanstalk-{name}"
+        if value is True:
+            told.append(full)
+        elif value is not None and value is not False:
+            told += [f"{full}={one}" for one in (value if isinstance(value, tuple) else (value,))]
+    return told
+
+
+@click.command("list", cls=Command)
+@click.option("-k", "expression", metavar="EXPRESSION", help="by name, such as put. or TTR")
+@click.option("-m", "level", metavar="LEVEL", help="of a level: must or de_facto")
+@click.option("--json", "as_json", is_flag=True, help="as JSON, with clauses and names of tests")
+def list_requirements(expression: str | None, level: str | None, as_json: bool) -> int:
+    """List the requirements, with level, profiles and number of tests."""
+    # As other programs whose reader has gone.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    listing = Listing()
+    chosen = [f"-k{expression}"] if expression else []
+    chosen += [f"-m{level}"] if level else []
+    quiet = ["-p", "no:terminal", "-p", "no:cacheprovider", "--beanstalk-list-requirements"]
+    code = pytest.main([*SUITE, *_settings(), *quiet, *chosen], plugins=[listing])
+    if code == pytest.ExitCode.OK:
+        print(listing.encoded() if as_json else "\n".join(listing.lines()))
+    return code

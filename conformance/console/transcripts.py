@@ -1,0 +1,115 @@
+"""``check`` and ``replay``: recorded conversations are judged, or driven again."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+import pytest
+
+from conformance.dialogue.connection import REPLY_LIMIT
+from conformance.oracle.check import Finding
+from conformance.oracle.check import check as judged
+from conformance.random_testing.again import replayed
+from conformance.random_testing.replay import GOES_ON
+from conformance.run.suite import Options
+from conformance.target.address import TargetError
+from conformance.target.command import LaunchError
+from conformance.transcript import RESTARTS, NotATranscript, Transcript, parse
+from conformance.usage import Command, names_target, refuse
+from conformance.verdict import Inconclusive, NotTestable
+from fuzz.undefined_input import actions_of, is_wild, survives
+from reference_server.profiles import NEWEST, PROFILES, Profile
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default=NEWEST.name,
+    show_default=True,
+    help="the version of the protocol",
+)
+def check(file: Path, profile: str) -> int:
+    """Judge a recorded transcript, without any server.
+
+    Exit code 0: the text allows it, 1: it does not, or it is not decided.
+    """
+    transcript = _read(file)
+    try:
+        finding = judged(transcript, PROFILES[profile])
+    except Inconclusive as error:
+        print(f"not decided: {error}")
+        return 1
+    return _told(transcript, finding, PROFILES[profile])
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path))
+@names_target("auto")
+def replay(file: Path, target: str | None, launch: str | None, clock: str) -> int:
+    """Drive a recorded transcript on a server, and judge it.
+
+    Exit codes are those of check.
+    """
+    if target is None and launch is None:
+        raise refuse("give --target or --launch: on which server?")
+    transcript = _read(file)
+    try:
+        return _replay(transcript, Options(target, launch, clock, 0.25))
+    except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
+        raise refuse(str(error)) from None
+
+
+def _read(file: Path) -> Transcript:
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise refuse(f"cannot read {file}: {error.strerror}") from None
+    except (NotATranscript, UnicodeDecodeError) as error:
+        raise refuse(f"{file}: {error}") from None
+
+
+def _replay(transcript: Transcript, options: Options) -> int:
+    """Raises TargetError, LaunchError or NotTestable."""
+    options.check()
+    target = options.target()
+    try:
+        profile = target.probe()
+        if any(entry.data == RESTARTS and not entry.connection for entry in transcript.entries):
+            # With its log, if it has one.
+            with contextlib.suppress(NotTestable):
+                target, first = target.fresh(binlog=True), target
+                target.profile = profile
+                first.close()
+        if is_wild(transcript, profile):
+            wrong, _ = survives(target, actions_of(transcript), REPLY_LIMIT)
+            lost = Finding(len(transcript.entries) - 1, GOES_ON, wrong or "", "must")
+            shown, finding, counts = transcript, lost if wrong else None, False
+        else:
+            shown, finding = replayed(target, profile, transcript)
+            counts = bool(shown.entries)
+    except Inconclusive as error:
+        print(f"not decided: {error}")
+        return 1
+    finally:
+        target.close()
+    code = _told(shown, finding, profile)
+    if counts and shown.begins is None:
+        why = "it had jobs before, or does not tell them all"
+        why = why if target.exclusive else "others may use it"
+        print(f"the counters of the target were not compared, as {why}")
+    return code
+
+
+def _told(transcript: Transcript, finding: Finding | None, profile: Profile) -> int:
+    """Tells what is wrong with a transcript, if anything is; gives the exit code."""
+    if finding is None:
+        print(f"allowed by profile {profile.name}: {len(transcript.entries)} messages")
+        return 0
+    print("TRANSCRIPT", transcript.render(finding.position), sep="\n")
+    print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")
+    print(f"LEVEL     {finding.level}" + (f": {finding.about}" if finding.about else ""))
+    return int(finding.level == "must")

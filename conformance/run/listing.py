@@ -1,0 +1,52 @@
+"""``list``: the requirements that are selected, and their tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.catalogue import catalogue
+from conformance.run.suite import slugs, test_id
+
+
+class Listing:
+    """Takes in tests, in the place of a run, and tells the requirements that they test."""
+
+    def __init__(self) -> None:
+        self._tests: dict[str, list[str]] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        for item in session.items:
+            for slug in slugs(item):
+                self._tests.setdefault(slug, []).append(test_id(item))
+        return True
+
+    def lines(self) -> Iterator[str]:
+        """Yield two lines for each requirement."""
+        for slug, requirement in catalogue().items():
+            if slug in self._tests:
+                count = len(self._tests[slug])
+                plural = "" if count == 1 else "s"
+                told = f"{requirement.told_level}  {requirement.profiles}  {count} test{plural}"
+                yield f"{slug}  {told}"
+                yield f"    “{requirement.clause}”"
+
+    def encoded(self) -> str:
+        """Return a JSON list of the requirements."""
+        found = [
+            {
+                "slug": slug,
+                "level": requirement.told_level,
+                "profiles": requirement.profiles,
+                "section": requirement.section,
+                "source": requirement.source,
+                "clause": requirement.clause,
+                "tests": self._tests[slug],
+            }
+            for slug, requirement in catalogue().items()
+            if slug in self._tests
+        ]
+        return json.dumps(found, indent=1, ensure_ascii=False)
