@@ -11,6 +11,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.run.record import measured
+from reports.annotations import annotated
 from reports.badge import endpoint, svg
 from reports.comparison import Comparison, Difference
 from reports.html import GLYPHS, MEANINGS, report_page
@@ -192,6 +193,25 @@ def test_the_badge() -> None:
     }
     texts = [element.text for element in ET.fromstring(svg(made).encode()).iter() if element.text]
     assert {"beanstalk 1.12", "1 of 2"} <= set(texts)
+
+
+# ---------------------------------------------------------------- annotations
+
+
+def test_annotations_tell_ten_causes_of_a_kind_and_hide_nothing(tmp_path: Path) -> None:
+    found = failing(*(f"put.a{number}" for number in range(12)))
+    loose = requirement("put.loose", Verdict.NON_STRICT, reason="100% a, b: c")
+    known = tmp_path / "known.yaml"
+    known.write_text("a: 1\n'put.gone': {}\n")
+    made = results(*found, loose, requirement("put.gone")).model_copy(update={"gone": ["put.gone"]})
+    told = list(annotated(made, known))
+    errors = [line for line in told if line.startswith("::error")]
+    assert len(errors) == 10
+    assert errors[0].startswith(f"::error file={known},line=2,title=gone%3A put.gone::")
+    assert errors[-1] == "::error::and 4 more, see the report"
+    assert told[10].startswith("::warning title=non-strict%3A put.loose::")
+    assert told[10].endswith("The clause of put.loose.%0Awhat put.loose shows")
+    assert len(told) == 11
 
 
 # ---------------------------------------------------------------- comparison
