@@ -36,6 +36,11 @@ class Requirement:
     until: str | None = None
 
     @property
+    def document(self) -> str:
+        """The title of the document that says it."""
+        return TITLES[self.source]
+
+    @property
     def level(self) -> Level:
         """The level in the newest profile that it belongs to."""
         return self.levels[-1][1]
@@ -84,7 +89,16 @@ _KEYS = {"level", "clause", "source", "since", "until"}
 _TOP = {"section", "source", "requirements"}
 _FILE = re.compile(r"\d\d-[a-z]+\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
-_SOURCES = ("protocol-1.12", "protocol-1.13", *(f"seed-00{number}" for number in range(5)))
+TITLES = {
+    "protocol-1.12": "protocol-1.12",
+    "protocol-1.13": "protocol-1.13",
+    "seed-000": "Beanstalk Protocol",
+    "seed-001": "How Beanstalk handles multiple workers",
+    "seed-002": "Beanstalkd中文协议",
+    "seed-003": "beanstalk 协议的翻译",
+    "seed-004": "Beanstalkd: Protocol",
+}
+"""The documents by their names in the files, and as a reader finds them."""
 
 
 def _requirement(name: str, section: str, source: str, slug: str, entry: Any) -> Requirement:
@@ -107,8 +121,8 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
     if not isinstance(clause, str) or not clause.strip():
         raise complain("a clause is missing")
     source = entry.get("source", source)
-    if source not in _SOURCES:
-        raise complain(f"source must be one of {', '.join(_SOURCES)}, not {source!r}")
+    if source not in TITLES:
+        raise complain(f"source must be one of {', '.join(TITLES)}, not {source!r}")
     until = entry.get("until")
     for stage in (*levels, until):
         if stage not in (None, *_STAGES):
@@ -119,14 +133,19 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
     return Requirement(slug, tuple(levels.items()), section, source, words, until)
 
 
-class _Loader(yaml.SafeLoader):
+class NotUnique(yaml.YAMLError):
+    """A key of a dictionary is there twice."""
+
+
+class UniqueKeys(yaml.SafeLoader):
     """YAML in which no key is there twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for number, key in enumerate(keys):
             if key in keys[:number]:
-                raise yaml.YAMLError(f"{key!r} is there twice")
+                line = node.value[number][0].start_mark.line + 1
+                raise NotUnique(f"line {line}: {key!r} is there twice")
         return super().construct_mapping(node, deep)
 
 
@@ -152,7 +171,7 @@ def read_catalogue(folder: Traversable) -> Mapping[str, Requirement]:
 def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
     name = f"requirements/{path.name}"
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         what = " ".join(str(error).split())
         raise CatalogueError(f"{name} is not YAML: {what}") from error

@@ -9,11 +9,14 @@ from typing import Any
 
 import yaml
 
-from conformance.catalogue import catalogue
+from conformance.catalogue import NotUnique, UniqueKeys, catalogue
 from reports.files import replace
 from reports.verdicts import Verdict
+from reports.words import counted
 
 VERDICTS = (Verdict.FAIL, Verdict.NON_STRICT)
+_NAMED = 5
+"""Entries of a kind that are named where it is told what has changed."""
 _KEYS = {"verdict", "observed", "reason", "link", "flaky"}
 
 
@@ -44,7 +47,9 @@ def is_known(baseline: Mapping[str, Known], slug: str, verdict: str) -> bool:
 def read_baseline(path: Path) -> Mapping[str, Known]:
     """The known deviations by slug; raises :class:`BaselineError`."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
+    except NotUnique as error:
+        raise BaselineError(f"the baseline {path}: {error}") from None
     except OSError as error:
         raise BaselineError(f"cannot read the baseline {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -69,6 +74,21 @@ def write_baseline(path: Path, known: Mapping[str, Known]) -> None:
         raise BaselineError(f"cannot write the baseline {path}: {error.strerror}") from error
 
 
+def changes(before: Mapping[str, Known], after: Mapping[str, Known]) -> str:
+    """Return in words what a new baseline has that the old one had not."""
+    added = [slug for slug in after if slug not in before]
+    removed = [slug for slug in before if slug not in after]
+    same = [slug for slug in after if slug in before]
+    changed = [slug for slug in same if after[slug].verdict != before[slug].verdict]
+    told = [counted(len(after), "known deviation")]
+    kinds = {"added": added, "removed": removed, "with another verdict": changed}
+    for word, slugs in kinds.items():
+        if slugs:
+            more = ", …" if len(slugs) > _NAMED else ""
+            told.append(f"{len(slugs)} {word}: {', '.join(slugs[:_NAMED])}{more}")
+    return "; ".join(told if any(kinds.values()) else [*told, "no verdict has changed"])
+
+
 def _slug(path: Path, slug: Any) -> str:
     if slug not in catalogue():
         raise BaselineError(f"the baseline {path} lists an unknown requirement: {slug}")
@@ -76,10 +96,11 @@ def _slug(path: Path, slug: Any) -> str:
 
 
 def _known(path: Path, slug: str, entry: Any) -> Known:
-    if not isinstance(entry, Mapping) or not set(entry) <= _KEYS:
-        raise BaselineError(
-            f"the baseline {path}: {slug} takes the keys {', '.join(sorted(_KEYS))}"
-        )
+    takes = f"takes the keys {', '.join(sorted(_KEYS))}"
+    if not isinstance(entry, Mapping):
+        raise BaselineError(f"the baseline {path}: {slug} {takes}")
+    if unknown := [str(key) for key in entry if key not in _KEYS]:
+        raise BaselineError(f"the baseline {path}: {slug} {takes}, not {', '.join(unknown)}")
     if entry.get("verdict") not in VERDICTS:
         choice = " or ".join(VERDICTS)
         raise BaselineError(f"the baseline {path}: {slug} needs a verdict: {choice}")

@@ -78,9 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BASELINE] = {}
     path = chosen.beanstalk_baseline
     if chosen.beanstalk_update_baseline and path is None:
-        raise pytest.UsageError(
-            "a baseline can be updated only where --beanstalk-baseline names one"
-        )
+        raise pytest.UsageError("a baseline can be updated only where one is named")
     if path is not None:
         _check_root(config, "--beanstalk-baseline", path)
     if path is not None and not (chosen.beanstalk_update_baseline and not path.exists()):

@@ -11,7 +11,7 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Result, Tally
-from conformance.run.baseline import BaselineError, Known, is_known, write_baseline
+from conformance.run.baseline import BaselineError, Known, changes, is_known, write_baseline
 from conformance.run.blocking import blockers
 from conformance.run.observation import Observation, observation_of
 from conformance.run.suite import named
@@ -37,6 +37,8 @@ class Summary:
         self._has_stopped = False
         self.not_kept = ""
         """Why the baseline could not be written, empty if it was."""
+        self.kept = ""
+        """The changes of the baseline that was written."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if (observation := observation_of(report)) is not None:
@@ -98,13 +100,15 @@ class Summary:
         self._has_stopped = bool(stops) or session.exitstatus not in ended
         if self._update is not None:
             tally = self.tally()
+            updated = tally.updated_baseline()
             try:
-                write_baseline(self._update, tally.updated_baseline())
+                write_baseline(self._update, updated)
             except BaselineError as error:
                 self.not_kept = str(error)
                 if session.exitstatus == pytest.ExitCode.OK:
                     session.exitstatus = pytest.ExitCode.USAGE_ERROR
                 return
+            self.kept = f"baseline {self._update}: {changes(self._baseline, updated)}"
             if session.exitstatus == pytest.ExitCode.TESTS_FAILED and tally.is_complete():
                 session.exitstatus = pytest.ExitCode.OK
             return
