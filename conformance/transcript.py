@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple
 
 from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, any_of
 from reference_server.wire import escape
+from reports.words import counted
 
 Direction = Literal[">", "<", "+", "!"]
 """Sent, received, time passed, and what happened to a connection."""
@@ -94,7 +95,7 @@ class Entry:
         if fold and len(self.data) > FOLD:
             left = len(self.data) - FOLD
             head, tail = escape(self.data[: FOLD - 20]), escape(self.data[-20:])
-            text = f"{head}…({left} more bytes)…{tail}"
+            text = f"{head}…({counted(left, 'more byte')})…{tail}"
         else:
             text = escape(self.data)
         return f"{self.connection} {self.direction} {text}"
@@ -162,7 +163,7 @@ class Transcript:
             if number in hidden:
                 left_out += 1
                 if number + 1 not in hidden:
-                    lines.append(f"  … {left_out} messages …")
+                    lines.append(f"  … {counted(left_out, 'message')} …")
                     left_out = 0
                 continue
             lines.append(("> " if number == marked else "  ") + entry.line(fold))

@@ -31,6 +31,7 @@ from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
 from fuzz.hostile import Progress
+from reports.words import counted
 
 _LINE = 1.0
 """Seconds between two lines on a terminal."""
@@ -231,7 +232,10 @@ def _line(news: Sequence[_News], seconds: float) -> str:
     shapes = max((told.shapes for told in news), default=0)
     found = len({line for told in news for line, _ in told.found})
     rate = f"{cases / max(seconds, 1):,.0f}/s, {commands / max(seconds, 1):,.0f} commands/s"
-    return f"{seconds:.0f} s, {cases:,} cases ({rate}), {shapes:,} shapes, {found} findings"
+    return (
+        f"{seconds:.0f} s, {counted(cases, 'case')} ({rate}),"
+        f" {counted(shapes, 'shape')}, {counted(found, 'finding')}"
+    )
 
 
 def _summary(news: Sequence[_News], seconds: float) -> int:
@@ -239,7 +243,8 @@ def _summary(news: Sequence[_News], seconds: float) -> int:
     slowest = max((told.progress.slowest for told in news), default=0.0)
     undecided = sum(told.undecided for told in news)
     print(
-        f"slowest reply to somebody else: {slowest * 1000:.0f} ms; {undecided} programs undecided"
+        f"slowest reply to somebody else: {slowest * 1000:.0f} ms;"
+        f" {counted(undecided, 'program')} undecided"
     )
     found = dict(sorted({finding for told in news for finding in told.found}))
     for line, must in found.items():

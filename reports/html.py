@@ -18,6 +18,7 @@ from reports.grouping import Group, grouped
 from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
 from reports.verdicts import LEVELS, Verdict
+from reports.words import counted
 
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
@@ -64,7 +65,7 @@ def _environment() -> Environment:
         "meanings": MEANINGS,
         "box": BOX,
     }
-    environment.filters |= {"duration": duration, "kind": _kind}
+    environment.filters |= {"duration": duration, "kind": _kind, "counted": counted}
     return environment
 
 

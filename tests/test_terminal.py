@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from conformance.run.terminal import LINES
-from reports.results import read_results
+from conformance.catalogue import TITLES, catalogue
+from conformance.run.terminal import COLOURS, LINES
+from conformance.transcript import Entry, Transcript
+from reports.results import Conclusion, read_results
 from reports.verdicts import Verdict
+from reports.words import counted
 from tests.servers import changed_server
 from tests.test_plugin import suite
 
@@ -97,6 +102,30 @@ def test_everything_is_there_for_who_asks(tmp_path: Path) -> None:
     assert "more causes, which break" in short.stdout
     assert "more causes, which break" not in whole.stdout
     assert whole.stdout.count("OBSERVED ") > 20 > short.stdout.count("OBSERVED ") > 0
+
+
+def test_the_verdict_has_a_colour(tmp_path: Path) -> None:
+    assert set(COLOURS) == set(get_args(Conclusion.model_fields["word"].annotation))
+    command = changed_server(tmp_path, NO_IDS)
+    done = suite(f"--launch={command}", "-k", "put.inserted", "--clock=real", "--color=yes")
+    assert re.search(r"\x1b\[31m[^\n]*: does not conform, 1 must requirement broken", done.stdout)
+
+
+def test_numbers_have_nouns_that_agree() -> None:
+    assert [counted(number, "test") for number in (0, 1, 2, 1000)] == [
+        *("0 tests", "1 test", "2 tests", "1,000 tests"),
+    ]
+    transcript = Transcript([Entry("A", ">", b"x" * 201, 0.0)] * 38)
+    shown = transcript.render()
+    assert "  … 1 message …\n" in shown
+    assert "…(1 more byte)…" in shown
+
+
+def test_documents_are_told_by_their_titles() -> None:
+    for requirement in catalogue().values():
+        assert requirement.document
+        assert "seed" not in requirement.document
+    assert len(set(TITLES.values())) == len(TITLES)
 
 
 def test_a_run_that_passes_is_told_in_a_few_lines() -> None:

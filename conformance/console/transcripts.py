@@ -21,6 +21,7 @@ from conformance.usage import Command, names_target, refuse
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reports.words import counted
 
 
 @click.command(cls=Command)
@@ -107,7 +108,7 @@ def _replay(transcript: Transcript, options: Options) -> int:
 def _told(transcript: Transcript, finding: Finding | None, profile: Profile) -> int:
     """Tells what is wrong with a transcript, if anything is; gives the exit code."""
     if finding is None:
-        print(f"allowed by profile {profile.name}: {len(transcript.entries)} messages")
+        print(f"allowed by profile {profile.name}: {counted(len(transcript.entries), 'message')}")
         return 0
     print("TRANSCRIPT", transcript.render(finding.position), sep="\n")
     print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")

@@ -12,6 +12,7 @@ from conformance.run.baseline import Known
 from reference_server.profiles import NEWEST
 from reports.results import Test
 from reports.verdicts import DEVIATIONS, Verdict
+from reports.words import counted
 
 REASONS = 4
 """Why requirements were not tested: so many reasons are told in a sentence."""
@@ -143,8 +144,7 @@ class Tally:
             told = f"{word}; tested {count}"
         elif broken:
             word = "does not conform"
-            plural = "" if broken == 1 else "s"
-            said = f"{broken} must requirement{plural} broken, {loose} non-strict"
+            said = f"{counted(broken, 'must requirement')} broken, {loose} non-strict"
             told = f"{word}, {said}; tested {count}"
         elif self.is_partial():
             word, found = "incomplete", f"{loose} non-strict, else no" if loose else "no"

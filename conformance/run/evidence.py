@@ -50,7 +50,7 @@ def describe(requirements: Sequence[Requirement], evidence: Evidence) -> str:
     """The text of a failure."""
     lines = []
     for requirement in requirements:
-        source = f"{requirement.source}, {requirement.section}"
+        source = f"{requirement.document}, {requirement.section}"
         lines.append(f"REQUIREMENT {requirement.slug} ({requirement.level}; {source})")
         lines.append(textwrap.indent(textwrap.fill(f"“{requirement.clause}”", 96), "  "))
     lines += ["TRANSCRIPT", *evidence.transcript]

@@ -9,6 +9,7 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.run.suite import slugs, test_id
+from reports.words import counted
 
 
 class Listing:
@@ -28,9 +29,8 @@ class Listing:
         """Yield two lines for each requirement."""
         for slug, requirement in catalogue().items():
             if slug in self._tests:
-                count = len(self._tests[slug])
-                plural = "" if count == 1 else "s"
-                told = f"{requirement.told_level}  {requirement.profiles}  {count} test{plural}"
+                count = counted(len(self._tests[slug]), "test")
+                told = f"{requirement.told_level}  {requirement.profiles}  {count}"
                 yield f"{slug}  {told}"
                 yield f"    “{requirement.clause}”"
 
@@ -42,7 +42,7 @@ class Listing:
                 "level": requirement.told_level,
                 "profiles": requirement.profiles,
                 "section": requirement.section,
-                "source": requirement.source,
+                "source": requirement.document,
                 "clause": requirement.clause,
                 "tests": self._tests[slug],
             }

@@ -28,6 +28,7 @@ from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports import results
+from reports.words import counted
 
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
@@ -314,7 +315,7 @@ class Suite:
         others = [] if self.target.exclusive else tubes_of_runs(self.target)
         if not others:
             return []
-        count = f"{len(others)} tube{'' if len(others) == 1 else 's'}"
+        count = counted(len(others), "tube")
         return [f"{count} of other runs: {others[0]}, …; {remedy(self.target.label)}"]
 
     def what_may_be_left(self) -> str:

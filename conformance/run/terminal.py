@@ -13,6 +13,7 @@ from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
 from reports.grouping import Group, grouped
 from reports.verdicts import Verdict
+from reports.words import counted
 
 LINES = 50
 """Lines that are shown, more or less, unless all are asked for with -vv."""
@@ -20,6 +21,14 @@ CAUSES = 20
 """Of these, how many are for causes in a line each."""
 LONGEST = 150
 """Characters of such a line."""
+CONFORMS = "conforms"
+COLOURS = {
+    CONFORMS: "green",
+    "does not conform": "red",
+    "incomplete": "yellow",
+    "no verdict": "yellow",
+}
+"""The colours of verdicts; what is not strict takes the green from one that conforms."""
 NAMES = 8
 """Requirements of a cause that are named."""
 
@@ -49,11 +58,15 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.section("verdict", sep="_")
     for line in aside:
         reporter.write_line(line)
-    reporter.write_line(tally.conclusion().sentence, bold=True)
+    conclusion = tally.conclusion()
+    colour = "yellow" if conclusion.word == CONFORMS and conclusion.non_strict else ""
+    reporter.write_line(
+        conclusion.sentence, bold=True, **{colour or COLOURS[conclusion.word]: True}
+    )
     for line in causes:
         reporter.write_line(line)
-    if summary.not_kept:
-        reporter.write_line(summary.not_kept)
+    for line in filter(None, (summary.not_kept, summary.kept)):
+        reporter.write_line(line)
 
 
 def _shown(group: Group, profile: str) -> list[str]:
@@ -80,7 +93,9 @@ def _causes(groups: Sequence[Group], verbosity: int) -> Iterator[str]:
         yield line if len(line) <= LONGEST or verbosity else f"{line[:LONGEST]}…"
     if left := groups[most:]:
         count = len({requirement.slug for group in left for requirement in group.broken})
-        yield f"  and {len(left)} more causes, which break {count} requirements: -vv shows all"
+        which = "which breaks" if len(left) == 1 else "which break"
+        more, broken = counted(len(left), "more cause"), counted(count, "requirement")
+        yield f"  and {more}, {which} {broken}: -vv shows all"
 
 
 def _aside(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
@@ -106,14 +121,15 @@ def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]
         or (test.verdict is Verdict.NOT_APPLICABLE and verbosity > 0)
     )
     for reason, count in sorted(reasons.items()):
-        yield f"{count} tests {reason}"
+        yield f"{counted(count, 'test')} {reason}"
     others = [
         entry
         for entry in tally.entries.values()
         if entry.verdict is Verdict.NOT_APPLICABLE and entry.tests
     ]
     if others:
-        yield f"{len(others)} requirements belong to other profiles"
+        belong = "belongs" if len(others) == 1 else "belong"
+        yield f"{counted(len(others), 'requirement')} {belong} to other profiles"
 
 
 def _waited(summary: Summary) -> Iterator[str]:

@@ -19,7 +19,7 @@ def told_requirement(entry: Entry) -> format.Requirement:
         slug=requirement.slug,
         level=requirement.level,
         section=requirement.section,
-        source=requirement.source,
+        source=requirement.document,
         clause=requirement.clause,
         profiles=requirement.profiles,
         verdict=entry.verdict,
