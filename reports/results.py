@@ -205,6 +205,17 @@ class Timings(_Data):
     """From when a timer was due to the reply that it caused; under a real clock only."""
 
 
+class Vitals(_Data):
+    """The resources that a server took which the suite had started."""
+
+    memory: Count
+    """Bytes, at most."""
+    descriptors: Count
+    """Open at a time, at most."""
+    cpu: Seconds
+    """CPU time, in all."""
+
+
 class Results(_Data):
     """A run of the suite on one target."""
 
@@ -217,6 +228,8 @@ class Results(_Data):
     verdict: Conclusion
     health: list[Text] = []
     """What was remarked on the target, such as memory that it keeps: no matter for any verdict."""
+    vitals: Vitals | None = None
+    """None if the suite had not started the server."""
     labels: dict[Text, Text] = {}
     """What else is told of the run: os, platform, hostname, commit, and labels of the user."""
     gone: list[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -357,7 +358,17 @@ def test_health_is_told_apart_from_verdicts(tmp_path: Path) -> None:
     results = read_results(report / "results.json")
     (line,) = results.health
     assert "bytes a case" in line
-    assert f"health: {line}" in done.stdout
+    _, _, health = done.stdout.partition("_ health, which is no part of the verdict _")
+    health, _, verdict = health.partition("_ verdict _")
+    assert f"health: {line}" in health
+    assert re.search(r"^health: \d+ MB of memory and \d+ descriptors at most, \d", health, re.M)
+    assert "health" not in verdict
+    assert results.vitals is not None
+    assert results.vitals.memory > 50e6
+    assert results.vitals.descriptors > 3
+    assert results.vitals.cpu > 0.5
     assert (results.verdict.must_broken, results.verdict.non_strict) == (0, 0)
+    page = (report / "report.html").read_text(encoding="utf-8")
+    assert line in page.partition('<h2 id="health">')[2].partition("</section>")[0]
     for name in ("report.html", "report.md"):
         assert line in (report / name).read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from conformance.run.step import Step
+from conformance.target.vitals import Vitals
 from reports.results import Target, Test
 
 _NAME = "observation"
@@ -21,15 +22,17 @@ class Observation:
     """What a test found on a target.
 
     ``test`` does not tell yet what blocks it. ``step``: where it has deviated, if it has.
-    ``health``: remarks on the target that change no verdict. ``selected``: not all tests were meant
-    to be run. ``latencies`` and ``latenesses`` of replies, ``longest_wait`` for one of them and
-    ``waited``, that is for all, are seconds of real time.
+    ``health``: remarks on the target that change no verdict; ``vitals`` are those of the servers
+    that were started. ``selected``: not all tests were meant to be run. ``latencies`` and
+    ``latenesses`` of replies, ``longest_wait`` for one of them and ``waited``, that is for all,
+    are seconds of real time.
     """
 
     test: Test
     target: Target
     step: Step | None = None
     health: tuple[str, ...] = ()
+    vitals: tuple[Vitals, ...] = ()
     selected: bool = False
     latencies: tuple[float, ...] = ()
     latenesses: tuple[float, ...] = ()

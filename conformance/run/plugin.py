@@ -26,6 +26,7 @@ from conformance.run.summary import Summary
 from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
+from conformance.target.vitals import WATCH
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
 from reports.results import Test
 from reports.verdicts import DEVIATIONS, LEVELS, Verdict
@@ -248,6 +249,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         suite.identity(),
         step,
         tuple(map(clean, outcome.health)),
+        tuple(WATCH.look()),
         suite.selected,
         tuple(round(seconds, 7) for seconds in outcome.latencies),
         tuple(round(seconds, 7) for seconds in outcome.latenesses),

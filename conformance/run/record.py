@@ -88,6 +88,7 @@ class Recorder:
             target=observations[0].target,
             verdict=format.Conclusion(**conclusion),
             health=self._summary.health(),
+            vitals=_vitals(self._summary),
             labels={
                 k: clean(v) for k, v in labels_of(parsed(options.labels), options.command).items()
             },
@@ -99,6 +100,11 @@ class Recorder:
                 lateness=measured(time for o in observations for time in o.latenesses),
             ),
         )
+
+
+def _vitals(summary: Summary) -> format.Vitals | None:
+    vitals = summary.vitals()
+    return format.Vitals.model_validate(vitals._asdict()) if vitals else None
 
 
 def suite_version() -> str:

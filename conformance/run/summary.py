@@ -15,6 +15,7 @@ from conformance.run.baseline import BaselineError, Known, changes, is_known, wr
 from conformance.run.blocking import blockers
 from conformance.run.observation import Observation, observation_of
 from conformance.run.suite import named
+from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
 from reports.verdicts import Verdict
 
@@ -92,6 +93,18 @@ class Summary:
         """Return the remarks on the target's health, which change no verdict."""
         said = (line for observation in self.observations for line in observation.health)
         return list(dict.fromkeys(said))
+
+    def vitals(self) -> Vitals | None:
+        """Return what the servers took that the suite has started, together; None if none."""
+        looks = [look for observation in self.observations for look in observation.vitals]
+        cpu: dict[int, float] = {}
+        for look in looks:
+            cpu[look.pid] = max(look.cpu, cpu.get(look.pid, 0.0))
+        if not looks:
+            return None
+        memory = max(look.memory for look in looks)
+        descriptors = max(look.descriptors for look in looks)
+        return Vitals(looks[0].pid, memory, descriptors, round(sum(cpu.values()), 2))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

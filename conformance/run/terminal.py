@@ -40,8 +40,9 @@ def tell(summary: Summary, reporter: Any) -> None:
     groups = grouped(
         [told_requirement(entry) for entry in tally.entries.values()], list(told_tests(summary))
     )
+    health = list(_health(summary))
     aside, causes = list(_aside(summary, tally, verbosity)), list(_causes(groups, verbosity))
-    room = LINES - len(aside) - len(causes) - 2 if verbosity < 2 else None
+    room = LINES - len(aside) - len(health) - len(causes) - 3 if verbosity < 2 else None
     for group in groups:
         if group.known and verbosity < 2:
             continue
@@ -54,7 +55,11 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.section(f"{group.verdict.upper()} {group.title}", sep="_")
         for line in lines:
             reporter.write_line(line)
-    if groups:
+    if health and (groups or summary.health()):
+        reporter.section("health, which is no part of the verdict", sep="_")
+    for line in health:
+        reporter.write_line(line)
+    if groups or summary.health():
         reporter.section("verdict", sep="_")
     for line in aside:
         reporter.write_line(line)
@@ -109,6 +114,15 @@ def _aside(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
             yield f"{entry.requirement.slug}: {entry.reason}"
     for slug in tally.gone():
         yield f"known deviation not found any more, take it out of the baseline: {slug}"
+
+
+def _health(summary: Summary) -> Iterator[str]:
+    """Yield what the server took, and what was remarked on that."""
+    if vitals := summary.vitals():
+        yield (
+            f"health: {vitals.memory / 1e6:.0f} MB of memory and"
+            f" {counted(vitals.descriptors, 'descriptor')} at most, {vitals.cpu:.1f} s of CPU"
+        )
     for line in summary.health():
         yield f"health: {line}"
 

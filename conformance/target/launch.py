@@ -20,6 +20,7 @@ from conformance.target.command import LaunchError as LaunchError
 from conformance.target.command import command_line, listens_on_path
 from conformance.target.place import ClaimedPort, Place, SocketFolder
 from conformance.target.starvation import Patience
+from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from conformance.transcript import printable
 
@@ -83,6 +84,7 @@ class Launched:
             )
             with _uninterrupted():
                 self.process = self._start(arguments, {**os.environ, **self._mark, **(env or {})})
+                WATCH.begins(self.process.pid)
                 atexit.register(self.end)
             self.meter = starvation.session(self.process.pid)
             if self._listens():
@@ -179,6 +181,7 @@ class Launched:
     def end(self) -> None:
         """Ends the server and all that it has started; harmless if done already."""
         atexit.unregister(self.end)
+        WATCH.ends(self.process.pid)
         if self.has_ended:
             # Its number may be that of another process by now.
             return
