@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import os
 import platform
@@ -11,18 +10,21 @@ import resource
 import secrets
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
+from reference_server.connection import Connection
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
+from reference_server.listening import Listeners
+from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
-READ_SIZE = 16384
-"""Bytes read at a time, so that one client cannot keep the others waiting."""
-BUFFER_LIMIT = 65536
-"""Bytes kept for a client that may not be answered yet; beyond it, its socket is not read."""
+LARGEST_JOB = 2**30
+"""The largest limit of a job's body that can be set."""
+_LONGEST_WAIT = 3600.0
 
 
 def host() -> Callable[[], Mapping[str, object]]:
@@ -45,7 +47,10 @@ def host() -> Callable[[], Mapping[str, object]]:
 
 
 class Server:
-    """Runs a model on an asyncio loop; ``clock`` gives nanoseconds that never go back."""
+    """Runs a model on a loop; ``clock`` gives nanoseconds that never go back."""
+
+    connection = Connection
+    """Takes the loop, the engine and the socket of a new client."""
 
     def __init__(
         self,
@@ -66,123 +71,37 @@ class Server:
             host=host(),
         )
         self.engine = Engine(model, clock, fault.reader)
-        # One for all connections: what was read is consumed before the next read.
-        self.buffer = bytearray(READ_SIZE)
-        self._listener: asyncio.Server | None = None
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_due: int | None = None
+        self._listeners: Listeners | None = None
+        self._ticked: int | None = None
 
-    async def start(self, address: str, port: int) -> str:
-        """Listens on a TCP port (0: any free one) or ``unix:/path``; gives where it does."""
-        loop = asyncio.get_running_loop()
-        if address.startswith("unix:"):
-            path = address.removeprefix("unix:")
-            self._listener = await loop.create_unix_server(self._accept, path, backlog=1024)
-            return address
-        self._listener = await loop.create_server(self._accept, address, port, backlog=1024)
-        bound = self._listener.sockets[0].getsockname()
-        return f"{bound[0]}:{bound[1]}"
+    def start(self, loop: Loop, address: str, port: int) -> str:
+        """Listen on a TCP port (0: any free one) or ``unix:/path``; return where it does."""
 
-    def _accept(self) -> asyncio.BaseProtocol:
-        return Connection(self)
+        def accepted(sock: socket.socket) -> None:
+            self.connection(loop, self.engine, sock)
+
+        self._listeners = Listeners(loop, address, port, accepted)
+        loop.before_wait = self.before_wait
+        return self._listeners.where
 
     def close(self) -> None:
         """Stop listening, and end all connections."""
-        if self._listener is not None:
-            self._listener.close()
+        if self._listeners is not None:
+            self._listeners.close()
         self.engine.close()
 
-    def tick(self) -> None:
-        """Let the model see the time, and set the alarm for the next time it must."""
-        self._alarm_due = None
-        self.engine.tick()
-        self.schedule()
-
-    def schedule(self) -> None:
-        """Set the alarm to the model's next timer, if it has moved."""
+    def before_wait(self) -> float | None:
+        """Let all timers fire that are due; return the seconds until the next one is."""
         due = self.engine.model.next_due
-        if due == self._alarm_due:
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._alarm_due = due
-        if due is not None:
-            delay = max(due - self.clock(), 0) / 1e9
-            # A long alarm is set again every hour: loops limit the length of theirs.
-            self._alarm = asyncio.get_running_loop().call_later(min(delay, 3600.0), self.tick)
-
-
-class Connection(asyncio.BufferedProtocol):
-    """One client; the engine's link to it."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._engine = server.engine
-        self.congested = False
-        self._paused = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(BUFFER_LIMIT)
-        self._number = self._engine.connect(self)
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._server.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.takes(bytes(memoryview(self._server.buffer)[:nbytes]))
-
-    def takes(self, data: bytes) -> None:
-        """Handle what the client has sent."""
-        waiting = self._engine.receive(self._number, data)
-        self._limit_reading(waiting)
-        self._server.schedule()
-
-    def _limit_reading(self, waiting: int) -> None:
-        blocked = self.congested or (
-            self._number in self._engine.model.connections
-            and self._engine.model.is_waiting(self._number)
-        )
-        too_much = blocked and waiting > BUFFER_LIMIT
-        if too_much != self._paused:
-            self._paused = too_much
-            if too_much:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
-
-    def eof_received(self) -> bool:
-        self._engine.eof(self._number)
-        self._server.schedule()
-        return True
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._engine.lost(self._number)
-        self._server.schedule()
-
-    def pause_writing(self) -> None:
-        self.congested = True
-
-    def resume_writing(self) -> None:
-        self.congested = False
-        self._engine.resume(self._number)
-        self._reconsider()
-        self._server.schedule()
-
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
-        if self._paused:
-            # It may be answered again, but only when this has been seen to the end.
-            asyncio.get_running_loop().call_soon(self._reconsider)
-
-    def _reconsider(self) -> None:
-        if self._paused and not self._transport.is_closing():
-            self._limit_reading(self._engine.receive(self._number, b""))
-
-    def close(self) -> None:
-        self._transport.close()
+        # One that is still due after that does not fire, whatever the reason.
+        if due is None or due == self._ticked:
+            return None
+        left = due - self.clock()
+        if left > 0:
+            return min(left / 1e9, _LONGEST_WAIT)
+        self._ticked = due
+        self.engine.tick()
+        return 0.0
 
 
 def _allow_many_connections() -> None:
@@ -191,21 +110,12 @@ def _allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _serve(args: argparse.Namespace) -> None:
-    fault = FAULTS[args.fault] if args.fault else NO_FAULT
-    server = Server(PROFILES[args.profile], args.max_job_size, args.max_jobs_ready, fault=fault)
-    where = await server.start(args.host, args.port)
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+def _obey_signals(loop: Loop, engine: Engine) -> None:
+    """End with SIGTERM and SIGINT, drain with SIGUSR1: between two events, in their order."""
+    signal.set_wakeup_fd(loop.wakeup_fd(), warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, server.engine.drain)
-    print(f"beanstalk reference server, profile {args.profile}, listening on {where}", flush=True)
-    await stop.wait()
-    server.close()
-    if where.startswith("unix:"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(where.removeprefix("unix:"))
+        signal.signal(number, lambda *_: loop.stop())
+    signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon(engine.drain))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -241,9 +151,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--max-jobs-ready takes a count, 1 or more")
     if args.max_jobs_ready is not None and PROFILES[args.profile].max_jobs_ready is None:
         parser.error(f"profile {args.profile} has no limit of ready jobs")
+    if args.max_job_size is not None and args.max_job_size > LARGEST_JOB:
+        args.max_job_size = LARGEST_JOB
+        print(f"-z: no job may be larger than {LARGEST_JOB} bytes", file=sys.stderr, flush=True)
     _allow_many_connections()
+    fault = FAULTS[args.fault] if args.fault else NO_FAULT
+    server = Server(PROFILES[args.profile], args.max_job_size, args.max_jobs_ready, fault=fault)
+    loop = Loop()
     try:
-        asyncio.run(_serve(args))
-    except (OSError, socket.gaierror) as error:
+        where = server.start(loop, args.host, args.port)
+    except OSError as error:
         parser.error(f"cannot listen on {args.host} port {args.port}: {error.strerror}")
+    _obey_signals(loop, server.engine)
+    print(f"beanstalk reference server, profile {args.profile}, listening on {where}", flush=True)
+    loop.run()
+    server.close()
+    if where.startswith("unix:"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(where.removeprefix("unix:"))
     return 0

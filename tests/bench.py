@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import select
 import statistics
 import sys
 import time
@@ -16,6 +17,7 @@ from conformance.target.launch import Launched
 from tests.servers import BEANSTALKD, BEANSTALKD_COMMAND, REFERENCE_COMMAND
 
 BATCH = 500
+CLIENTS = 200
 
 
 def pipelined(address: tuple[str, int], jobs: int) -> float:
@@ -56,6 +58,30 @@ def round_trips(address: tuple[str, int], jobs: int) -> float:
         return jobs // 10 * 3 / (time.perf_counter() - start)
 
 
+def many_clients(address: tuple[str, int], jobs: int) -> float:
+    """Commands a second of ``CLIENTS`` clients, each of which asks when it has been answered."""
+    socks = [connect(address, 60) for _ in range(CLIENTS)]
+    by_number = {sock.fileno(): sock for sock in socks}
+    ready = select.poll()
+    for sock in socks:
+        ready.register(sock, select.POLLIN)
+    try:
+        start = time.perf_counter()
+        for sock in socks:
+            sock.sendall(b"put 0 0 60 5\r\nhello\r\n")
+        done = 0
+        while done < jobs:
+            for number, _ in ready.poll():
+                sock = by_number[number]
+                sock.recv(100)
+                sock.sendall(b"put 0 0 60 5\r\nhello\r\n")
+                done += 1
+        return done / (time.perf_counter() - start)
+    finally:
+        for sock in socks:
+            sock.close()
+
+
 def with_queue(address: tuple[str, int], jobs: int) -> float:
     """As :func:`pipelined`, while 100,000 other jobs are ready."""
     with connect(address, 60) as sock, sock.makefile("rb") as replies:
@@ -69,6 +95,7 @@ def with_queue(address: tuple[str, int], jobs: int) -> float:
 BENCHMARKS: dict[str, Callable[[tuple[str, int], int], float]] = {
     "pipelined": pipelined,
     "round trips": round_trips,
+    f"{CLIENTS} clients": many_clients,
     "pipelined, 100,000 jobs ready": with_queue,
 }
 

@@ -81,7 +81,7 @@ def changed_server(folder: Path, change: str) -> str:
     """The command of a reference server whose code ``change`` has changed."""
     script = folder / "changed_server.py"
     script.write_text(
-        "import asyncio, os, sys\n"
+        "import os, sys\n"
         "from reference_server import serve\n"
         "from reference_server.model import Model, SECOND\n"
         f"{textwrap.dedent(change)}\nsys.exit(serve.main())\n"

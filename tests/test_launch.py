@@ -70,14 +70,14 @@ def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(
 
 BUSY = """
 import threading, time
-plain = serve.Connection.buffer_updated
-def busy(self, count):
-    serve.Connection.buffer_updated = plain
+plain = serve.Connection.takes
+def busy(self, data):
+    serve.Connection.takes = plain
     end = time.process_time() + 2
     while time.process_time() < end:
         pass
-    plain(self, count)
-serve.Connection.buffer_updated = busy
+    plain(self, data)
+serve.Connection.takes = busy
 """
 
 
@@ -89,7 +89,7 @@ def test_a_first_answer_that_needs_the_cpu_is_waited_for(
         assert server.answers()
 
 
-SILENT = "serve.Connection.buffer_updated = lambda self, count: None"
+SILENT = "serve.Connection.takes = lambda self, data: None"
 
 
 def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

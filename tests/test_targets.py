@@ -80,10 +80,8 @@ def early(self, job):
 Model._enqueue = early
 """
 LATE = """
-tick = serve.Server.tick
-def late(self):
-    asyncio.get_running_loop().call_later({seconds}, tick, self)
-serve.Server.tick = late
+due = Model.next_due.fget
+Model.next_due = property(lambda self: due(self) and due(self) + {seconds} * SECOND)
 """
 
 
@@ -124,11 +122,11 @@ import re, time
 from reference_server import stats
 tube = stats.tube
 stats.tube = lambda *of: re.sub(rb"(?m)^pause-time-left: .*", b"pause-time-left: 7", tube(*of))
-plain = serve.Connection.buffer_updated
-def slow(self, count):
+plain = serve.Connection.takes
+def slow(self, data):
     time.sleep(1.2)
-    plain(self, count)
-serve.Connection.buffer_updated = slow
+    plain(self, data)
+serve.Connection.takes = slow
 """
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from conformance.target.address import Address
 from conformance.target.clock import ControlledClock, RealClock
@@ -16,8 +15,11 @@ from conformance.target.starvation import thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from reference_server.faults import NO_FAULT, Fault
+from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, Profile
 from reference_server.serve import Server
+
+T = TypeVar("T")
 
 _PATIENCE = 30.0
 """Seconds of real time that a server in this process may take for anything: it may have a fault."""
@@ -65,8 +67,8 @@ class BuiltIn(Target):
         self._fault = fault
         self._binlog = binlog
         self._in_real_time: BuiltIn | None = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._loop = Loop()
+        self._thread = threading.Thread(target=self._loop.run, daemon=True)
         self._thread.start()
         assert self._thread.native_id is not None
         self._meter = thread_meter(self._thread.native_id)
@@ -74,7 +76,7 @@ class BuiltIn(Target):
             self.clock = RealClock()
         else:
             self.clock = virtual = VirtualClock()
-            virtual.tick = lambda: self.call(self._server.tick)
+            virtual.tick = lambda: self.call(self._server.engine.tick)
         self._serve()
 
     def _serve(self) -> None:
@@ -86,29 +88,25 @@ class BuiltIn(Target):
             self._fault,
             self._binlog,
         )
-        where = asyncio.run_coroutine_threadsafe(
-            self._server.start("127.0.0.1", 0), self._loop
-        ).result()
+        where = self.call(lambda: self._server.start(self._loop, "127.0.0.1", 0))
         host, _, port = where.rpartition(":")
         self._address = host, int(port)
         self.learnt.max_job_size = self._server.engine.model.max_job_size
         if virtual is not None:
             virtual.watch(self._address)
 
-    def call(self, function: Callable[[], object]) -> None:
-        """Calls it between two turns of the server's loop, and waits until it is done."""
-        done: Future[None] = Future()
+    def call(self, function: Callable[[], T]) -> T:
+        """Return what it gives when it is called between two events of the server's loop."""
+        done: Future[T] = Future()
 
         def run() -> None:
             try:
-                function()
+                done.set_result(function())
             except Exception as error:
                 done.set_exception(error)
-            else:
-                done.set_result(None)
 
-        self._loop.call_soon_threadsafe(run)
-        done.result(_PATIENCE)
+        self._loop.call_soon(run)
+        return done.result(_PATIENCE)
 
     @property
     def address(self) -> Address:
@@ -143,5 +141,6 @@ class BuiltIn(Target):
         if self._in_real_time is not None:
             self._in_real_time.close()
         self.call(self._server.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.stop()
         self._thread.join()
+        self._loop.close()

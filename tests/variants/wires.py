@@ -5,7 +5,6 @@ Time here is real time, whatever clock the process sees.
 
 from __future__ import annotations
 
-import asyncio
 import select
 import socket
 import threading
@@ -13,7 +12,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from reference_server.serve import Connection, Server
+from reference_server.connection import Connection
+from reference_server.engine import Engine
+from reference_server.loop import Loop
+from reference_server.serve import Server
 from tests.variants.variant import Variant
 
 MILLISECOND = 0.001
@@ -27,13 +29,13 @@ class RealTimer:
         self._seconds = seconds
         self._waiting: list[Callable[[], None]] = []
         self._set = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: Loop | None = None
         self._chance = Random(7)
 
-    def call(self, callback: Callable[[], None]) -> None:
+    def call(self, loop: Loop, callback: Callable[[], None]) -> None:
         """Calls this when the time is over that runs already, or begins to run."""
         if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+            self._loop = loop
             threading.Thread(target=self._run, daemon=True).start()
         self._waiting.append(callback)
         self._set.set()
@@ -48,8 +50,8 @@ class RealTimer:
                 # Unlike sleep, it does not look at a clock that somebody may move.
                 select.select([never], [], [], self._seconds)
                 try:
-                    self._loop.call_soon_threadsafe(self._fire)
-                except RuntimeError:
+                    self._loop.call_soon(self._fire)
+                except OSError:
                     return
 
     def _fire(self) -> None:
@@ -67,11 +69,8 @@ def _server(connection: type[Connection], **values: Any) -> type[Server]:
             super().__init__(*args, **options)
             seconds = values.get("seconds")
             shared = {} if seconds is None else {"timer": RealTimer(seconds)}
-            self._kind = type("Kind", (connection,), {**values, **shared})
-
-        def _accept(self) -> asyncio.BaseProtocol:
-            kind: Connection = self._kind(self)
-            return kind
+            kind: Any = type("Kind", (connection,), {**values, **shared})
+            self.connection = kind
 
     return Other
 
@@ -79,29 +78,22 @@ def _server(connection: type[Connection], **values: Any) -> type[Server]:
 class _Buffered(Connection):
     """What is to be sent is kept first, and sent before the end."""
 
-    _is_gone = False
+    def __init__(self, *args: Any) -> None:
+        self._kept = bytearray()
+        self._ends_then = False
+        super().__init__(*args)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._unsent = bytearray()
-        self._ends = False
-
-    def _send(self, size: int) -> None:
+    def _give(self, size: int) -> None:
         """Sends so many bytes of it."""
-        if not self._is_gone:
-            super().write(bytes(self._unsent[:size]))
-        del self._unsent[:size]
-        if self._ends and not self._unsent:
+        super().write(bytes(self._kept[:size]))
+        del self._kept[:size]
+        if self._ends_then and not self._kept:
             super().close()
 
     def close(self) -> None:
-        self._ends = True
-        if not self._unsent:
+        self._ends_then = True
+        if not self._kept:
             super().close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._is_gone = True
-        super().connection_lost(exc)
 
 
 class _Pieces(Connection):
@@ -112,8 +104,6 @@ class _Pieces(Connection):
     def write(self, data: bytes) -> None:
         step = self.size if len(data) < 4096 else 1024
         for start in range(0, len(data), step):
-            if self._transport.is_closing():
-                return
             super().write(data[start : start + step])
 
 
@@ -123,14 +113,14 @@ class _OddPieces(_Buffered):
     chance = Random(7)
 
     def write(self, data: bytes) -> None:
-        self._unsent += data
-        if len(self._unsent) == len(data):
-            asyncio.get_running_loop().call_soon(self._goes_on)
+        self._kept += data
+        if len(self._kept) == len(data):
+            self.loop.call_soon(self._goes_on)
 
     def _goes_on(self) -> None:
-        self._send(self.chance.randrange(1, 40) + len(self._unsent) // 8)
-        if self._unsent:
-            asyncio.get_running_loop().call_soon(self._goes_on)
+        self._give(self.chance.randrange(1, 40) + len(self._kept) // 8)
+        if self._kept:
+            self.loop.call_soon(self._goes_on)
 
 
 class _Collects(_Buffered):
@@ -139,48 +129,53 @@ class _Collects(_Buffered):
     timer: RealTimer
 
     def write(self, data: bytes) -> None:
-        if not self._unsent:
-            self.timer.call(lambda: self._send(len(self._unsent)))
-        self._unsent += data
+        if not self._kept:
+            self.timer.call(self.loop, lambda: self._give(len(self._kept)))
+        self._kept += data
 
 
 class _ReadsPieces(Connection):
     """What clients send is read in small pieces, with a turn for all others after each."""
 
     size = 1
+    _is_lost = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+    def __init__(self, *args: Any) -> None:
         self._unread = bytearray()
-        self._ends = False
+        self._ends_then = False
+        super().__init__(*args)
 
-    def buffer_updated(self, nbytes: int) -> None:
+    def takes(self, data: bytes) -> None:
         if not self._unread:
-            asyncio.get_running_loop().call_soon(self._reads)
-        self._unread += memoryview(self._server.buffer)[:nbytes]
+            self._reads_later()
+        self._unread += data
+
+    def _reads_later(self) -> None:
+        self.loop.call_soon(self._reads)
+
+    def _size(self) -> int:
+        return max(self.size, len(self._unread) // 64)
 
     def _reads(self) -> None:
         if self._is_lost:
             return
-        size = max(self.size, len(self._unread) // 64)
-        self.takes(bytes(self._unread[:size]))
+        size = self._size()
+        data = bytes(self._unread[:size])
         del self._unread[:size]
+        super().takes(data)
         if self._unread:
-            asyncio.get_running_loop().call_soon(self._reads)
-        elif self._ends:
-            super().eof_received()
+            self.loop.call_soon(self._reads)
+        elif self._ends_then:
+            super().ends()
 
-    def eof_received(self) -> bool:
-        self._ends = True
+    def ends(self) -> None:
+        self._ends_then = True
         if not self._unread:
-            super().eof_received()
-        return True
+            super().ends()
 
-    _is_lost = False
-
-    def connection_lost(self, exc: Exception | None) -> None:
+    def lost(self) -> None:
         self._is_lost = True
-        super().connection_lost(exc)
+        super().lost()
 
 
 class _ReadsLate(_ReadsPieces):
@@ -188,19 +183,11 @@ class _ReadsLate(_ReadsPieces):
 
     timer: RealTimer
 
-    def buffer_updated(self, nbytes: int) -> None:
-        if not self._unread:
-            self.timer.call(self._reads)
-        self._unread += memoryview(self._server.buffer)[:nbytes]
+    def _reads_later(self) -> None:
+        self.timer.call(self.loop, self._reads)
 
-    def _reads(self) -> None:
-        if self._is_lost:
-            return
-        data = bytes(self._unread)
-        self._unread.clear()
-        self.takes(data)
-        if self._ends:
-            Connection.eof_received(self)
+    def _size(self) -> int:
+        return len(self._unread)
 
 
 class _NoticesLate(Connection):
@@ -208,18 +195,18 @@ class _NoticesLate(Connection):
 
     timer: RealTimer
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.timer.call(lambda: super(_NoticesLate, self).connection_lost(exc))
+    def lost(self) -> None:
+        self.timer.call(self.loop, super().lost)
 
 
 class _SmallBuffers(Connection):
     """A client that does not read its replies is not read from, either."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(0)
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    unsent_limit = 0
+
+    def __init__(self, loop: Loop, engine: Engine, sock: socket.socket) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        super().__init__(loop, engine, sock)
 
 
 def _travels(summary: str, connection: type[Connection], **values: Any) -> Variant:

@@ -1,0 +1,84 @@
+"""The sockets at which a server listens."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from reference_server.loop import Loop
+
+_BACKLOG = 1024
+
+
+def _unix(path: str) -> socket.socket:
+    """Listen at a path, in the place of a socket that was left there."""
+    if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _tcp(host: str, port: int) -> list[socket.socket]:
+    """Listen on all addresses that a host has."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    socks: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((info[0], info[4]) for info in found):
+            socks.append(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
+            # Those that are accepted inherit it.
+            socks[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        for sock in socks:
+            sock.close()
+        raise
+    return socks
+
+
+class Listeners:
+    """The sockets of an address; ``accepted`` is given the socket of each new client."""
+
+    def __init__(
+        self, loop: Loop, address: str, port: int, accepted: Callable[[socket.socket], object]
+    ) -> None:
+        self._loop = loop
+        self._accepted = accepted
+        if address.startswith("unix:"):
+            self._socks = [_unix(address.removeprefix("unix:"))]
+            self.where = address
+        else:
+            self._socks = _tcp(address, port)
+            self.where = "{}:{}".format(*self._socks[0].getsockname())
+        for sock in self._socks:
+            sock.setblocking(False)
+            loop.watch(sock.fileno(), partial(self._accept, sock))
+
+    def _accept(self, listener: socket.socket, _: int) -> None:
+        try:
+            sock, _ = listener.accept()
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            self._loop.again(listener.fileno())
+            return
+        except OSError as error:
+            print(f"cannot accept a client: {error.strerror}", file=sys.stderr, flush=True)
+            self._loop.again_with_room(listener.fileno())
+            return
+        self._loop.again(listener.fileno())
+        self._accepted(sock)
+
+    def close(self) -> None:
+        """Listen no more."""
+        for sock in self._socks:
+            self._loop.forget(sock.fileno())
+            sock.close()
