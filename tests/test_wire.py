@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.oracle.underspecification import is_decided, is_free
 from reference_server.commands import VERBS
-from reference_server.profiles import NEWEST, V1_12
+from reference_server.profiles import NEWEST, V1_12, Profile
 from reference_server.wire import (
     BAD_FORMAT,
     FOUND,
@@ -106,6 +107,18 @@ def test_the_argument_of_reserve_with_timeout(line: bytes, lenient: Any, strict:
             assert request == Malformed(BAD_FORMAT)
         else:
             assert request == Command("reserve-with-timeout", (expected,))
+
+
+@pytest.mark.parametrize("profile", [V1_12, NEWEST], ids=lambda profile: profile.name)
+@pytest.mark.parametrize(
+    "line", ["delete %s", "kick %s", "reserve-with-timeout %s", "pause-tube a %s", "put 0 0 %s 1"]
+)
+def test_a_number_may_have_any_number_of_digits(line: str, profile: Profile) -> None:
+    unlimited = replace(profile, max_line=2**20)
+    for digits, alike in (("9" * 5000, "9" * 20), ("0" * 5000 + "7", "0" * 20 + "7")):
+        long, short = (line % digits).encode(), (line % alike).encode()
+        for judge in (parse_line, is_free, is_decided):
+            assert judge(long, unlimited) == judge(short, unlimited)
 
 
 def test_the_reader_holds_no_more_than_a_line_and_a_body() -> None:

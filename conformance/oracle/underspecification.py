@@ -28,6 +28,7 @@ from reference_server.wire import (
     ReplyReader,
     Request,
     RequestReader,
+    integer,
 )
 
 _DIGITS = re.compile(rb"[0-9]+")
@@ -73,20 +74,20 @@ def is_free(line: bytes, profile: Profile) -> bool:
         return True
     if _MORE_THAN_QUIT.match(line):
         return True
-    if (match := _KICK.match(line)) and not (_PLAIN_KICK.match(line) and int(match[1]) <= U32):
+    if (match := _KICK.match(line)) and not (_PLAIN_KICK.match(line) and integer(match[1]) <= U32):
         return True
     if line.startswith(b"reserve-with-timeout "):
         if profile.timeout_argument == "lenient":
             return bool(_ODD_TIMEOUT.match(line))
         # No sentence bounds the seconds, and not all servers take more than 31 bits.
         match = _TIMEOUT.match(line)
-        return match is not None and int(match[1]) >= 2**31
+        return match is not None and integer(match[1]) >= 2**31
     if not profile.skips_long_lines:
         first = line.partition(b"\r\n")[0].replace(b"%d", b"%d" % U64)
         if len(first) + 2 > profile.max_line:
             return True
     if not (profile.skips_big_bodies and profile.raises_ttr) and (match := _PUT.match(line)):
-        ttr, size = map(int, match.groups())
+        ttr, size = map(integer, match.groups())
         # What is too big is refused at once; what follows may be its body, or commands.
         too_big = size > profile.max_job_size and not profile.skips_big_bodies
         return too_big or (ttr == 0 and not profile.raises_ttr)
@@ -150,12 +151,12 @@ def _is_decided(kind: str, argument: bytes) -> bool:
     if kind == "t":
         return bool(_NAME.fullmatch(argument) or _NO_NAME.fullmatch(argument))
     if _NUMBER.fullmatch(argument):
-        return kind == "n" or int(argument) < 2**31
+        return kind == "n" or integer(argument) < 2**31
     return bool(_NO_NUMBER.fullmatch(argument)) and (kind == "n" or argument.isalpha())
 
 
 def _is_below_limit(argument: bytes) -> bool:
-    return bool(_NUMBER.fullmatch(argument)) and int(argument) <= U32
+    return bool(_NUMBER.fullmatch(argument)) and integer(argument) <= U32
 
 
 class Open(NamedTuple):
@@ -196,7 +197,7 @@ def _plain(line: bytes, fit: Callable[[int], int]) -> bytes:
     numbers = (_DIGITS.match(argument) for argument in arguments)
     plain = [m[0] if m else a for m, a in zip(numbers, arguments, strict=True)]
     if len(plain) > 1 and plain[-1].isdigit():
-        plain[-1] = b"%d" % fit(int(plain[-1]))
+        plain[-1] = b"%d" % fit(integer(plain[-1]))
     return b" ".join((word, *plain))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from reference_server.wire.lines import (
     OPTIONAL_ID,
+    integer,
     parse_line,
 )
 from reference_server.wire.messages import (
@@ -94,5 +95,6 @@ __all__ = [
     "Request",
     "RequestReader",
     "escape",
+    "integer",
     "parse_line",
 ]

@@ -31,6 +31,19 @@ _FOUR = _numbers(4)
 _ONE = _numbers(1)
 _NAME_AND_NUMBER = re.compile(b" *([" + re.escape(NAME_CHARS) + b"]+) +([0-9]+)")
 _C_INTEGER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_ABOVE_ALL = len(str(U64)) + 1
+"""So many digits are above all limits, unless they begin with zeros."""
+
+
+def integer(text: bytes) -> int:
+    """Return the number that digits mean; of too many, one that is beyond all limits, too.
+
+    Python's own conversion refuses more than 4,300 digits.
+    """
+    if len(text) <= _ABOVE_ALL:
+        return int(text)
+    sign = b"-" if text.startswith(b"-") else b""
+    return int(sign + (text.lstrip(b"+-0")[:_ABOVE_ALL] or b"0"))
 
 
 def _name(text: bytes, profile: Profile) -> str | None:
@@ -46,7 +59,7 @@ def _parse_put(text: bytes, profile: Profile) -> Request:
     match = _FOUR.match(text)
     if match is None:
         return _BAD
-    pri, delay, ttr, size = values = list(map(int, match.groups()))
+    pri, delay, ttr, size = values = list(map(integer, match.groups()))
     if max(values) > U32:
         return _BAD
     # A body that is too big is skipped, whatever else is wrong with the line.
@@ -67,7 +80,7 @@ def _numeric(verb: str, kinds: Sequence[Kind]) -> _Parse:
         match = pattern.fullmatch(text)
         if match is None:
             return _BAD
-        values = tuple(map(int, match.groups()))
+        values = tuple(map(integer, match.groups()))
         return Command(verb, values) if all(map(le, values, limits)) else _BAD
 
     return parse
@@ -85,9 +98,9 @@ def _counted(verb: str) -> _Parse:
     # A C library's strtoul, cut to 32 bits: signs, and garbage behind the digits, are accepted.
     def parse(text: bytes, _: Profile) -> Request:
         match = _C_INTEGER.match(text)
-        if match is None or abs(int(match[1])) > U64:
+        if match is None or abs(integer(match[1])) > U64:
             return _BAD
-        return Command(verb, (int(match[1]) & U32,))
+        return Command(verb, (integer(match[1]) & U32,))
 
     return parse
 
@@ -97,11 +110,11 @@ def _timed(verb: str) -> _Parse:
     def parse(text: bytes, profile: Profile) -> Request:
         if profile.timeout_argument == "strict":
             match = _ONE.match(text)
-            if match is None or int(match[1]) > 2**31 - 1:
+            if match is None or integer(match[1]) > 2**31 - 1:
                 return _BAD
-            return Command(verb, (int(match[1]),))
+            return Command(verb, (integer(match[1]),))
         match = _C_INTEGER.match(text)
-        value = int(match[1]) if match else 0
+        value = integer(match[1]) if match else 0
         if not -(2**63) <= value < 2**63:
             return _BAD
         value = (value + 2**31) % 2**32 - 2**31
@@ -113,12 +126,12 @@ def _timed(verb: str) -> _Parse:
 def _named_and_numeric(verb: str) -> _Parse:
     def parse(text: bytes, profile: Profile) -> Request:
         match = _NAME_AND_NUMBER.fullmatch(text)
-        if match is None or int(match[2]) > U32:
+        if match is None or integer(match[2]) > U32:
             return _BAD
         name = _name(match[1], profile)
         if name is None:
             return Malformed(BAD_FORMAT, counts=verb)
-        return Command(verb, (name, int(match[2])))
+        return Command(verb, (name, integer(match[2])))
 
     return parse
 
