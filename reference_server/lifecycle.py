@@ -131,19 +131,21 @@ class Lifecycle(Store):
         return self.jobs[ids[0] if len(ids) == 1 else self.choose(ids)]
 
     def _next_ids(self, conn: Connection) -> list[int]:
-        """Return the ids of the jobs, the smallest in priority in all watched, unpaused tubes, of
-        which a reserve gets one: the oldest with beanstalkd."""
-        best = None
-        for tube in conn.watch:
-            if tube.ready and not tube.pause and (best is None or tube.ready[0] < best):
-                best = tube.ready[0]
-        if best is None:
-            return []
-        if self.profile.first_in_first_out:
-            return [best[1]]
-        # Within a priority the text names no order.
-        unpaused = (tube for tube in conn.watch if not tube.pause)
-        return sorted(id for tube in unpaused for id in _most_urgent(tube, best[0]))
+        """Return the ids of the jobs in all watched, unpaused tubes of which a reserve gets one:
+        the oldest of the smallest priority with beanstalkd."""
+        tubes = [tube for tube in conn.watch if tube.ready and not tube.pause]
+        heads = [tube.ready[0] for tube in tubes]
+        if not heads or self.profile.first_in_first_out:
+            return [min(heads)[1]] if heads else []
+        # The text names no order of tubes, nor one within a priority.
+        return [
+            id
+            for pri, id in sorted(
+                (pri, id)
+                for tube, (pri, _) in zip(tubes, heads, strict=True)
+                for id in _most_urgent(tube, pri)
+            )
+        ]
 
     def _next_of(self, tube: Tube) -> Job | None:
         """Return the ready job of a tube that is next, whichever client asks."""

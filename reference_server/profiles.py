@@ -31,11 +31,11 @@ class Profile:
     ``timeout_argument`` says how reserve-with-timeout reads its number: ``"lenient"`` as C's strtol
     does, negative waits for ever; ``"strict"`` refuses what does not start with digits or exceeds
     2**31-1. ``yaml_quotes``: strings in stats are quoted. ``deletes``: the states of jobs that may
-    be deleted. ``first_in_first_out``: of equal priorities, the job received first is next; else
-    any may be. ``half_close``: clients that send nothing more are answered on.
-    ``skips_long_lines``: a line that is longer than ``max_line`` is refused once, up to its end;
-    else no text sets a limit, all servers of the profile take lines of that length, and it is open
-    what becomes of a longer one.
+    be deleted. ``first_in_first_out``: of all watched tubes the smallest priority is next, and
+    of equal ones the job received first; else any tube's may be, and any of equal priority.
+    ``half_close``: clients that send nothing more are answered on. ``skips_long_lines``: a line
+    that is longer than ``max_line`` is refused once, up to its end; else no text sets a limit, all
+    servers of the profile take lines of that length, and it is open what becomes of a longer one.
 
     ``limits_arguments``: the text says how large delays and times to run may be, and that longer
     names are refused; else it is open what becomes of more than 2**32-1 seconds, and of such names.

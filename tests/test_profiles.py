@@ -139,7 +139,7 @@ WORDS = {
     "skips_big_bodies": "a body that is too big is skipped",
     "raises_ttr": "a ttr of 0 becomes 1",
     "deadline_soon": "`DEADLINE_SOON`",
-    "first_in_first_out": "order within a priority",
+    "first_in_first_out": "order of tubes, and within a priority",
     "half_close": "answers to half-closed clients",
     "skips_long_lines": "lines that are too long are refused as a whole",
     "limits_arguments": "limits of delays, of times to run and of names",

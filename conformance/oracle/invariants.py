@@ -78,9 +78,13 @@ class _Job:
 
 
 class Ledger:
-    """The jobs of all clients of some tubes. Its methods raise :class:`Violation`."""
+    """The jobs of all clients of some tubes. Its methods raise :class:`Violation`.
 
-    def __init__(self) -> None:
+    ``orders_tubes``: of all watched tubes, the smallest priority is next; else of one tube.
+    """
+
+    def __init__(self, orders_tubes: bool = True) -> None:
+        self._orders_tubes = orders_tubes
         self._jobs: dict[int, _Job] = {}
         self._gone: set[int] = set()
         self._early: dict[int, list[Told]] = {}
@@ -238,9 +242,11 @@ class Ledger:
         ]
         for told in self._reserved:
             asked, id = told.asked, int(told.reply.args[0])
-            pri = min(self._jobs[id].pris)
+            job = self._jobs[id]
+            pri = min(job.pris)
+            tubes = asked.watched if self._orders_tubes else (job.put.tube,)
             for since, until, other, tube, before in spans:
-                certain = since < asked.at and told.at < until and tube in asked.watched
+                certain = since < asked.at and told.at < until and tube in tubes
                 if certain and other < pri:
                     said = f"job {before}, whose priority is {other}, before job {id} with {pri}"
                     raise Violation([said], str(told.reply), told.mark)

@@ -29,7 +29,8 @@ CROWDS = 2
 def test_any_overlap(
     server: Target, new_tube: NewTube, transcript: Transcript, exploration: Exploration
 ) -> str:
-    chance, ledger = Random(exploration.seed), Ledger()
+    chance = Random(exploration.seed)
+    ledger = Ledger(orders_tubes=exploration.profile.first_in_first_out)
     count = CROWDS * exploration.examples
     tidy, half_closes = False, not server.learnt.ignores_ends
     # What would hide all else; it is looked for no more.

@@ -31,7 +31,16 @@ class _NoTimeToRun(Model):
             conn.incoming.ttr = 0
 
 
+class _TubesInTurn(Model):
+    """Of all watched tubes, the first that has a job is served, whatever the priorities are."""
+
+    def _next_ids(self, conn: Connection) -> list[int]:
+        tube = next((tube for tube in conn.watch if tube.ready and not tube.pause), None)
+        return [tube.ready[0][1]] if tube else []
+
+
 _NEWEST_FIRST = chooses("of equal priorities the newest is next", lambda options: options[-1])
+_TUBE_BY_TUBE = Variant("", "the first tube that has a job is served", _TubesInTurn)
 _LONG_LINES = Variant(
     "", "lines of any length", profile=lambda profile: replace(profile, max_line=2**20)
 )
@@ -39,6 +48,8 @@ _LONG_LINES = Variant(
 OF_OLD: tuple[tuple[str, Variant], ...] = (
     ("1.4", _NEWEST_FIRST),
     ("1.8", _NEWEST_FIRST),
+    ("1.2", _TUBE_BY_TUBE),
+    ("1.8", _TUBE_BY_TUBE),
     ("1.12", FEW_KEYS),
     ("1.4", _LONG_LINES),
     ("1.10", _LONG_LINES),
