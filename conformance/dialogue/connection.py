@@ -390,9 +390,9 @@ class Connection:
         for _ in range(5):
             self.raw(self.ping).any_reply()
 
-    def becomes(self, is_so: Callable[[], bool]) -> bool:
-        """Return whether something becomes so soon that must, though no text says when."""
-        return self._timeline.becomes(is_so)
+    def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
+        """Whether something becomes so soon that must, though no text says when."""
+        return self._timeline.becomes(is_so, within)
 
     def gets_soon(self, line: str, reply: Reply) -> None:
         """Asks until it gets this reply, as it must, though no text says when."""

@@ -222,9 +222,12 @@ class Timeline:
             for connection in self._connections:
                 connection.nudge()
 
-    def becomes(self, is_so: Callable[[], bool]) -> bool:
-        """Return whether something becomes so that must, though no text says when."""
-        for is_last in looks(self._lateness):
+    def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
+        """Whether something becomes so that must, though no text says when.
+
+        It may take as long as a timer may be late, or ``within`` seconds if that is longer.
+        """
+        for is_last in looks(max(self._lateness, within)):
             if is_so():
                 return True
             if not is_last:

@@ -209,6 +209,17 @@ class _SmallBuffers(Connection):
         super().__init__(loop, engine, sock)
 
 
+class _AcceptsLate(Server):
+    """The kernel keeps a connection back for a second, or until something is sent on it."""
+
+    async def start(self, address: str, port: int) -> str:
+        bound = await super().start(address, port)
+        assert self._listener is not None
+        for listening in self._listener.sockets:
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        return bound
+
+
 def _travels(summary: str, connection: type[Connection], **values: Any) -> Variant:
     slow = values.get("seconds", 0) >= SLOW
     return Variant("", summary, server=_server(connection, **values), slow=slow)
@@ -227,4 +238,5 @@ WIRES = (
     _travels("reads 10 milliseconds later", _ReadsLate, seconds=10 * MILLISECOND),
     _travels("notices ends 20 milliseconds later", _NoticesLate, seconds=20 * MILLISECOND),
     _travels("small buffers", _SmallBuffers),
+    Variant("", "silent connections are accepted a second later", server=_AcceptsLate),
 )
