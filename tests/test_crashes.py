@@ -28,6 +28,15 @@ def crash(line, profile):
     return parse(line, profile)
 wire.parse_line = crash
 """
+NO_DRAIN_MODE = """
+import signal
+from asyncio.unix_events import SelectorEventLoop
+plain = SelectorEventLoop.add_signal_handler
+def add(self, number, *args):
+    if number != signal.SIGUSR1:
+        plain(self, number, *args)
+SelectorEventLoop.add_signal_handler = add
+"""
 SEGV = "os.kill(os.getpid(), signal.SIGSEGV)"
 
 
@@ -54,6 +63,18 @@ def test_a_crash_in_a_test_of_any_level_fails(
     assert f"{Verdict.FAIL}: {slug}: " in done.stdout
     assert f"the target crashed: {ended}" in done.stdout
     assert "does not conform" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("profile", "verdict"), [("1.10", Verdict.NON_STRICT), ("1.12", Verdict.FAIL)]
+)
+def test_the_end_by_a_signal_is_a_crash_only_where_the_text_names_it(
+    tmp_path: Path, profile: str, verdict: Verdict
+) -> None:
+    launch = changed_server(tmp_path, NO_DRAIN_MODE)
+    done = suite("--launch", launch, "-k", "put.draining-only-put", f"--profile={profile}")
+    assert f"{verdict}: put.draining-only-put: " in done.stdout
+    assert "observed the target crashed: ended by SIGUSR1" in done.stdout
 
 
 @pytest.mark.parametrize("test", [any_program, any_conversation])

@@ -283,7 +283,7 @@ def _asked(item: pytest.Item) -> list[Requirement]:
 def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
     levels = {requirement.level for requirement in _asked(item)}
-    if isinstance(error, TargetLost):
+    if isinstance(error, TargetLost) and not error.de_facto:
         # Nothing that anybody sends may end a server, whatever a test is about.
         return Verdict.FAIL, str(error).splitlines()[0][:300]
     if levels == {"quirk"} and (error is None or isinstance(error, Deviation)):
