@@ -53,12 +53,12 @@ class Listeners:
         self._loop = loop
         self._accepted = accepted
         if address.startswith("unix:"):
-            self._socks = [_unix(address.removeprefix("unix:"))]
+            self.socks = [_unix(address.removeprefix("unix:"))]
             self.where = address
         else:
-            self._socks = _tcp(address, port)
-            self.where = "{}:{}".format(*self._socks[0].getsockname())
-        for sock in self._socks:
+            self.socks = _tcp(address, port)
+            self.where = "{}:{}".format(*self.socks[0].getsockname())
+        for sock in self.socks:
             sock.setblocking(False)
             loop.watch(sock.fileno(), partial(self._accept, sock))
 
@@ -79,6 +79,6 @@ class Listeners:
 
     def close(self) -> None:
         """Listen no more."""
-        for sock in self._socks:
+        for sock in self.socks:
             self._loop.forget(sock.fileno())
             sock.close()

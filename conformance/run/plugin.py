@@ -11,6 +11,7 @@ import pytest
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.baseline import BaselineError, Known, is_known, read_baseline
+from conformance.run.distribution import wait_together
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
 from conformance.run.interruption import Interruption
@@ -153,19 +154,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Under a real clock, one worker gets all tests that wait, so that they wait together."""
-    from xdist.scheduler import LoadScopeScheduling
-
     movable = config.stash[_SUITE].target.clock.movable
     # The workers have targets of their own.
     config.stash[_SUITE].release()
     if movable or config.getoption("dist") != "load":
         return None
-
-    class WaitTogether(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return "timed" if "test_time" in nodeid else nodeid
-
-    return WaitTogether(config, log)
+    return wait_together(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

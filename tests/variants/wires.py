@@ -212,10 +212,10 @@ class _SmallBuffers(Connection):
 class _AcceptsLate(Server):
     """The kernel keeps a connection back for a second, or until something is sent on it."""
 
-    async def start(self, address: str, port: int) -> str:
-        bound = await super().start(address, port)
-        assert self._listener is not None
-        for listening in self._listener.sockets:
+    def start(self, loop: Loop, address: str, port: int) -> str:
+        bound = super().start(loop, address, port)
+        assert self._listeners is not None
+        for listening in self._listeners.socks:
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
         return bound
 
