@@ -175,7 +175,7 @@ class Differential:
         self._opened += 1
         line = Line(f"c{self._opened}", self._address, self._engine, self.log)
         if self._opened > 1:
-            # An asyncio server has seen a new client some rounds after it has accepted it.
+            # A level-triggered server such as beanstalkd may see a new client some rounds later.
             self._synchronise(4)
         return line
 

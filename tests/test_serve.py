@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -17,13 +18,34 @@ import pytest
 from conformance.target.address import ask, connect
 from conformance.target.launch import Launched
 from reference_server.wire import INSERTED
-from tests.servers import REFERENCE_COMMAND
+from tests.servers import (
+    BEANSTALKD_COMMAND,
+    REFERENCE_COMMAND,
+    changed_server,
+    needs_beanstalkd,
+)
+
+POLLERS = ["", "from reference_server import loop; loop.poller = loop.Levels"]
+"""epoll, and what there is without."""
 
 
 @pytest.fixture
-def server() -> Iterator[Launched]:
-    with Launched(REFERENCE_COMMAND) as running:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Launched]:
+    with Launched(changed_server(tmp_path, getattr(request, "param", ""))) as running:
         yield running
+
+
+@contextlib.contextmanager
+def _at_a_path(path: Path) -> Iterator[str]:
+    """A server at a UNIX socket; it ends with SIGTERM."""
+    command = [sys.executable, "-m", "reference_server", "--host", f"unix:{path}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert str(path) in process.stdout.readline().decode()
+    yield str(path)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    process.stdout.close()
 
 
 def exchange(address: tuple[str, int] | str, data: bytes) -> bytes:
@@ -54,15 +76,9 @@ def test_it_says_where_it_listens_and_ends_cleanly() -> None:
 
 def test_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "socket"
-    command = [sys.executable, "-m", "reference_server", "--host", f"unix:{path}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert str(path) in process.stdout.readline().decode()
-    assert exchange(str(path), b"list-tube-used\r\n") == b"USING default\r\n"
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    with _at_a_path(path) as where:
+        assert exchange(where, b"list-tube-used\r\n") == b"USING default\r\n"
     assert not path.exists()
-    process.stdout.close()
 
 
 def test_drain_mode(server: Launched) -> None:
@@ -86,6 +102,16 @@ def test_max_job_size() -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [REFERENCE_COMMAND, pytest.param(BEANSTALKD_COMMAND, marks=needs_beanstalkd)],
+    ids=["reference", "beanstalkd"],
+)
+def test_no_job_may_be_larger_than_a_gigabyte(command: str) -> None:
+    with Launched(command, values={"max_job_size": 2**31}) as server:
+        assert b"\nmax-job-size: 1073741824\n" in exchange(server.address, b"stats\r\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--port", "70000"], "a port is a number from 0 to 65535"),
@@ -104,6 +130,25 @@ def test_wrong_options(arguments: list[str], message: str) -> None:
     assert done.returncode == 4
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_more_clients_than_descriptors_are_served_as_others_leave(tmp_path: Path) -> None:
+    few = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))"
+    with Launched(changed_server(tmp_path, few)) as server:
+        socks = [connect(server.address, 10) for _ in range(40)]
+        for sock in socks:
+            sock.sendall(b"list-tube-used\r\n")
+        for sock in socks:
+            with sock:
+                assert sock.recv(100) == b"USING default\r\n"
+
+
+def test_a_failure_ends_the_connection_of_its_client_alone(tmp_path: Path) -> None:
+    change = "Model._kick = lambda *_: 1 / 0"
+    with Launched(changed_server(tmp_path, change)) as server, connect(server.address, 10) as other:
+        assert ask(other, b"list-tube-used", 10).word == "USING"
+        assert exchange(server.address, b"list-tube-used\r\nkick 1\r\n") == b""
+        assert b"\ncurrent-connections: 1\n" in (ask(other, b"stats", 10).body or b"")
 
 
 def _memory(server: Launched) -> int:
@@ -148,6 +193,23 @@ def test_two_hundred_thousand_jobs(server: Launched) -> None:
     assert b"current-jobs-ready: %d\n" % (count - batch) in stats
 
 
+def _with_large_replies(address: tuple[str, int] | str) -> None:
+    body = b"x" * 65000
+    answer = exchange(address, b"put 0 0 60 65000\r\n%b\r\n" % body + b"peek 1\r\n" * 300)
+    assert answer == b"INSERTED 1\r\n" + b"FOUND 1 65000\r\n%b\r\n" % body * 300
+
+
+@pytest.mark.parametrize("server", POLLERS, indirect=True)
+def test_large_replies(server: Launched) -> None:
+    _with_large_replies(server.address)
+
+
+def test_large_replies_over_a_unix_socket(tmp_path: Path) -> None:
+    with _at_a_path(tmp_path / "socket") as path:
+        _with_large_replies(path)
+
+
+@pytest.mark.parametrize("server", POLLERS, indirect=True)
 def test_a_client_that_does_not_read_costs_little_and_stops_nobody(server: Launched) -> None:
     body = b"x" * 65000
     with connect(server.address, 10) as greedy:
@@ -166,6 +228,7 @@ def test_a_client_that_does_not_read_costs_little_and_stops_nobody(server: Launc
         assert _memory(server) - before < 20 * 2**20
 
 
+@pytest.mark.parametrize("server", POLLERS, indirect=True)
 def test_a_client_that_sends_on_while_it_waits_costs_little(server: Launched) -> None:
     with connect(server.address, 10) as sock:
         sock.sendall(b"reserve\r\n")
@@ -183,6 +246,7 @@ def test_a_client_that_sends_on_while_it_waits_costs_little(server: Launched) ->
         assert _memory(server) - before < 20 * 2**20
 
 
+@pytest.mark.parametrize("server", POLLERS, indirect=True)
 def test_a_client_that_has_sent_much_while_it_waited_is_read_again(server: Launched) -> None:
     with connect(server.address, 10) as waiting, connect(server.address, 10) as other:
         body = b"x" * 65000

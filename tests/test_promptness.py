@@ -1,0 +1,101 @@
+"""The reference server as prompt as beanstalkd: what a client did is seen by the next command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.target.address import Address, ask, connect, send_reset
+from conformance.target.launch import Launched
+from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
+
+TIMES = 100
+LINE, REPLY = b"list-tube-used\r\n", b"USING default\r\n"
+BURST = 400
+
+
+@contextlib.contextmanager
+def _on_one_cpu() -> Iterator[None]:
+    """What this thread sends from one CPU reaches all sockets in that order."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+@contextlib.contextmanager
+def _served(command: str) -> Iterator[tuple[Address, socket.socket]]:
+    """Where a server listens, and a client that looks at what others do."""
+    with Launched(command) as server, _on_one_cpu(), connect(server.address, 10) as observer:
+        yield server.address, observer
+
+
+def _clients(observer: socket.socket) -> int:
+    found = re.search(rb"\ncurrent-connections: (\d+)\n", ask(observer, b"stats", 10).body or b"")
+    assert found
+    return int(found[1])
+
+
+@contextlib.contextmanager
+def _traffic(busy: socket.socket) -> Iterator[None]:
+    """Much is sent meanwhile, by a client that reads the replies when all is over."""
+    busy.sendall(LINE * BURST)
+    yield
+    left = len(REPLY) * BURST
+    while left:
+        left -= len(busy.recv(left))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [REFERENCE_COMMAND, pytest.param(BEANSTALKD_COMMAND, marks=needs_beanstalkd)],
+    ids=["reference", "beanstalkd"],
+)
+def test_the_job_of_a_client_that_is_reset_is_the_next_that_another_gets(command: str) -> None:
+    with _served(command) as (address, observer):
+        words = []
+        for _ in range(TIMES):
+            holder = connect(address, 10)
+            job = int(ask(holder, b"put 0 0 60 1\r\na", 10).args[0])
+            assert ask(holder, b"reserve", 10).word == "RESERVED"
+            send_reset(holder)
+            words.append(ask(observer, b"reserve-with-timeout 0", 10).word)
+            ask(observer, b"delete %d" % job, 10)
+    assert words == ["RESERVED"] * TIMES
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "in traffic"])
+def test_clients_are_counted_as_they_come_and_go(busy: bool) -> None:
+    with _served(REFERENCE_COMMAND) as (address, observer), connect(address, 10) as other:
+        before = _clients(observer)
+        seen = []
+        for number in range(TIMES):
+            with _traffic(other) if busy else contextlib.nullcontext():
+                client = connect(address, 10)
+                come = _clients(observer)
+            with _traffic(other) if busy else contextlib.nullcontext():
+                (socket.socket.close, send_reset)[number % 2](client)
+                seen.append((come, _clients(observer)))
+    assert seen == [(before + 1, before)] * TIMES
+
+
+def test_a_reset_is_seen_though_what_came_before_is_not_read() -> None:
+    with _served(REFERENCE_COMMAND) as (address, observer):
+        holder = connect(address, 10)
+        ask(holder, b"put 0 0 60 1\r\na", 10)
+        assert ask(holder, b"reserve", 10).word == "RESERVED"
+        holder.sendall(b"reserve\r\n")
+        holder.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                holder.send(LINE * BURST)
+        # In each turn, it is read from once, until it has sent too much.
+        for _ in range(20):
+            assert _clients(observer) == 2
+        send_reset(holder)
+        assert ask(observer, b"reserve-with-timeout 0", 10).word == "RESERVED"
