@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -76,21 +76,31 @@ def _kind(words: str) -> str:
 
 def report_page(results: Results) -> str:
     """The report of a run."""
-    sections: dict[str, list[Requirement]] = {}
-    for requirement in results.requirements:
-        sections.setdefault(requirement.section, []).append(requirement)
+    others = [r for r in results.requirements if r.verdict is Verdict.NOT_APPLICABLE]
+    quirks = [r for r in results.requirements if r.level == "quirk" and r not in others]
+    rest = [("quirk", "", quirks), ("requirement", " of other profiles", others)]
     return _page(
         "report",
         results=results,
-        sections=sections,
+        sections=_by_section(results.requirements),
+        judged=_by_section(r for r in results.requirements if r not in quirks + others),
+        rest=rest,
         groups=(groups := grouped(results.requirements, results.tests)),
         shown_in=_shown_in(groups),
         counts=(counts := _counts(results)),
         words=[word for word in GLYPHS if any(found[word] for found in counts.values())],
         untested=_untested(results.tests),
+        others=[test.verdict is Verdict.NOT_APPLICABLE for test in results.tests],
         plots=_plots(results),
         shown=SHOWN,
     )
+
+
+def _by_section(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
+    sections: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        sections.setdefault(requirement.section, []).append(requirement)
+    return sections
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -142,7 +152,7 @@ def _counts(results: Results) -> dict[str, Counter[Verdict]]:
 
 def _untested(tests: list[Test]) -> list[tuple[Verdict, str, int]]:
     """Why tests were left out or did not decide, and how many."""
-    verdicts = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE, Verdict.NOT_APPLICABLE)
+    verdicts = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE)
     reasons = Counter((t.verdict, t.reason) for t in tests if t.verdict in verdicts)
     return [(verdict, reason, count) for (verdict, reason), count in reasons.most_common()]
 

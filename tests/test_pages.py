@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     good = [requirement("put.a"), requirement("put.b", clause="A job has a TTR.")]
     quirk = requirement("quirk.c", Verdict.SEEN, level="quirk", section="Quirks")
-    one = results(*good, requirement("put.fails", Verdict.FAIL), quirk)
+    other_profile = requirement("put.old", Verdict.NOT_APPLICABLE)
+    one = results(*good, requirement("put.fails", Verdict.FAIL), quirk, other_profile)
     other = results(*good, requirement("put.fails"), quirk)
     write_report(one, folder)
     write_comparison([one, other, other], folder)
@@ -69,7 +71,7 @@ def shown(page: Page) -> list[str]:
 
 def test_filtering_by_section_level_verdict_and_text(page: Page, folder: Path) -> None:
     page.goto(f"file://{folder}/report.html")
-    assert shown(page) == ["put.a", "put.b", "put.fails", "quirk.c"]
+    assert shown(page) == ["put.a", "put.b", "put.fails"]
     page.get_by_label("Level").select_option("quirk")
     assert shown(page) == ["quirk.c"]
     assert page.locator("article:visible").count() == 0
@@ -80,7 +82,7 @@ def test_filtering_by_section_level_verdict_and_text(page: Page, folder: Path) -
     page.get_by_role("button", name="Clear").click()
     page.get_by_label("Text").fill("ttr")
     assert shown(page) == ["put.b"]
-    assert page.locator("output").inner_text() == "1 of 4 requirements"
+    assert page.locator("output").inner_text() == "1 of 5 requirements"
     page.get_by_label("Section").select_option("Quirks")
     assert shown(page) == []
 
@@ -92,6 +94,26 @@ def test_a_link_to_a_requirement_shows_it_even_if_it_was_filtered(page: Page, fo
     page.locator('.map a[href="#put.b"]').click()
     assert page.locator("[id='put.b']").is_visible()
     assert page.evaluate("document.activeElement.id") == "put.b"
+
+
+def test_what_is_not_judged_is_folded_at_the_end(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html")
+    told = [rest.inner_text() for rest in page.locator(".rest summary").all()]
+    assert told == ["1 quirk", "1 requirement of other profiles"]
+    assert not page.locator("[id='quirk.c']").is_visible()
+    page.goto(f"file://{folder}/report.html#quirk.c")
+    assert page.locator("[id='quirk.c']").is_visible()
+
+
+def test_what_deviates_is_right_under_the_verdict(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html")
+    titles = [title.inner_text() for title in page.locator("h1, h2").all()]
+    assert titles[0].startswith("beanstalkd 1.12")
+    assert titles[1] == "What deviates"
+    assert page.locator("article h3").bounding_box()["y"] < SIZES[0]["height"]  # type: ignore[index]
+    told = page.locator("article").inner_text()
+    places = [told.index(text) for text in ("Expected", "Observed", "> A < USING b", "pytest ")]
+    assert places == sorted(places)
 
 
 def test_copying_the_command_that_reproduces(page: Page, folder: Path) -> None:
@@ -110,6 +132,7 @@ def test_the_map_by_keyboard(page: Page, folder: Path) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "put.fails: fail"
     page.keyboard.press("Enter")
@@ -156,6 +179,101 @@ def test_nothing_is_wider_than_the_page_and_all_is_readable(
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(CONTRASTS) == []
 
+
+@pytest.mark.parametrize("name", ["report", "comparison"])
+@pytest.mark.parametrize("width", [360, 700, 1400])
+def test_nothing_is_cut_off(page: Page, wide: Path, name: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"file://{wide}/{name}.html")
+    page.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = true")
+    if width == 700 and name == "comparison":
+        # There, the table is moved beneath the names of requirements.
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        return
+    assert page.evaluate(CUT_OFF, width) == []
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_headers_do_not_break_inside_words(page: Page, wide: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"file://{wide}/comparison.html")
+    assert page.evaluate(BROKEN_WORDS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("top", [0, 333])
+def test_all_lines_of_the_comparison_are_drawn(
+    page: Page, wide: Path, scheme: str, top: int
+) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(f"file://{wide}/comparison.html")
+    page.evaluate(f"document.querySelector('.sheet').scrollTop = {top}")
+    places = page.evaluate(LINES)
+    image = page.screenshot()
+    # The page itself loads no images.
+    drawn = page.context.new_page().evaluate(SEEN, [base64.b64encode(image).decode(), places])
+    assert len(drawn) > 10
+    assert [found for found in drawn if not found["seen"]] == []
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report, and a comparison of eleven servers."""
+    folder = tmp_path_factory.mktemp("wide")
+    names = ("a." + "-".join(["very"] * 12), *(f"put.fails-{number}" for number in range(30)))
+    made = results(*(requirement(name, Verdict.FAIL) for name in names))
+    labels = ("antikirra-beanstalkd", "reference-server", *["beanstalkd"] * 9)
+    targets = [made.target.model_copy(update={"label": label}) for label in labels]
+    write_report(made, folder)
+    write_comparison([made.model_copy(update={"target": target}) for target in targets], folder)
+    return folder
+
+
+CUT_OFF = """(width) => [...document.querySelectorAll("body *")].filter((element) => {
+  if (element.closest("script, svg, .skip, option") || !element.checkVisibility()) return false;
+  const box = element.getBoundingClientRect();
+  return box.width > 0 && (box.right > width + 1 || box.left < -1);
+}).map((element) => `${element.className} ${element.textContent.slice(0, 40)}`)"""
+
+BROKEN_WORDS = """() => [...document.querySelectorAll("thead th:not(.name)")].flatMap((head) => {
+  const text = head.firstChild, broken = [];
+  for (const { index, 0: word } of text.data.matchAll(/[^\\s-]+-?/g)) {
+    const range = document.createRange();
+    range.setStart(text, index);
+    range.setEnd(text, index + word.length);
+    if (range.getClientRects().length > 1) broken.push(word);
+  }
+  return broken;
+})"""
+
+LINES = """() => {
+  const boxes = (cells) => [...cells].map((cell) => cell.getBoundingClientRect());
+  const heads = boxes(document.querySelectorAll("thead th"));
+  const top = heads[0].bottom;
+  const cells = boxes(document.querySelectorAll("tr.row > *"));
+  return [
+    ...heads.map((box) => ({ x: box.left + 6, y: box.bottom - 1, ground: -4 })),
+    ...cells.filter((box) => box.top > top + 4 && box.top < innerHeight - 20)
+      .map((box) => ({ x: box.left + 6, y: box.top, ground: 4 })),
+  ];
+}"""
+"""Where header and rows that are in view have their lines, and how far off there is none."""
+
+SEEN = """async ([image, places]) => {
+  const picture = new Image();
+  picture.src = `data:image/png;base64,${image}`;
+  await picture.decode();
+  const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+  canvas.drawImage(picture, 0, 0);
+  const at = (x, y) => [...canvas.getImageData(Math.round(x), Math.round(y), 1, 1).data];
+  return places.map(({ x, y, ground: off }) => {
+    const ground = at(x, y + off);
+    const seen = [-1, 0, 1].some((d) =>
+      at(x, y + d).some((part, n) => Math.abs(part - ground[n]) > 15));
+    return { x, y, seen };
+  });
+}"""
+"""Whether a line can be seen at each place of a picture."""
 
 CONTRASTS = """() => {
   const parts = (text) => text.match(/[\\d.]+/g).map(Number);

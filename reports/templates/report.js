@@ -21,7 +21,11 @@ function filter() {
     if (good) found.add(item.element.dataset.slug);
   }
   for (const cell of cells) cell.classList.toggle("out", !found.has(cell.dataset.slug));
-  for (const group of groups) group.hidden = !group.querySelector("li:not([hidden])");
+  const asked = Object.values(wanted).some(Boolean);
+  for (const group of groups) {
+    group.hidden = !group.querySelector("li:not([hidden])");
+    if (group.matches(".rest")) group.open = asked && !group.hidden;
+  }
   shown.textContent = `${found.size} of ${cells.length} requirements`;
 }
 
@@ -32,6 +36,7 @@ function follow() {
     form.reset();
     filter();
   }
+  for (let rest = target.closest("details"); rest; rest = rest.parentElement.closest("details")) rest.open = true;
   target.scrollIntoView();
   target.focus({ preventScroll: true });
 }
@@ -72,5 +77,9 @@ for (const button of document.querySelectorAll(".copy")) {
 cells.forEach((cell, number) => (cell.tabIndex = number ? -1 : 0));
 document.querySelector(".map").addEventListener("keydown", step);
 addEventListener("hashchange", follow);
+// Paper cannot be unfolded.
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
+});
 filter();
 follow();
