@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from random import Random
-from typing import TypeGuard
 
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import Lines
 from conformance.random_testing.exploration import PATIENCE, Exploration
-from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.replay import Finding, lost, told
 from conformance.random_testing.session import Session
+from conformance.random_testing.smaller import HASTE, Reducer
 from conformance.random_testing.steps import Ask, Program, Step, take
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
-from fuzz.minimise import OutOfTime, minimise, without_steps
 from fuzz.player import second_gear
-from fuzz.program import has_quirk
 from reference_server.wire import CRLF
 
-HASTE = 0.03
-"""Seconds after which a reply is missing, while a program is made small, at first."""
-TRY, LONG_TRY = 0.15, 0.6
-"""Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
-WHOLE = 10.0
-"""Seconds after which the whole program is given up: on a busy machine, it takes long."""
-SHRINKING = 20.0
-"""Seconds in which a program must be made small."""
 REPLAYS = 3
 """The number of times that a finding is looked for again."""
 MakesUp = Callable[[Session, Random], Iterator[Step]]
@@ -107,33 +94,7 @@ class Campaign:
 
     def smallest(self, found: Finding) -> Finding:
         """Return the smallest form of a finding; itself, if it is not seen again."""
-        small = self._made_small(found)
-        firm = self._exploration.firmest(small, self._target, self.looks)
-        if diagnosis_of(firm, self._exploration.profile).is_loosened:
-            return firm
-        # Without its open lines, less of the rest may be needed.
-        return small if firm is small else self._made_small(firm, firmly=True)
-
-    def _made_small(self, found: Finding, firmly: bool = False) -> Finding:
-        """``firmly``: it stays one that breaks the text."""
-        smallest = found
-        # In haste most of the way; but on a busy machine, what is shown may have been missed.
-        for patience, limit, smaller in (
-            (HASTE, TRY, minimise),
-            (PATIENCE, LONG_TRY, without_steps),
-        ):
-            start = time.monotonic()
-            self._replayed(smallest.program, patience, WHOLE)
-            limit = max(limit, time.monotonic() - start)
-            shows = partial(self._shows, patience, limit, start + SHRINKING, firmly)
-            program = smaller(smallest.program, shows)
-            shown = self._replayed(program, PATIENCE, math.inf)
-            smallest = shown if self._is_good(shown, firmly) else smallest
-        return smallest
-
-    def _is_good(self, shown: Finding | None, firmly: bool) -> TypeGuard[Finding]:
-        profile = self._exploration.profile
-        return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
+        return Reducer(self._exploration, self._target, self.looks).smallest(found)
 
     def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Finding]:
         """Yield the findings of single lines that are complete commands."""
@@ -162,16 +123,6 @@ class Campaign:
     def seen(self, program: Program) -> int:
         """In how many of :data:`REPLAYS` replays a program shows a violation."""
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
-
-    def _shows(
-        self, patience: float, limit: float, end: float, firmly: bool, program: Program
-    ) -> bool:
-        """Return whether a program shows a violation; raises OutOfTime after ``end``."""
-        if time.monotonic() > end:
-            raise OutOfTime
-        if has_quirk(program, self._exploration.profile):
-            return False
-        return self._is_good(self._replayed(program, patience, limit), firmly)
 
     def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
         return self._exploration.replayed(self._target, program, patience, limit, self.looks)

@@ -16,15 +16,15 @@ from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
+from conformance.random_testing.minimise import OutOfTime, without_chunks
 from conformance.random_testing.replay import GOES_ON, Finding
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from fuzz import undefined_input as wild
-from fuzz.campaign import REPLAYS, SHRINKING, Campaign
+from fuzz.campaign import REPLAYS, Campaign
 from fuzz.corpus import Pool
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
-from fuzz.minimise import OutOfTime, without_chunks
 from fuzz.suppression import form, lines_of
 
 WILD = 8
@@ -208,14 +208,15 @@ class Fuzzer:
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         if wrong is None:
             return
-        end = time.monotonic() + SHRINKING
+        effort = self._exploration.effort
 
         def shows(fewer: list[wild.Action]) -> bool:
-            if time.monotonic() > end:
+            if not effort.remaining:
                 raise OutOfTime
             return self._is_wrong(fewer)
 
-        done = wild.with_single_lines(without_chunks(done, shows), shows)
+        with effort.spent(self._target.starved):
+            done = wild.with_single_lines(without_chunks(done, shows), shows)
         known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()

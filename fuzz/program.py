@@ -12,28 +12,12 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from conformance.oracle.underspecification import KINDS, Lines, is_free
-from conformance.random_testing.steps import Ask, Leave, Program
-from reference_server.commands import ABOUT_A_JOB, U32, U64
+from conformance.oracle.underspecification import KINDS, is_free
+from conformance.random_testing.steps import Ask
+from reference_server.commands import ABOUT_A_JOB, U32
 from reference_server.model import Model
-from reference_server.profiles import Profile
 
 T = TypeVar("T")
-
-
-def has_quirk(program: Program, profile: Profile) -> bool:
-    """Return whether any client sends what no text and no decision covers."""
-    readers: dict[int, Lines] = {}
-    for step in program:
-        if isinstance(step, Leave):
-            readers.pop(step.client, None)
-        elif isinstance(step, Ask):
-            reader = readers.setdefault(step.client, Lines(profile))
-            # Ids have up to 20 digits: what is too long with one may not be so with another.
-            reader.read(step.text if step.job is None else step.text % U64)
-            if reader.is_quirk or (step.job is not None and None in reader.lines):
-                return True
-    return False
 
 
 class Choices(Random):

@@ -15,10 +15,10 @@ from random import Random
 from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
+from conformance.random_testing.minimise import with_plainer
 from conformance.target.address import ask, send_end, send_reset
 from conformance.target.target import Target
 from conformance.transcript import Direction, Transcript, letters
-from fuzz.minimise import with_plainer
 from fuzz.mutate import Mutator
 from reference_server.profiles import Profile
 from reference_server.wire import CRLF, ProtocolError

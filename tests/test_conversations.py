@@ -10,6 +10,7 @@ from hypothesis.errors import Flaky
 from conformance import yamlish
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.minimise import OutOfTime, minimise
 from conformance.random_testing.steps import Ask, Program, take
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
@@ -17,7 +18,6 @@ from conformance.tests import test_stateful
 from conformance.tests.test_stateful import Conversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
-from fuzz.minimise import OutOfTime, minimise
 from fuzz.player import Author
 from fuzz.program import Choices
 from reference_server.faults import FAULTS, NO_FAULT

@@ -64,7 +64,7 @@ class Budget:
         return allowed
 
     def found(self) -> None:
-        """Gives as much time again, once, to make small what was found."""
+        """Gives as much time again, once, to see again what was found."""
         if not self._found:
             self.start()
         self._found = True

@@ -15,6 +15,7 @@ from typing import NoReturn
 from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.budget import Budget
+from conformance.random_testing.effort import Effort
 from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Finding, lost, program_of, told
@@ -55,6 +56,8 @@ class Exploration:
     """Seconds in which hostile bytes are tried."""
     budget: Budget = field(default_factory=Budget)
     """The time for what is made up, without an end if none is given."""
+    effort: Effort = field(default_factory=Effort)
+    """The time for making small what is found."""
     undecided: int = 0
     """Conversations that were given up, as too much was possible."""
     health: list[str] = field(default_factory=list)
@@ -62,7 +65,9 @@ class Exploration:
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     fate: str = ""
-    """The fate of a target that has ended a connection."""
+    """What became of a target that has ended a connection."""
+    _is_new: bool = False
+    """The target was started anew, and nothing has been said to it since."""
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
 
@@ -98,6 +103,7 @@ class Exploration:
         return session
 
     def _begun(self, target: Target) -> Session:
+        self._is_new = False
         session = Session(target, self.profile, self.lateness, self.patience, plain=self.plain)
         self.remember(session.transcript)
         return session
@@ -115,12 +121,12 @@ class Exploration:
                     transcript.entries[:] = conversation.copy().entries
                     return
 
-    @staticmethod
-    def start_anew(session: Session) -> None:
+    def start_anew(self, session: Session) -> None:
         """Ends a conversation that has gone wrong, and leaves nothing of it on the target."""
         session.abandon()
         try:
             session.target.restart()
+            self._is_new = True
         except NotTestable:
             session.clean_up()
 
@@ -219,33 +225,51 @@ class Exploration:
         patience: float = PATIENCE,
         limit: float = LIMIT,
         look: bool = True,
+        anew: bool = True,
     ) -> Finding | None:
         """Return the violation of a program without waits, within so many seconds.
 
         ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
+        ``anew``: on a target that is started for it, which takes longer.
         """
+        if anew and not self._is_new:
+            with contextlib.suppress(NotTestable):
+                target.restart()
         session = self.session(target)
+        if session.begins_with_jobs and not anew and target.exclusive:
+            # They may be what the last one could not delete.
+            self.start_anew(session)
+            session = self.session(target)
         session.patience = patience
         if not target.clock.movable:
             limit += sum(step.seconds for step in program if isinstance(step, Wait))
         session.judge.give_up_at(time.monotonic() + limit)
+        found, is_over = None, False
         try:
             play(session, program, look)
+            is_over = not session.is_spent and session.judge.oracle.is_settled
         except Violation as violation:
-            return Finding(program, told(violation, target), session.transcript)
+            found = Finding(program, told(violation, target), session.transcript)
         except OSError as error:
-            return Finding(program, lost(error, session), session.transcript)
+            found = Finding(program, lost(error, session), session.transcript)
         except Inconclusive:
             return None
         finally:
-            self.start_anew(session)
-        return None
+            if anew and not is_over:
+                self.start_anew(session)
+            else:
+                session.abandon()
+                if not is_over:
+                    session.clean_up(patience)
+        return found
 
     def firmest(self, found: Finding, target: Target, look: bool = True) -> Finding:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
+        hastily = partial(replayed, anew=False)
         patiently = partial(replayed, patience=self.patience, limit=math.inf)
-        return firmest(found, replayed, patiently, self.profile)
+        with self.effort.spent(target.starved):
+            return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 
     def deviation(self, found: Finding, transcript: Transcript, where: str = "") -> Deviation:
         """The failure of a test for what was found; it is kept for the next run.

@@ -22,8 +22,6 @@ from reference_server.commands import U64
 from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire import CRLF
 
-SEARCHING = 20.0
-"""Seconds in which a finding is looked for without what is open in it."""
 AGAIN = 3
 """Times that what was found without is looked for again; it must be seen then at least once."""
 
@@ -36,28 +34,36 @@ _ENTIRE_NAME = re.compile(rb"(?!-)[" + re.escape(NAME_CHARS) + rb"]{1,200}")
 _DIGITS = re.compile(rb"[0-9]{1,9}")
 
 
-def firmest(found: Finding, replayed: Replayed, patiently: Replayed, profile: Profile) -> Finding:
+def firmest(
+    found: Finding, replayed: Replayed, patiently: Replayed, profile: Profile, seconds: float
+) -> Finding:
     """The finding, or what is left of it without lines that the text leaves open.
 
-    It is looked for with ``replayed``, and what is taken for it must be seen ``patiently``, too.
+    For so many seconds, it is looked for with ``replayed``; what is taken for it must be seen
+    ``patiently``, too.
     """
     if not diagnosis_of(found, profile).is_loosened:
         return found
-    return _Search(found, replayed, patiently, profile).result()
+    return _Search(found, replayed, patiently, profile, seconds).result()
 
 
 class _Search:
     """Looks for what is wrong in programs that have fewer open lines."""
 
     def __init__(
-        self, found: Finding, replayed: Replayed, patiently: Replayed, profile: Profile
+        self,
+        found: Finding,
+        replayed: Replayed,
+        patiently: Replayed,
+        profile: Profile,
+        seconds: float,
     ) -> None:
         self._found = found
         self._best = replace(found, program=list(_apart(found.program)))
         self._replayed = replayed
         self._patiently = patiently
         self._profile = profile
-        self._end = time.monotonic() + SEARCHING
+        self._end = time.monotonic() + seconds
         self._firm: Finding | None = None
         of_failures = diagnosis_of(found, profile).of_failures
         self._open = every_ask if of_failures else partial(open_steps, profile=profile)

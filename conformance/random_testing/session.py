@@ -158,6 +158,11 @@ class Session:
         """Return whether there may be jobs of others in the tube in which all clients begin."""
         return not self.target.exclusive or self._leftovers.in_default > 0
 
+    @property
+    def begins_with_jobs(self) -> bool:
+        """Whether there were jobs of anybody when it began, as far as that was looked at."""
+        return self._leftovers.in_default > 0 or bool(self._leftovers.tubes)
+
     def _client(self, number: int) -> _Client:
         client = self._clients.get(number)
         if client is None:
@@ -418,19 +423,19 @@ class Session:
             self.ask(number, b"reserve\r\n", apart=True)
             self.flush()
 
-    def clean_up(self) -> None:
-        """Deletes all jobs that were seen, without looking."""
-        self._end_pause()
+    def clean_up(self, limit: float = REPLY_LIMIT) -> None:
+        """Deletes all jobs that were seen, without looking, if a reply takes no more seconds."""
+        self._end_pause(limit)
         jobs = {*self._ids.values(), *self.judge.oracle.jobs()}
-        delete_jobs(self.target, self._generation, jobs, REPLY_LIMIT)
+        delete_jobs(self.target, self._generation, jobs, limit)
 
-    def _end_pause(self) -> None:
+    def _end_pause(self, limit: float = REPLY_LIMIT) -> None:
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self.target.address, REPLY_LIMIT) as sock,
+            visit(self.target.address, limit) as sock,
         ):
             # Where there are no pauses, that is unknown.
-            ask(sock, b"pause-tube default 0", REPLY_LIMIT)
+            ask(sock, b"pause-tube default 0", limit)
 
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""

@@ -13,6 +13,7 @@ import pytest
 from conformance.catalogue import Requirement, catalogue
 from conformance.dialogue.scenario import jobs_of_running_tests
 from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budget, round_trip
+from conformance.random_testing.effort import EACH, IN_ALL, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
@@ -145,6 +146,7 @@ class Suite:
         self._target: Target | None = None
         self._overlapped: list[Overlapped] | None = None
         self._round_trip = 0.0
+        self._effort = Effort(EACH, IN_ALL)
 
     def start(self) -> Target:
         """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
@@ -274,6 +276,7 @@ class Suite:
                 folder=FOLDER,
                 fuzz_time=self.options.fuzz_time,
                 budget=Budget(self._seconds_each * self.options.examples, self._round_trip),
+                effort=self._effort,
             )
             health = exploration.health
         outcome = run(item.function, arguments, self.target, self.options.lateness)

@@ -15,6 +15,7 @@ from conformance.oracle.underspecification import is_free
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Finding, program_of, told
 from conformance.random_testing.session import Session
+from conformance.random_testing.smaller import Reducer
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Inconclusive, TargetLost
@@ -213,7 +214,8 @@ def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -
         print_blob=False,
         report_multiple_bugs=False,
         verbosity=Verbosity.quiet,
-        phases=(Phase.generate, Phase.shrink),
+        # Steps are left out faster than Hypothesis leaves out choices.
+        phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
     try:
@@ -221,8 +223,8 @@ def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -
     except Violation as violation:
         shown = sessions[0].transcript
         found = Finding(program_of(shown), violation, shown)
-        firm = exploration.firmest(found, server)
-        raise exploration.deviation(firm, transcript) from violation
+        small = Reducer(exploration, server).smallest(found)
+        raise exploration.deviation(small, transcript) from violation
     except Flaky as error:
         if exploration.fate:
             # Once is enough.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from conformance.random_testing.steps import Ask, Program, Step
+from conformance.random_testing.steps import Ask, Program, Step, Wait
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ def minimise(program: Program, shows: Shows) -> list[Step]:
     """The steps without which it is not shown any more, each as plain as it may be."""
     # Each command sent by itself, each put as plain as possible, where that still shows it.
     steps = with_plainer(without_steps(program, shows), _plainer, shows)
+    steps = _with_longer_waits(steps, shows)
     for number, step in enumerate(steps):
         if isinstance(step, Ask) and step.tag is None:
             steps[number] = _with_fewer_bytes(steps, number, step, shows)
@@ -36,6 +37,22 @@ def without_steps(program: Program, shows: Shows) -> list[Step]:
         return bool(steps) and shows(steps)
 
     return without_chunks(list(program), some)
+
+
+def _with_longer_waits(steps: list[Step], shows: Shows) -> list[Step]:
+    """Time that passes in several steps passes in one, where that still shows it."""
+    number = 1
+    with contextlib.suppress(OutOfTime):
+        while number < len(steps):
+            before, step = steps[number - 1 : number + 1]
+            if isinstance(before, Wait) and isinstance(step, Wait):
+                longer = Wait(round(before.seconds + step.seconds, 3))
+                candidate = [*steps[: number - 1], longer, *steps[number + 1 :]]
+                if shows(candidate):
+                    steps = candidate
+                    continue
+            number += 1
+    return steps
 
 
 def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -> Ask:

@@ -1,0 +1,62 @@
+"""The time that a run takes to make findings small: so much for each, and so much for all."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from conformance.target.starvation import Starvation
+
+EACH, IN_ALL = 5.0, 15.0
+"""Seconds that a run of the suite takes for each finding, and for all of them."""
+BUSY = 4
+"""Times as long as it takes at most, where a busy machine keeps us or the target from a CPU."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The time for one finding: ``seconds``, besides those for which we had to wait for a CPU."""
+
+    seconds: float
+    begun: float
+    starvation: Starvation
+
+    @property
+    def spent(self) -> float:
+        """The seconds that count."""
+        passed = time.monotonic() - self.begun
+        return passed - min(self.starvation.since().seconds, passed * (1 - 1 / BUSY))
+
+
+@dataclass(slots=True)
+class Effort:
+    """Seconds for ``each`` finding, and those that are ``left`` for all."""
+
+    each: float = 20.0
+    left: float = math.inf
+    _turn: _Turn | None = None
+
+    @contextlib.contextmanager
+    def spent(self, starved: Callable[[], float]) -> Iterator[None]:
+        """Count what is done meanwhile as for one finding; it may be begun again within.
+
+        ``starved``: the seconds for which the target has waited for a CPU so far.
+        """
+        if self._turn is not None:
+            yield
+            return
+        turn = _Turn(min(self.each, self.left), time.monotonic(), Starvation(starved))
+        self._turn = turn
+        try:
+            yield
+        finally:
+            self._turn = None
+            self.left = max(self.left - turn.spent, 0.0)
+
+    @property
+    def remaining(self) -> float:
+        """The seconds that are left for the finding at hand."""
+        return max(self._turn.seconds - self._turn.spent, 0.0) if self._turn else 0.0

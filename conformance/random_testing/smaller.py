@@ -1,0 +1,116 @@
+"""Findings made small: delta debugging in haste, then with patience, as long as there is time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeGuard
+
+from conformance.oracle.underspecification import Lines
+from conformance.random_testing.exploration import PATIENCE, Exploration
+from conformance.random_testing.levels import diagnosis_of
+from conformance.random_testing.minimise import OutOfTime, Shows, minimise, without_steps
+from conformance.random_testing.replay import Finding
+from conformance.random_testing.steps import Ask, Leave, Program
+from conformance.target.target import Target
+from reference_server.commands import U64
+from reference_server.profiles import Profile
+
+HASTE = 0.03
+"""Seconds after which a reply is missing, while a program is made small, at first."""
+TRY, LONG_TRY = 0.15, 0.6
+"""Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
+WHOLE = 10.0
+"""Seconds after which the whole program is given up: on a busy machine, it takes long."""
+
+
+class _Pace(NamedTuple):
+    """How a finding is made smaller.
+
+    ``patience``: the seconds that a reply may take, and ``limit`` those of a whole conversation.
+    ``firmly``: what breaks the text goes on breaking it. ``anew``: on a target that is started for
+    each.
+    """
+
+    smaller: Callable[[Program, Shows], Program]
+    patience: float
+    limit: float
+    firmly: bool
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """Makes small what a target has shown; ``looks``: statistics are looked at at the end, too."""
+
+    exploration: Exploration
+    target: Target
+    looks: bool = True
+
+    def smallest(self, found: Finding) -> Finding:
+        """Return the smallest form of a finding; itself, if it is not seen again."""
+        with self.exploration.effort.spent(self.target.starved):
+            small = self._made_small(found)
+            firm = self.exploration.firmest(small, self.target, self.looks)
+            if diagnosis_of(firm, self.exploration.profile).is_loosened:
+                return firm
+            # Without its open lines, less of the rest may be needed.
+            return small if firm is small else self._made_small(firm, firmly=True)
+
+    def _made_small(self, found: Finding, firmly: bool = False) -> Finding:
+        """``firmly``: it stays one that breaks the text."""
+        # In haste most of the way; but on a busy machine, what is shown may have been missed.
+        hastily = _Pace(minimise, HASTE, TRY, firmly)
+        smaller = self._reduced(found, hastily)
+        if smaller is None:
+            # It may depend on all that the target was told before.
+            smaller = self._reduced(found, hastily._replace(anew=True)) or found
+        return self._reduced(smaller, _Pace(without_steps, PATIENCE, LONG_TRY, firmly)) or smaller
+
+    def _reduced(self, found: Finding, pace: _Pace) -> Finding | None:
+        """Return what becomes of a finding at a pace; None if it is not seen again."""
+        effort = self.exploration.effort
+        # What is done with the result has its share of the time, too.
+        left, start = effort.remaining, time.monotonic()
+        if not left:
+            return None
+        self._replayed(found.program, pace.patience, min(WHOLE, left))
+        pace = pace._replace(limit=max(pace.limit, time.monotonic() - start))
+
+        def shows(program: Program) -> bool:
+            if effort.remaining < left / 2:
+                raise OutOfTime
+            if has_quirk(program, self.exploration.profile):
+                return False
+            shown = self._replayed(program, pace.patience, pace.limit, pace.anew)
+            return self._is_good(shown, pace.firmly)
+
+        program = pace.smaller(found.program, shows)
+        shown = self._replayed(program, PATIENCE, math.inf)
+        return shown if self._is_good(shown, pace.firmly) else None
+
+    def _is_good(self, shown: Finding | None, firmly: bool) -> TypeGuard[Finding]:
+        profile = self.exploration.profile
+        return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
+
+    def _replayed(
+        self, program: Program, patience: float, limit: float, anew: bool = True
+    ) -> Finding | None:
+        return self.exploration.replayed(self.target, program, patience, limit, self.looks, anew)
+
+
+def has_quirk(program: Program, profile: Profile) -> bool:
+    """Whether any client sends what no text and no decision covers."""
+    readers: dict[int, Lines] = {}
+    for step in program:
+        if isinstance(step, Leave):
+            readers.pop(step.client, None)
+        elif isinstance(step, Ask):
+            reader = readers.setdefault(step.client, Lines(profile))
+            # Ids have up to 20 digits: what is too long with one may not be so with another.
+            reader.read(step.text if step.job is None else step.text % U64)
+            if reader.is_quirk or (step.job is not None and None in reader.lines):
+                return True
+    return False

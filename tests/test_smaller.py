@@ -1,0 +1,123 @@
+"""Findings are made small: fast, for a limited time, and without what shows nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from conformance.random_testing.effort import BUSY, Effort
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.minimise import minimise
+from conformance.random_testing.replay import Finding
+from conformance.random_testing.smaller import Reducer
+from conformance.random_testing.steps import Ask, Leave, Program, Wait
+from conformance.target.builtin import BuiltIn
+from reference_server.faults import FAULTS, Fault
+from reference_server.model import Model
+from reference_server.state import Job
+
+SHOWS = (
+    Ask(1, b"put 7 0 60 1\r\na\r\n", tag=1),
+    Ask(1, b"reserve\r\n"),
+    Ask(1, b"bury %d 9\r\n", job=1),
+    Ask(1, b"kick 1\r\n"),
+    Ask(1, b"peek-ready\r\n"),
+    Ask(1, b"stats-job %d\r\n", job=1),
+)
+
+
+class Urgent(Model):
+    """A job that is kicked loses its priority."""
+
+    def _kick_one(self, job: Job) -> None:
+        self._dequeue(job)
+        job.pri = 0
+        self._make_ready(job)
+
+
+def _idle() -> float:
+    return 0.0
+
+
+def _found(target: BuiltIn, exploration: Exploration, program: Program) -> Finding:
+    found = exploration.replayed(target, program)
+    assert found is not None
+    return found
+
+
+def test_all_findings_share_the_time_for_making_them_small() -> None:
+    effort = Effort(each=0.05, left=0.08)
+    assert not effort.remaining
+    for longest in (0.05, 0.03, 0.0):
+        with effort.spent(_idle):
+            assert effort.remaining <= longest + 0.001
+            with effort.spent(_idle):
+                time.sleep(0.05 * BUSY)
+            # On a busy machine, it may last that much longer.
+            assert not effort.remaining
+        assert not effort.remaining
+
+
+def test_the_time_that_the_target_waits_for_a_cpu_does_not_count() -> None:
+    effort, waited = Effort(each=60.0, left=60.0), iter((0.0, *[1000.0] * 9))
+    with effort.spent(lambda: next(waited)):
+        time.sleep(0.1)
+    assert 60 - effort.left < 0.1 / 2
+
+
+@pytest.mark.parametrize("more", [0, 60])
+def test_a_finding_is_made_small_without_starting_the_target_for_each_try(
+    more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarts, tries = [], []
+    plain, replayed = BuiltIn.restart, Exploration.replayed
+    monkeypatch.setattr(BuiltIn, "restart", lambda target: (restarts.append(target), plain(target)))
+
+    def counted(*args: object, **options: object) -> Finding | None:
+        tries.append(args)
+        return replayed(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Exploration, "replayed", counted)
+    exploration = Exploration(1)
+    with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
+        others = [Ask(2 + number % 2, b"watch a\r\n") for number in range(more)]
+        found = _found(target, exploration, [*SHOWS[:3], *others, *SHOWS[3:]])
+        small = Reducer(exploration, target).smallest(found)
+    asked = [step.text.split()[0] for step in small.program if isinstance(step, Ask)]
+    assert asked == [b"put", b"reserve", b"bury", b"kick", b"stats-job"]
+    assert len(tries) > 10
+    assert len(restarts) < 10
+
+
+def test_a_finding_that_depends_on_what_was_said_before_is_made_small() -> None:
+    exploration = Exploration(1)
+    with closing(BuiltIn(fault=FAULTS["every-seventh-job-is-not-kept"])) as target:
+        puts = [Ask(1, b"put 0 0 60 1\r\na\r\n", tag=tag) for tag in range(1, 12)]
+        peeks = [Ask(1, b"peek %d\r\n", job=tag) for tag in range(1, 12)]
+        found = _found(target, exploration, [*puts, *peeks])
+        small = Reducer(exploration, target).smallest(found)
+        assert len(small.program) < len(found.program)
+        assert exploration.replayed(target, small.program) is not None
+
+
+def test_nothing_is_tried_when_the_time_of_the_run_is_over() -> None:
+    exploration = Exploration(1, effort=Effort(left=0.0))
+    with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
+        found = _found(target, exploration, SHOWS)
+        target.restart = None  # type: ignore[method-assign, assignment]
+        assert Reducer(exploration, target).smallest(found) is found
+
+
+def test_time_that_passes_in_several_steps_passes_in_one() -> None:
+    def waits(seconds: float) -> Callable[[Program], bool]:
+        return lambda program: (
+            seconds <= sum(step.seconds for step in program if isinstance(step, Wait))
+        )
+
+    several = [Wait(0.3) for _ in range(6)]
+    assert minimise(several, waits(1.7)) == [Wait(1.8)]
+    between = [Wait(1.001), Leave(1, half=True), *several]
+    assert minimise(between, waits(2.0)) == [Wait(2.201)]
