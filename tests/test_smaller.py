@@ -13,7 +13,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import minimise
 from conformance.random_testing.replay import Finding
 from conformance.random_testing.smaller import Reducer
-from conformance.random_testing.steps import Ask, Leave, Program, Wait
+from conformance.random_testing.steps import Ask, Leave, Program, Step, Wait
 from conformance.target.builtin import BuiltIn
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -72,14 +72,19 @@ def test_the_time_that_the_target_waits_for_a_cpu_does_not_count() -> None:
 def test_a_finding_is_made_small_without_starting_the_target_for_each_try(
     more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    restarts, tries = [], []
+    restarts: list[BuiltIn] = []
+    tries: list[object] = []
     plain, replayed = BuiltIn.restart, Exploration.replayed
-    monkeypatch.setattr(BuiltIn, "restart", lambda target: (restarts.append(target), plain(target)))
+
+    def restarted(target: BuiltIn) -> None:
+        restarts.append(target)
+        plain(target)
 
     def counted(*args: object, **options: object) -> Finding | None:
         tries.append(args)
         return replayed(*args, **options)  # type: ignore[arg-type]
 
+    monkeypatch.setattr(BuiltIn, "restart", restarted)
     monkeypatch.setattr(Exploration, "replayed", counted)
     exploration = Exploration(1)
     with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
@@ -117,7 +122,7 @@ def test_time_that_passes_in_several_steps_passes_in_one() -> None:
             seconds <= sum(step.seconds for step in program if isinstance(step, Wait))
         )
 
-    several = [Wait(0.3) for _ in range(6)]
+    several: list[Step] = [Wait(0.3) for _ in range(6)]
     assert minimise(several, waits(1.7)) == [Wait(1.8)]
-    between = [Wait(1.001), Leave(1, half=True), *several]
+    between: list[Step] = [Wait(1.001), Leave(1, half=True), *several]
     assert minimise(between, waits(2.0)) == [Wait(2.201)]
