@@ -204,7 +204,7 @@ class Fuzzer:
             self._wild.restart()
         known = self._pool.known
         done = [made for made in wild.actions(Random(seed)) if not known.has(made.lines)]
-        wrong, slowest = wild.survives(self._wild, done, self._exploration.patience)
+        wrong, slowest = wild.survives(self._wild, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         if wrong is None:
             return
@@ -228,7 +228,7 @@ class Fuzzer:
     def _is_wrong(self, done: list[wild.Action]) -> bool:
         assert self._wild is not None
         self._wild.restart()
-        wrong, _ = wild.survives(self._wild, done, self._exploration.patience)
+        wrong, _ = wild.survives(self._wild, done)
         return wrong is not None
 
     def _look(self) -> None:

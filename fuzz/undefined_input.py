@@ -86,7 +86,7 @@ def _with_single_line(action: Action) -> Iterator[Action]:
         yield action._replace(data=action.lines[0] + CRLF)
 
 
-def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[str | None, float]:
+def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]:
     """Return the deviation of a target after these actions, if there is one.
 
     And the longest time that somebody else had to wait for a reply, in seconds.
@@ -99,7 +99,7 @@ def survives(target: Target, done: Sequence[Action], patience: float) -> tuple[s
                 _take(target, clients, action)
                 if number % 10 == 0 or number == len(done) - 1:
                     start = time.monotonic()
-                    ask(bystander, target.profile.neutral, patience)
+                    ask(bystander, target.profile.neutral, target.limits.reply)
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
         said = str(error) or type(error).__name__

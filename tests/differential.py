@@ -14,9 +14,9 @@ import time
 from collections import deque
 from random import Random
 
-from conformance.random_testing.session import BEHIND
 from conformance.target.address import connect
 from conformance.target.launch import Launched
+from conformance.target.limits import USUAL
 from fuzz.program import STILL, Writer
 from reference_server.engine import Engine
 from reference_server.model import Model
@@ -230,7 +230,7 @@ class Differential:
         data = client.unsent + b"".join(self._command(client) for _ in range(count))
         self.commands += count
         may_wait = client.waiting or b"reserve" in data
-        if may_wait and client.rest + len(data) > BEHIND:
+        if may_wait and client.rest + len(data) > USUAL.behind:
             # A server need not read on, and so need not see the end of the connection.
             return client.rest
         client.unsent = b""

@@ -11,24 +11,22 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
-from unittest import mock
 
 from _pytest.mark import ParameterSet
 
 import fuzz
 from conformance import tests
 from conformance.catalogue import catalogue
-from conformance.dialogue import connection, scenario
 from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
-from conformance.target import target
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import USUAL, Limits
 from conformance.verdict import NotApplicable
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -93,7 +91,7 @@ def _seen(profile: Profile) -> Mapping[Case, str]:
     """The variants of quirks that the server without a fault has."""
     server = BuiltIn(profile)
     found = {
-        case: running.run(case.test, case.arguments, server, 0.25).seen
+        case: running.run(case.test, case.arguments, server).seen
         for case in cases()
         if any(slug.startswith("quirk.") for slug in case.slugs) and _applies(case, profile)
     }
@@ -116,30 +114,27 @@ def outcomes(
     chosen: Callable[[Case], bool],
     examples: int = EXAMPLES,
     profile: Profile = NEWEST,
-    silence: float = connection.REPLY_LIMIT,
+    silence: float = USUAL.reply,
 ) -> Generator[tuple[Case, running.Outcome]]:
     """What comes of the tests, in their order, but of those that do not apply.
 
     A reply is missing after ``silence`` seconds.
     """
-    server = BuiltIn(profile, fault=fault)
-    with (
-        mock.patch.multiple(connection, REPLY_LIMIT=silence),
-        mock.patch.multiple(scenario, CLEAN_UP_LIMIT=silence, ALIVE_LIMIT=silence),
-        mock.patch.multiple(target, ALIVE_LIMIT=silence),
-        mock.patch.multiple(running, PATIENCE=(0.0,)),
-        contextlib.closing(server),
-    ):
+    directed = Limits(reply=silence, alive=silence, clean_up=silence, arrival=(0.0,))
+    patience = max(silence, PATIENCE)
+    random = replace(directed, reply=patience, clean_up=patience)
+    with contextlib.closing(BuiltIn(profile, fault=fault)) as server:
         for case in cases():
             if not (chosen(case) and _applies(case, profile)):
                 continue
             arguments = dict(case.arguments)
+            server.limits = random if "exploration" in arguments else directed
             if "exploration" in arguments:
-                patience = max(silence, PATIENCE)
+                fuzz_time = examples / 10
                 arguments["exploration"] = Exploration(
-                    examples, patience=patience, fuzz_time=examples / 10, profile=profile
+                    examples, fuzz_time=fuzz_time, profile=profile
                 )
-            outcome = running.run(case.test, arguments, server, 0.25)
+            outcome = running.run(case.test, arguments, server)
             if not isinstance(outcome.error, NotApplicable):
                 yield case, outcome
 
@@ -150,7 +145,7 @@ def failures(
     enough: int,
     examples: int = EXAMPLES,
     profile: Profile = NEWEST,
-    silence: float = connection.REPLY_LIMIT,
+    silence: float = USUAL.reply,
 ) -> list[str]:
     """The requirements of the tests that fail, in the order of the tests, until it is enough.
 

@@ -15,6 +15,7 @@ from conformance.oracle.reply_comparison import Before
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
 from conformance.target.target import Target
 from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.transcript import Transcript, parse
@@ -39,6 +40,8 @@ from reference_server.wire import (
     escape,
 )
 
+HASTY = Limits(reply=1.0)
+"""So that a reply that never comes is not waited for so long."""
 TAKES = frozenset(verb for verb, grammar in COMMANDS.items() if grammar.kinds)
 
 
@@ -159,8 +162,8 @@ A > list-tube-used\r\n
 
 def _told(fault: Fault, text: str, folder: Path | None = None) -> tuple[Deviation, Transcript]:
     """What is told of a server with a fault in a conversation, and what shows it."""
-    server = BuiltIn(fault=fault)
-    exploration, transcript = Exploration(1, patience=1.0, folder=folder), Transcript()
+    server = BuiltIn(fault=fault, limits=HASTY)
+    exploration, transcript = Exploration(1, folder=folder), Transcript()
     try:
         with pytest.raises(Deviation) as raised:
             exploration.look_again(server, transcript, parse(text))
@@ -216,8 +219,9 @@ def test_what_is_not_seen_again_breaks_nothing_for_certain() -> None:
 def test_what_is_loose_does_not_hide_what_is_firm(
     test: Callable[[Target, Transcript, Exploration], str], model: type[Model], de_facto: bool
 ) -> None:
-    server = BuiltIn(fault=Fault("", "words are unknown", model, Unknown))
-    exploration = Exploration(25, patience=1.0)
+    fault = Fault("", "words are unknown", model, Unknown)
+    server = BuiltIn(fault=fault, limits=HASTY)
+    exploration = Exploration(25)
     with pytest.raises(Deviation) as caught:
         test(server, Transcript(), exploration)
     server.close()

@@ -30,7 +30,7 @@ def _blamed(fault: Fault, *slugs: str) -> set[str]:
         server.probe()
         for case in cases():
             if concerned := case.slugs & {*slugs}:
-                error = running.run(case.test, case.arguments, server, 0.25).error
+                error = running.run(case.test, case.arguments, server).error
                 if isinstance(error, Deviation) and not error.de_facto:
                     found |= concerned
     return found

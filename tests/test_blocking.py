@@ -210,7 +210,7 @@ def _told(fault: Fault, *sections: str) -> tuple[set[str], set[str]]:
         for one in chosen:
             if one.arguments.keys() & {"real_clock", "exploration"}:
                 continue
-            came = running.run(one.test, one.arguments, server, 0.25)
+            came = running.run(one.test, one.arguments, server)
             step = None
             if isinstance(came.error, Deviation):
                 step = step_of(came.error, came.transcript, NEWEST)

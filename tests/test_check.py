@@ -17,6 +17,7 @@ from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.limits import Limits
 from conformance.transcript import NotATranscript, Transcript, parse
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
@@ -164,8 +165,8 @@ def test_counters_that_were_not_compared_are_told(tmp_path: Path) -> None:
 
 def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     faulty = Fault("use.using", "of no use", model=type("Deaf", (Model,), {"_use": _deaf_use}))
-    server = BuiltIn(fault=faulty)
-    exploration = Exploration(5, patience=1.0, folder=tmp_path)
+    server = BuiltIn(fault=faulty, limits=Limits(reply=1.0))
+    exploration = Exploration(5, folder=tmp_path)
     finding = Campaign(exploration, server).run(5)
     assert finding is not None
     exploration.deviation(finding, Transcript())

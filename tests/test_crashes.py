@@ -88,7 +88,7 @@ def test_a_crash_in_a_random_conversation_is_named(
     try:
         # What is kept of the first run is looked at first by the second.
         for _ in range(2):
-            outcome = run(test, arguments, target, 0.25)  # type: ignore[arg-type]
+            outcome = run(test, arguments, target)  # type: ignore[arg-type]
             assert isinstance(outcome.error, TargetLost)
             assert "the target crashed: ended by SIGSEGV" in str(outcome.error)
             assert not outcome.error.de_facto
@@ -109,7 +109,7 @@ def test_a_crash_shows_what_was_sent_in_the_conversation_before() -> None:
 
     target = BuiltIn()
     arguments = {"server": None, "transcript": None, "exploration": Exploration(1)}
-    outcome = run(loses, arguments, target, 0.25)
+    outcome = run(loses, arguments, target)
     target.close()
     assert isinstance(outcome.error, TargetLost)
     assert "A > kick 7\\r\\n" in outcome.transcript.render()

@@ -15,6 +15,7 @@ from conformance.random_testing.concurrent_clients import Crowd, NotEnded
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.limits import Limits
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.tests import test_overlap
 from conformance.transcript import Transcript
@@ -32,6 +33,9 @@ from reference_server.wire import (
 )
 from tests.proxy import proxy
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
+
+HASTY = Limits(reply=1.0)
+"""So that a reply that never comes is not waited for so long."""
 
 
 def _crowds(target: Target, sizes: Sequence[int], profile: Profile) -> int:
@@ -76,7 +80,9 @@ def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
 
 
 def test_jobs_that_are_not_given_back_are_no_must_and_hide_nothing() -> None:
-    server = BuiltIn(fault=FAULTS["jobs-of-a-client-that-leaves-stay-reserved-until-their-ttr"])
+    server = BuiltIn(
+        fault=FAULTS["jobs-of-a-client-that-leaves-stay-reserved-until-their-ttr"], limits=HASTY
+    )
     with pytest.raises(NotReleased):
         _play(server, range(50), tidy=False)
     _play(server, range(100, 120), tidy=True)
@@ -86,7 +92,7 @@ def test_jobs_that_are_not_given_back_are_no_must_and_hide_nothing() -> None:
 def _play(server: Target, numbers: Iterable[int], *, tidy: bool) -> None:
     for number in numbers:
         tube, chance = f"crowd-{number}", Random(number)
-        crowd = Crowd(server, [tube], chance, Ledger(), patience=1.0, tidy=tidy)
+        crowd = Crowd(server, [tube], chance, Ledger(), tidy=tidy)
         try:
             crowd.run(4, 60)
         except Inconclusive:
@@ -99,10 +105,10 @@ def _play(server: Target, numbers: Iterable[int], *, tidy: bool) -> None:
     "fault", [name for name, f in FAULTS.items() if f.requirement == "protocol.any-overlap"]
 )
 def test_what_a_crowd_shows_is_told_in_few_lines(fault: str) -> None:
-    server = BuiltIn(fault=FAULTS[fault])
+    server = BuiltIn(fault=FAULTS[fault], limits=HASTY)
     ledger, chance = Ledger(), Random(2)
     for number, clients in enumerate((2, 3, 4, 8) * 100):
-        crowd = Crowd(server, [f"crowd-{number}"], chance, ledger, patience=1.0)
+        crowd = Crowd(server, [f"crowd-{number}"], chance, ledger)
         try:
             crowd.run(clients, 100)
         except Violation as violation:
@@ -131,11 +137,11 @@ class _Forgets(RequestReader):
 
 
 def test_who_gets_no_reply_is_shown_with_what_it_has_asked() -> None:
-    server = BuiltIn(fault=Fault("", "other", reader=_Forgets))
+    server = BuiltIn(fault=Fault("", "other", reader=_Forgets), limits=HASTY)
     transcript, chance = Transcript(), Random(1)
     with contextlib.closing(server):
         for number in range(100):
-            crowd = Crowd(server, [f"crowd-{number}"], chance, Ledger(), patience=1.0)
+            crowd = Crowd(server, [f"crowd-{number}"], chance, Ledger())
             try:
                 crowd.run(3, 60)
             except Violation as violation:
@@ -154,9 +160,9 @@ class _TwoFaults(WaitsOn, HandedToTwo):
 
 
 def _overlapped(model: type[Model], examples: int) -> Deviation:
-    """Return the deviation that is told of a server."""
-    server, tubes = BuiltIn(fault=Fault("", "other", model)), map("tube-{}".format, count())
-    exploration = Exploration(examples, patience=0.5)
+    """What is told of a server."""
+    server = BuiltIn(fault=Fault("", "other", model), limits=Limits(reply=0.5))
+    tubes, exploration = map("tube-{}".format, count()), Exploration(examples)
     with contextlib.closing(server), pytest.raises(Deviation) as raised:
         test_overlap.test_any_overlap(server, tubes.__next__, Transcript(), exploration)
     return raised.value

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.target import launch
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launch import DidNotStart, Launched
+from conformance.target.limits import Limits
 from conformance.target.place import SOCKETS
 from conformance.target.target import LaunchedTarget
 from reference_server.profiles import NEWEST
@@ -60,11 +60,9 @@ while time.process_time() < end:
 """
 
 
-def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(launch, "START_LIMIT", 1.5)
-    with Launched(changed_server(tmp_path, SLOW.format(seconds=2))) as server:
+def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, SLOW.format(seconds=2))
+    with Launched(command, limits=Limits(start=1.5)) as server:
         assert server.answers()
 
 
@@ -81,22 +79,19 @@ serve.Connection.takes = busy
 """
 
 
-def test_a_first_answer_that_needs_the_cpu_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(launch, "PROBE_LIMIT", 1.5)
-    with Launched(changed_server(tmp_path, BUSY)) as server:
+def test_a_first_answer_that_needs_the_cpu_is_waited_for(tmp_path: Path) -> None:
+    with Launched(changed_server(tmp_path, BUSY), limits=Limits(probe=1.5)) as server:
         assert server.answers()
 
 
 SILENT = "serve.Connection.takes = lambda self, data: None"
 
 
-def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "PROBE_LIMIT", 0.5)
-    target = LaunchedTarget(changed_server(tmp_path, SILENT), "real")
+def test_a_server_that_never_answers(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, SILENT)
+    target = LaunchedTarget(command, "real", limits=Limits(probe=1.0))
     try:
-        with pytest.raises(TargetError, match="did not answer within 5 seconds"):
+        with pytest.raises(TargetError, match="did not answer within 1 seconds"):
             target.probe()
     finally:
         target.close()
@@ -140,13 +135,12 @@ if "LD_PRELOAD" in os.environ:
     ],
 )
 def test_a_server_that_does_not_start_under_libfaketime(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: str, reason: str
+    tmp_path: Path, instead: str, reason: str
 ) -> None:
-    monkeypatch.setattr(launch, "START_LIMIT", 1.0)
-    monkeypatch.setattr(launch, "PROBE_LIMIT", 1.0)
+    limits = Limits(start=1.0, probe=1.0)
     command = changed_server(tmp_path, UNFAKED.format(instead=instead))
     told = f"under libfaketime, the launched server {reason}"
-    target = LaunchedTarget(command)
+    target = LaunchedTarget(command, limits=limits)
     try:
         assert not target.clock.movable
         assert target.clock_reason == told
@@ -154,7 +148,7 @@ def test_a_server_that_does_not_start_under_libfaketime(
     finally:
         target.close()
     with pytest.raises(TargetError, match=f"a fake clock is not possible: {told}"):
-        LaunchedTarget(command, "fake")
+        LaunchedTarget(command, "fake", limits=limits)
 
 
 @needs_faketime

@@ -49,7 +49,7 @@ def blocked(tmp_path: Path) -> Path:
 def test_a_finding_of_random_conversations_is_told(blocked: Path) -> None:
     target = BuiltIn(fault=Fault("", "other", _KicksTooMany))
     arguments = {"exploration": Exploration(25, folder=blocked)}
-    error = run(any_program, {"server": None, "transcript": None, **arguments}, target, 0.25).error
+    error = run(any_program, {"server": None, "transcript": None, **arguments}, target).error
     target.close()
     assert isinstance(error, Deviation)
     assert "7777" in error.observed

@@ -15,6 +15,7 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, take
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.limits import Limits
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.transcript import parse
 from fuzz.campaign import Campaign
@@ -260,7 +261,7 @@ def test_statistics_may_have_any_form(
 @pytest.mark.parametrize("patience", [0.6, 0.05])
 def test_many_replies_may_take_longer_than_one(patience: float) -> None:
     with Launched(REFERENCE_COMMAND) as server, proxy(server.address, 0.0, 0.006) as (host, port):
-        session = Session(Remote(f"{host}:{port}"), NEWEST, patience=patience)
+        session = Session(Remote(f"{host}:{port}", Limits(reply=patience)), NEWEST)
         for _ in range(13):
             session.ask(1, b"list-tube-used\r\n")
         if patience < 0.1:
@@ -310,8 +311,8 @@ def test_fast_random_programs_on_beanstalkd(seed: int) -> None:
     ],
 )
 def test_random_programs_find_faults_and_make_them_small(fault: str) -> None:
-    server = BuiltIn(fault=FAULTS[fault])
-    finding = Campaign(Exploration(40, patience=1.0), server).run(40)
+    server = BuiltIn(fault=FAULTS[fault], limits=Limits(reply=1.0))
+    finding = Campaign(Exploration(40), server).run(40)
     server.close()
     assert finding is not None
     assert len(finding.program) <= 6

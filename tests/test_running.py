@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from conformance.dialogue import connection, scenario
+from conformance.dialogue import connection
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import BELIEVABLE, Timeline
 from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
 from conformance.target.address import TargetError, ask, send_end, send_reset, visit
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation, Starved
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
@@ -53,7 +54,7 @@ def test_a_reply_that_is_late_three_times(
         attempts.append(1)
         raise Deviation("a reply in time", "one that is late", late=1.0)
 
-    assert type(run(late, {}, server, 0.25).error) is verdict
+    assert type(run(late, {}, server).error) is verdict
     assert len(attempts) == 3
 
 
@@ -67,7 +68,7 @@ def test_one_attempt_in_which_nobody_was_late_decides(
         starve(0.0 if len(attempts) == 2 else 9.0)
         raise Deviation("a reply in time", f"attempt {len(attempts)}", late=1.0)
 
-    error = run(late, {}, server, 0.25).error
+    error = run(late, {}, server).error
     assert isinstance(error, Deviation)
     assert error.observed == "attempt 2"
 
@@ -80,7 +81,7 @@ def test_a_reply_that_is_late_once_is_forgiven(server: BuiltIn) -> None:
         if len(attempts) == 1:
             raise Deviation("a reply in time", "one that is late", late=1.0)
 
-    assert run(late, {}, server, 0.25).error is None
+    assert run(late, {}, server).error is None
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_a_failure_is_not_believed_when_the_scenario_is_behind_its_schedule(
     def wrong(client: Connection) -> None:
         client.send("peek 0").reply("FOUND")
 
-    outcome = run(wrong, {"client": None}, server, 0.25)
+    outcome = run(wrong, {"client": None}, server)
     assert isinstance(outcome.error, Inconclusive)
     told = "too busy to decide (this process waited 1.0 s of 9.0 s for a CPU), 3 times"
     assert told in str(outcome.error)
@@ -116,7 +117,7 @@ def test_a_target_that_is_behind_by_itself_is_told_to_be_slow(
         clock.latencies += [0.7, 0.7]
         raise Deviation("one thing", "another")
 
-    error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
+    error = run(wrong, {"client": None, "clock": None}, server).error
     assert isinstance(error, Inconclusive)
     assert "the target took 1.4 s for " in str(error)
 
@@ -143,7 +144,7 @@ def test_what_cannot_depend_on_time_is_believed_at_once(
         attempts.append(1)
         says(client)
 
-    assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
+    assert isinstance(run(wrong, {"client": None}, server).error, Deviation)
     assert len(attempts) == 1
 
 
@@ -156,7 +157,7 @@ def test_a_scenario_that_is_behind_for_no_reason_that_is_seen(
     def wrong() -> None:
         raise Deviation("one thing", "another")
 
-    error = run(wrong, {}, server, 0.25).error
+    error = run(wrong, {}, server).error
     assert str(error).startswith("the scenario took 1.0 s longer than planned, which is too long")
 
 
@@ -180,24 +181,24 @@ def test_statistics_that_never_change_are_waited_for_once(server: BuiltIn) -> No
         assert clock.nominal == 0
 
     for test in (asks, asks_again):
-        assert run(test, {"client": None, "clock": None}, server, 0.25).error is None
+        assert run(test, {"client": None, "clock": None}, server).error is None
 
 
 def test_ends_of_connections_that_are_ignored_are_waited_for_once(
     server: BuiltIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scenario, "CLEAN_UP_LIMIT", 0.5)
+    server.limits = Limits(clean_up=0.5)
     monkeypatch.setattr(connection, "send_end", lambda _: None)
 
     def wait(client: Connection) -> None:
         client.send("reserve")
 
-    assert run(wait, {"client": None}, server, 0.25).error is None
+    assert run(wait, {"client": None}, server).error is None
     assert not server.learnt.ignores_ends
     took = []
     for _ in range(2):
         begun = time.monotonic()
-        assert run(lambda client: None, {"client": None}, server, 0.25).error is None
+        assert run(lambda client: None, {"client": None}, server).error is None
         took.append(time.monotonic() - begun)
     assert server.learnt.ignores_ends
     assert took[1] < 0.5 <= took[0]
@@ -211,7 +212,7 @@ def test_statistics_that_never_change_are_no_matter_of_time(server: BuiltIn) -> 
         attempts.append(1)
         assert client.stats()["cmd-stats"] == "1000"
 
-    assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
+    assert isinstance(run(wrong, {"client": None}, server).error, Deviation)
     assert len(attempts) == 1
 
 
@@ -239,24 +240,23 @@ def test_a_reply_that_never_comes(
     def missing() -> None:
         raise Deviation("a reply", "nothing within 5 seconds", waited=5.0)
 
-    assert type(run(missing, {}, server, 0.25).error) is verdict
+    assert type(run(missing, {}, server).error) is verdict
 
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_a_command_that_is_never_answered_while_others_are(
     server: BuiltIn,
     starve: Callable[[float], None],
-    monkeypatch: pytest.MonkeyPatch,
     timed: bool,
 ) -> None:
     starve(9.0)
-    monkeypatch.setattr(connection, "REPLY_LIMIT", 0.1)
+    server.limits = Limits(reply=0.1)
 
     def wrong(client: Connection, clock: Timeline) -> None:
         clock.timed = timed
         client.send("reserve").reply("RESERVED")
 
-    error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
+    error = run(wrong, {"client": None, "clock": None}, server).error
     assert type(error) is (Inconclusive if timed else Deviation)
 
 
@@ -267,7 +267,7 @@ def test_a_failure_that_does_not_depend_on_time_is_believed_at_once(server: Buil
         attempts.append(1)
         client.send("list-tube-used").expect_now()
 
-    assert isinstance(run(wrong, {"client": None}, server, 0.25).error, Deviation)
+    assert isinstance(run(wrong, {"client": None}, server).error, Deviation)
     assert len(attempts) == 1
 
 
@@ -275,14 +275,14 @@ def test_what_cannot_be_tested_is_no_failure(server: BuiltIn) -> None:
     def impossible() -> None:
         raise NotTestable("needs a moon")
 
-    assert str(run(impossible, {}, server, 0.25).error) == "needs a moon"
+    assert str(run(impossible, {}, server).error) == "needs a moon"
 
 
 def test_a_reply_that_nobody_asked_for_is_a_deviation(server: BuiltIn) -> None:
     def two(client: Connection) -> None:
         client.raw(b"list-tube-used\r\nlist-tube-used\r\n", replies=1).reply("USING")
 
-    error = run(two, {"client": None}, server, 0.25).error
+    error = run(two, {"client": None}, server).error
     assert isinstance(error, Deviation)
     assert error.expected == "no reply without a request"
 
@@ -294,7 +294,7 @@ def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
         server.generation += 1
         client.send("peek 1").reply("FOUND")
 
-    outcome = run(loses, {"client": None}, server, 0.25)
+    outcome = run(loses, {"client": None}, server)
     assert isinstance(outcome.error, TargetLost)
     assert outcome.error.observed == "the target was lost meanwhile"
 
@@ -315,7 +315,7 @@ def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:
         server.call(server._server.close)
         client.send("peek 1").reply("FOUND")
 
-    outcome = run(loses, {"client": None}, server, 0.25)
+    outcome = run(loses, {"client": None}, server)
     assert isinstance(outcome.error, TargetLost)
     assert outcome.error.observed == "the target is gone: it refuses connections"
 
@@ -325,7 +325,7 @@ def test_jobs_of_a_server_that_was_lost_are_not_deleted_on_the_next(server: Buil
         client.put(b"a")
         server.generation += 1
 
-    assert run(loses_it, {"client": None}, server, 0.25).error is None
+    assert run(loses_it, {"client": None}, server).error is None
     with visit(server.address, 5) as sock:
         assert ask(sock, b"peek 1", 5).word == "FOUND"
 
@@ -347,7 +347,7 @@ class _SaysGoodbye(Model):
 
 def test_a_reply_that_comes_at_the_end_is_in_the_transcript() -> None:
     target = BuiltIn(fault=Fault("", "other", _SaysGoodbye))
-    outcome = run(lambda client: client.is_in_step(), {"client": None}, target, 0.25)
+    outcome = run(lambda client: client.is_in_step(), {"client": None}, target)
     target.close()
     assert isinstance(outcome.error, Deviation)
     assert outcome.error.marked is not None
@@ -358,7 +358,7 @@ def test_a_reply_that_comes_at_the_end_is_in_the_transcript() -> None:
 def test_starvation_before_the_wait_that_a_deviation_is_about_is_no_excuse_for_it(
     server: BuiltIn, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
-    monkeypatch.setattr(connection, "REPLY_LIMIT", 5 if late else 0.3)
+    server.limits = Limits(reply=5.0 if late else 0.3)
     waited = [0.0]
     monkeypatch.setattr(server, "starved", lambda: waited[0])
 
@@ -370,7 +370,7 @@ def test_starvation_before_the_wait_that_a_deviation_is_about_is_no_excuse_for_i
         clock.advance(0.2)
         reserve.reply("TIMED_OUT")
 
-    error = run(wrong, {"client": None, "clock": None}, server, 0.25).error
+    error = run(wrong, {"client": None, "clock": None}, server).error
     assert type(error) is Deviation
     assert ("later than allowed" in str(error)) is late
 
@@ -384,7 +384,7 @@ def test_what_was_allowed_instead_of_a_reply_is_told_in_words(
         ([], "no reply"),
         ([wire.JOB_TOO_BIG], "no reply or JOB_TOO_BIG\\r\\n"),
     ):
-        error = run(never_complete, {**arguments, "refused": refused}, server, 0.25).error
+        error = run(never_complete, {**arguments, "refused": refused}, server).error
         assert isinstance(error, Deviation)
         assert error.expected == f"{allowed}, and the end of the connection"
         assert error.observed == "BAD_FORMAT\\r\\n"

@@ -12,6 +12,7 @@ from conformance.oracle.oracle import Oracle, Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.limits import Limits
 from conformance.transcript import NotATranscript, Transcript, parse
 from fuzz.campaign import Campaign
 from reference_server.faults import Fault
@@ -119,8 +120,8 @@ def test_a_finding_about_counters_tells_what_was_counted_before(tmp_path: Path) 
             self.total_connections += 1
             super()._put(conn, put)
 
-    server = BuiltIn(fault=Fault("", "counts twice", model=Extra))
-    exploration = Exploration(3, patience=1.0, folder=tmp_path)
+    server = BuiltIn(fault=Fault("", "counts twice", model=Extra), limits=Limits(reply=1.0))
+    exploration = Exploration(3, folder=tmp_path)
     finding = Campaign(exploration, server).run(3)
     server.close()
     assert finding is not None

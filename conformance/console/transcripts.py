@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import pytest
 
-from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.check import Finding
 from conformance.oracle.check import check as judged
 from conformance.random_testing.again import replayed
@@ -86,7 +85,7 @@ def _replay(transcript: Transcript, options: Options) -> int:
                 target.profile = profile
                 first.close()
         if is_wild(transcript, profile):
-            wrong, _ = survives(target, actions_of(transcript), REPLY_LIMIT)
+            wrong, _ = survives(target, actions_of(transcript))
             lost = Finding(len(transcript.entries) - 1, GOES_ON, wrong or "", "must")
             shown, finding, counts = transcript, lost if wrong else None, False
         else:

@@ -31,13 +31,11 @@ from reference_server.wire import (
     escape,
 )
 
-REPLY_LIMIT = 5.0
-"""Seconds of real time after which a reply that is due is taken to be missing."""
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 CHUNK = 65536
-STALE_STEP, STALE_TRIES = 0.25, 12
-"""Seconds that a target gets to renew its statistics, and the number of times it gets them."""
+STALE_STEP = 0.25
+"""Seconds after which it is looked again whether a target has renewed its statistics."""
 DISTANT = 30
 """Seconds after which a timer is too far away to matter to a test that does not wait for it."""
 FLOOD = 100
@@ -70,6 +68,7 @@ class Connection:
         self._transcript = transcript
         self._timeline = timeline
         self._target = target
+        self._limits = target.limits
         self._another = another
         self._reader = ReplyReader(target.profile.tells_priority)
         self._arrivals: deque[Arrival] = deque()
@@ -150,7 +149,7 @@ class Connection:
         self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
-        limit, waits = time.monotonic() + REPLY_LIMIT, False
+        limit, waits = time.monotonic() + self._limits.reply, False
         rest = memoryview(data)
         while rest:
             try:
@@ -160,7 +159,7 @@ class Connection:
                 waits = waits or self._timeline.waits()
                 if time.monotonic() > limit:
                     raise self._gone(
-                        "a target that reads", "it stopped reading", position
+                        "a target that reads", "it stopped reading", position, self._limits.reply
                     ) from None
                 wait_for([self], 0.1, write=True)
                 self.poll()
@@ -258,7 +257,7 @@ class Connection:
         if index != self._answered:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
-        limit = time.monotonic() + REPLY_LIMIT
+        limit = time.monotonic() + self._limits.reply
         awaited, waits = not self._arrivals, False
         self.poll()
         while not self._arrivals:
@@ -283,14 +282,13 @@ class Connection:
         if observed is None and self.eof:
             observed = "the target closed the connection"
         elif observed is None:
-            observed, waited = f"nothing within {REPLY_LIMIT:g} seconds", REPLY_LIMIT
+            waited = self._limits.reply
+            observed = f"nothing within {waited:g} seconds"
             if self._reader.pending:
                 observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
         return self._gone(expected, observed, None, waited)
 
-    def _gone(
-        self, expected: str, observed: str, position: int | None, waited: float = REPLY_LIMIT
-    ) -> Deviation:
+    def _gone(self, expected: str, observed: str, position: int | None, waited: float) -> Deviation:
         if not self._garbage and (fate := self._target.fate()) is not None:
             return TargetLost(expected, fate, position)
         if not self._timeline.timed:
@@ -322,7 +320,7 @@ class Connection:
     def rest(self) -> list[Reply]:
         """All replies until the target closes the connection."""
         self._timeline.waits()
-        self._wait_until(lambda: self.stopped, time.monotonic() + REPLY_LIMIT)
+        self._wait_until(lambda: self.stopped, time.monotonic() + self._limits.reply)
         if not self.eof:
             raise self._missing("the end of the connection")
         replies = [arrival.reply for arrival in self._arrivals]
@@ -332,7 +330,7 @@ class Connection:
     def is_closed_by_target(self) -> None:
         """Expects the end of the connection, and no reply before it."""
         self._timeline.waits()
-        limit = time.monotonic() + REPLY_LIMIT
+        limit = time.monotonic() + self._limits.reply
         self._wait_until(lambda: self.stopped or bool(self._arrivals), limit)
         expected = "the end of the connection"
         if self._arrivals:
@@ -394,6 +392,14 @@ class Connection:
         """Whether something becomes so soon that must, though no text says when."""
         return self._timeline.becomes(is_so, within)
 
+    def eventually(self, is_so: Callable[[], bool]) -> bool:
+        """Whether something becomes so within the time in which a reply must come."""
+        limit = time.monotonic() + self._limits.reply
+        while not is_so():
+            if time.monotonic() > limit:
+                return False
+        return True
+
     def gets_soon(self, line: str, reply: Reply) -> None:
         """Asks until it gets this reply, as it must, though no text says when."""
         self.becomes(lambda: self.send(line).any_reply() == reply)
@@ -423,7 +429,7 @@ class Connection:
         waiting = other.send("reserve")
         self.linger()
         waiting.is_pending()
-        other.finish(time.monotonic() + REPLY_LIMIT)
+        other.finish(time.monotonic() + self._limits.reply)
 
     def peek_buried(self) -> Exchange:
         """Asks for the job that was buried first."""
@@ -464,7 +470,8 @@ class Connection:
         they never are, nobody waits for it again.
         """
         first = self.send("stats").dictionary()
-        for _ in range(1 if self._target.learnt.counts_nothing else STALE_TRIES):
+        tries = round(self._limits.renewal / STALE_STEP)
+        for _ in range(1 if self._target.learnt.counts_nothing else tries):
             stats = self.send("stats").dictionary()
             if stats.get("cmd-stats") != first.get("cmd-stats"):
                 return stats
@@ -472,12 +479,3 @@ class Connection:
                 self._timeline.renew(STALE_STEP)
         self._target.learnt.counts_nothing = True
         return stats
-
-
-def eventually(is_so: Callable[[], bool]) -> bool:
-    """Return whether something becomes so within the time in which a reply must come."""
-    limit = time.monotonic() + REPLY_LIMIT
-    while not is_so():
-        if time.monotonic() > limit:
-            return False
-    return True

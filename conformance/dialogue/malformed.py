@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from conformance.dialogue.connection import Connection, eventually
+from conformance.dialogue.connection import Connection
 from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, CRLF, JOB_TOO_BIG, UNKNOWN_COMMAND, Reply
 
@@ -38,7 +38,7 @@ def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
     Where commands may be read in it once it is refused, it is sent only to who waits for it.
     """
     refused = client.raw(b"put 0 0 60 %d\r\n" % len(body))
-    if profile.skips_big_bodies or not eventually(lambda: _is_answered(client)):
+    if profile.skips_big_bodies or not client.eventually(lambda: _is_answered(client)):
         client.raw(body + CRLF, replies=0)
     refused.expect(JOB_TOO_BIG)
 

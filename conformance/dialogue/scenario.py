@@ -15,7 +15,7 @@ from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.starvation import Starvation
-from conformance.target.target import ALIVE_LIMIT, Target
+from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
@@ -30,8 +30,6 @@ PARTS = (
 """The parts that a test may name as its arguments."""
 _CONNECTIONS = ("current-connections", "total-connections")
 _QUEUES = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
-CLEAN_UP_LIMIT = 5.0
-"""Seconds that a target may take to end a test's connections and delete its jobs."""
 
 
 NewTube = Callable[[], str]
@@ -72,14 +70,17 @@ def jobs_of_running_tests() -> list[int]:
 
 
 class Scenario:
-    """The parts of one test, made when it asks for them, cleaned up after it."""
+    """The parts of one test, made when it asks for them, cleaned up after it.
 
-    def __init__(self, target: Target, lateness: float, patience: float = 0.0) -> None:
+    ``arrival``: the seconds in which a pending command reaches the target.
+    """
+
+    def __init__(self, target: Target, arrival: float) -> None:
         self.target = target
         self.generation = target.generation
         self.transcript = Transcript()
         self.starvation = Starvation(target.starved)
-        self.clock = Timeline(target.clock, lateness, self.starvation, patience)
+        self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)
         self.tube = FOOTPRINT.new_name()
         self._letters = letters()
         self._connections: list[Connection] = []
@@ -188,9 +189,10 @@ class Scenario:
 
     def _statistics(self, *keys: str) -> list[int]:
         """Some of the target's statistics; the connection that asks for them is counted."""
+        limit = self.target.limits.alive
         try:
-            with visit(self.target.address, ALIVE_LIMIT) as sock:
-                stats = yamlish.dictionary(ask(sock, b"stats", ALIVE_LIMIT).body or b"")
+            with visit(self.target.address, limit) as sock:
+                stats = yamlish.dictionary(ask(sock, b"stats", limit).body or b"")
                 return [int(stats[key]) for key in keys]
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
@@ -207,12 +209,13 @@ class Scenario:
 
     def close(self) -> None:
         """Ends all connections and deletes all jobs that the test has made."""
-        limit = time.monotonic() + CLEAN_UP_LIMIT
+        limit = self.target.limits.clean_up
+        end = time.monotonic() + limit
         for connection in self._connections:
-            connection.finish(limit)
+            connection.finish(end)
         created = self.created
         if created:
-            delete_jobs(self.target, self.generation, created, CLEAN_UP_LIMIT)
+            delete_jobs(self.target, self.generation, created, limit)
         _running.discard(self)
 
     @property

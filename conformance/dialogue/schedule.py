@@ -16,10 +16,12 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from conformance.dialogue.soon import STEP, looks
 from conformance.target.clock import GRANULARITY, TargetClock
+from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
 from conformance.verdict import Deviation, NotTestable
 from reference_server.wire import Reply
@@ -120,22 +122,22 @@ def collect(connections: Sequence[Participant], until: float) -> None:
 
 
 class Timeline:
-    """Nominal and real time of one scenario; ``lateness`` in seconds is what timers may be late.
+    """Nominal and real time of one scenario.
 
     It is the ``clock`` of the tests, too. ``timed``: the scenario has timers that are near.
     ``latencies`` are the seconds of real time between the last command and a reply that was
     awaited, ``latenesses`` those between the time when a timer was due and its reply.
     ``starvation`` measures how long somebody waited for a CPU in each wait.
-    ``patience`` is the real time in seconds that a pending command gets to reach the target before
+    ``arrival`` is the real time in seconds that a pending command gets to reach the target before
     a clock is moved; ``raced`` tells whether that matters.
     """
 
     def __init__(
         self,
         clock: TargetClock,
-        lateness: float,
+        limits: Limits,
         starvation: Starvation,
-        patience: float = 0.0,
+        arrival: float,
     ) -> None:
         self.nominal = 0.0
         self.longest_wait = 0.0
@@ -147,9 +149,9 @@ class Timeline:
         self._waits: list[tuple[float, float]] = []
         self._due: float | None = None
         self._sent = 0.0
-        self._patience = patience
+        self._arrival = arrival
         self._clock = clock
-        self._lateness = lateness
+        self._limits = limits
         self._connections: list[Participant] = []
         self._origin: float | None = None
         self._advanced_until = 0.0
@@ -174,7 +176,7 @@ class Timeline:
         """When a command sent at this nominal time may be answered; None if at once."""
         if sent_at >= self.nominal:
             return None
-        latest = None if self._clock.movable else self._advanced_until + self._lateness
+        latest = None if self._clock.movable else self._advanced_until + self._limits.lateness
         begun = next((mark for nominal, mark in self._waits if nominal >= sent_at), None)
         return Timing(self.nominal - GRANULARITY, latest, begun, self._due)
 
@@ -208,9 +210,9 @@ class Timeline:
         self._settled = True
         if self._clock.movable:
             collect(self._connections, 0.0)
-            self._clock.move(self._lateness)
+            self._clock.move(self._limits.lateness)
         else:
-            left = self._advanced_until + self._lateness - self.now()
+            left = self._advanced_until + self._limits.lateness - self.now()
             collect(self._connections, time.monotonic() + left)
 
     def advance(self, seconds: float) -> None:
@@ -227,7 +229,8 @@ class Timeline:
 
         It may take as long as a timer may be late, or ``within`` seconds if that is longer.
         """
-        for is_last in looks(max(self._lateness, within)):
+        lateness = max(self._limits.lateness, within)
+        for is_last in looks(replace(self._limits, lateness=lateness)):
             if is_so():
                 return True
             if not is_last:
@@ -252,7 +255,7 @@ class Timeline:
         if any(connection.is_owed for connection in self._connections):
             # Nothing proves that the target has read these commands before its clock moves.
             self.raced = True
-            collect(self._connections, time.monotonic() + self._patience)
+            collect(self._connections, time.monotonic() + self._arrival)
         steps = [seconds - APPROACH, APPROACH] if seconds > APPROACH else [seconds]
         steps[-1] += OVERSHOOT
         for step in steps:

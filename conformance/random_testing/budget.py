@@ -16,8 +16,6 @@ SECONDS, WITH_WAITING = 0.8, 3.0
 """Seconds that a conversation may take, one with another; the same where time flows in it."""
 SAMPLES = 5
 """Round trips that are measured; a busy machine may make some of them longer."""
-LIMIT = 5.0
-"""Seconds after which a reply is not waited for."""
 SLOW = 0.005
 """Seconds of a round trip from which on a target is so slow that tests do not wait for others."""
 LEAST = 10
@@ -30,14 +28,14 @@ ENOUGH = 5
 
 def round_trip(target: Target) -> float:
     """Measures what a round trip costs, in seconds; 0 if the target gives no reply."""
-    taken = [0.0]
+    taken, limit = [0.0], target.limits.probe
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError),
-        visit(target.address, LIMIT) as sock,
+        visit(target.address, limit) as sock,
     ):
         for _ in range(SAMPLES):
             start = time.perf_counter()
-            ask(sock, target.profile.neutral, LIMIT)
+            ask(sock, target.profile.neutral, limit)
             taken.append(time.perf_counter() - start)
     return min(taken[1:], default=0.0)
 

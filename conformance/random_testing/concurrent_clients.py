@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.invariants import GIVES_UP, Asked, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.crowd_client import WAITS, Client
-from conformance.random_testing.session import FAREWELL, GRACE
 from conformance.target.address import ask, hang_up, send_end, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
@@ -44,9 +42,8 @@ class NotEnded(Violation):
 class Crowd:
     """Lets clients work on tubes that nobody else uses, and judges what they saw.
 
-    ``ledger`` knows what became of jobs in the same server before. ``patience``: how long a reply
-    may take, in seconds. ``tidy``: clients hold nothing when they leave. ``half_closes``: some
-    half-close their connections.
+    ``ledger`` knows what became of jobs in the same server before. ``tidy``: clients hold nothing
+    when they leave. ``half_closes``: some half-close their connections.
     """
 
     def __init__(
@@ -56,7 +53,6 @@ class Crowd:
         chance: Random,
         ledger: Ledger,
         profile: Profile = NEWEST,
-        patience: float = REPLY_LIMIT,
         tidy: bool = False,
         half_closes: bool = True,
     ) -> None:
@@ -67,7 +63,7 @@ class Crowd:
         self._tubes = tubes
         self._chance = chance
         self._ledger = ledger
-        self._patience = patience
+        self._limits = target.limits
         self._tidy = tidy
         self._half_closes = half_closes
         self._may_wait_on = half_closes and profile.half_close
@@ -94,7 +90,7 @@ class Crowd:
             for client in list(self._clients):
                 if not client.is_busy:
                     self._goes_on(client)
-            if not self._listen(self._patience):
+            if not self._listen(self._limits.reply):
                 break
         self._await_replies()
         self._queue_up()
@@ -118,23 +114,23 @@ class Crowd:
         if not self._clients:
             return
         for client in self._clients:
-            hang_up(client.socket, FAREWELL)
+            hang_up(client.socket, self._limits.goodbye)
         self._clients.clear()
         if "ready" not in self._profile.deletes:
-            delete_jobs(self._target, self._generation, jobs, self._patience)
+            delete_jobs(self._target, self._generation, jobs, self._limits.reply)
             return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self._target.address, self._patience) as sock,
+            visit(self._target.address, self._limits.reply) as sock,
         ):
             for tube in self._tubes:
-                ask(sock, f"use {tube}".encode(), self._patience)
+                ask(sock, f"use {tube}".encode(), self._limits.reply)
                 for queue in (b"peek-ready", b"peek-delayed", b"peek-buried"):
                     for _ in range(self.commands):
-                        found = ask(sock, queue, self._patience)
+                        found = ask(sock, queue, self._limits.reply)
                         if found.word != "FOUND":
                             break
-                        ask(sock, f"delete {found.args[0]}".encode(), self._patience)
+                        ask(sock, f"delete {found.args[0]}".encode(), self._limits.reply)
 
     def show(self, transcript: Transcript, violation: Violation) -> int:
         """Writes down what concerns the job of a violation, or all; gives where it is shown."""
@@ -366,12 +362,12 @@ class Crowd:
 
     def _await_replies(self) -> None:
         """Until all have got what they must get."""
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._limits.reply
         while busy := [client for client in self._clients if client.is_busy]:
             if not self._listen(end - time.monotonic()) and time.monotonic() > end:
                 client = busy[0]
                 missing = "the end of the connection" if client.leaving else "a reply"
-                said = f"nothing for {client.name} within {self._patience:g} s"
+                said = f"nothing for {client.name} within {self._limits.reply:g} s"
                 if client.leaving and client.may_wait:
                     # It has half-closed: else, nothing of it would be awaited.
                     missing, said = str(TIMED_OUT), f"{said}; it breaks reserve.half-closed"
@@ -393,8 +389,8 @@ class Crowd:
 
     def _await_jobs(self) -> None:
         """Until those who wait do so because there is no job for them."""
-        end = time.monotonic() + self._patience
-        while self._listen(GRACE):
+        end = time.monotonic() + self._limits.reply
+        while self._listen(self._limits.grace):
             pass
         while job := self._ledger.overdue(
             client.asked[0] for client in self._clients if client.asked
@@ -422,7 +418,7 @@ class Crowd:
 
     def _clean(self) -> None:
         """Deletes all jobs; none of them is held, and all must be there."""
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._limits.reply
         self._arrives(patient=False)
         (cleaner,) = self._clients
         if "ready" not in self._profile.deletes and self._profile.has_tubes:

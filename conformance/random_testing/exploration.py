@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.effort import Effort
@@ -39,15 +38,13 @@ Loose = tuple[Deviation, list[Entry]]
 
 @dataclass(slots=True)
 class Exploration:
-    """The amount that is made up, and the seed; ``lateness`` and ``patience`` in seconds.
+    """How much is made up, from which seed.
 
     ``folder``: where findings are kept, None if they are not.
     """
 
     examples: int
     seed: int = 0
-    lateness: float = 0.25
-    patience: float = REPLY_LIMIT
     profile: Profile = NEWEST
     folder: Path | None = None
     shared: bool = False
@@ -104,7 +101,7 @@ class Exploration:
 
     def _begun(self, target: Target) -> Session:
         self._is_new = False
-        session = Session(target, self.profile, self.lateness, self.patience, plain=self.plain)
+        session = Session(target, self.profile, plain=self.plain)
         self.remember(session.transcript)
         return session
 
@@ -267,7 +264,7 @@ class Exploration:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         hastily = partial(replayed, anew=False)
-        patiently = partial(replayed, patience=self.patience, limit=math.inf)
+        patiently = partial(replayed, patience=target.limits.reply, limit=math.inf)
         with self.effort.spent(target.starved):
             return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 

@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from conformance import yamlish
-from conformance.dialogue.connection import REPLY_LIMIT
 from conformance.dialogue.soon import STEP, looks
 from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
@@ -36,17 +35,11 @@ from reference_server.wire import ProtocolError, Reply
 
 MISSING = 2**62
 """Added to a tag, it is the id of a job that no server has."""
-GRACE = 0.01
-"""Seconds that a server gets to answer others after it has answered one, under a real clock."""
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
-BEHIND = 2**15
-"""Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 _CONTROL = -1
 ROUNDS = 3
-"""The number of tries to delete all jobs."""
-FAREWELL = 0.5
-"""Seconds that a target gets to notice that a client has gone."""
+"""How often it is tried to delete all jobs."""
 _PROMPT = struct.pack("ll", 0, 20_000)
 """The timeout of a wait for a reply that is owed: 20 milliseconds."""
 
@@ -71,18 +64,15 @@ class _Client:
 class Session:
     """A judged conversation; ``clients`` are opened when they are first needed.
 
-    ``lateness`` is how late timers may be, in seconds; ``patience`` is how long a reply may
-    take, in seconds; ``lenient`` is as for the judge. ``plain``: lines that the text leaves open
-    are not sent, and counters are not compared. Each step raises :class:`Violation`, with the
-    position in the transcript, or Inconclusive.
+    ``lenient`` is as for the judge. ``plain``: lines that the text leaves open are not sent, and
+    counters are not compared. Each step raises :class:`Violation`, with the position in the
+    transcript, or Inconclusive.
     """
 
     def __init__(
         self,
         target: Target,
         profile: Profile,
-        lateness: float = 0.25,
-        patience: float = REPLY_LIMIT,
         lenient: bool = False,
         plain: bool = False,
     ) -> None:
@@ -90,7 +80,9 @@ class Session:
         self._plain = plain
         self._generation = target.generation
         self.transcript = Transcript()
-        self.patience = patience
+        self._limits = target.limits
+        self.patience = target.limits.reply
+        """Seconds that a reply may take; less for who is in haste."""
         self.is_spent = False
         """Set once the jobs and tubes on the target are not judged any more."""
         self._profile = profile
@@ -101,10 +93,9 @@ class Session:
         self._last = self._looks = self._since = 0
         self._sending: _Client | None = None
         movable = target.clock.movable
-        self._lateness = lateness
         self._unforeseen: Reply | None = None
         """The last reply that was not certain before it came."""
-        late = round(lateness * 1e9)
+        late = round(target.limits.lateness * 1e9)
         self._margin = late + 4 * EARLY
         self._attendant: Attendant | None = None
         if not movable:
@@ -205,7 +196,7 @@ class Session:
         model = judge.model
         if model.is_waiting(conn):
             client.behind += len(text)
-            if client.behind > BEHIND or not self._profile.half_close:
+            if client.behind > self._limits.behind or not self._profile.half_close:
                 # What is behind a reserve that waits is answered in the end, or it is open.
                 return
         else:
@@ -380,18 +371,18 @@ class Session:
         self.leave(number, half=True)
         if self.judge.model.is_paused("default"):
             # When exactly it ends would be open for a while.
-            self._end_pause()
+            self._end_pause(self._limits.clean_up)
             self.is_spent = True
         if left := self.judge.oracle.jobs():
             # Where much is open, it is not known what must be kicked before it can be deleted.
-            delete_jobs(self.target, self._generation, left, REPLY_LIMIT)
+            delete_jobs(self.target, self._generation, left, self._limits.clean_up)
             self.is_spent = True
         self._ids.clear()
         self._tags.clear()
 
     def _await_tubes(self, number: int) -> None:
         """Sees that tubes go that nothing keeps, in the time that they have."""
-        for is_last in looks(self._lateness):
+        for is_last in looks(self._limits):
             self._unforeseen = None
             if is_last:
                 self.judge.forget_gone()
@@ -423,13 +414,14 @@ class Session:
             self.ask(number, b"reserve\r\n", apart=True)
             self.flush()
 
-    def clean_up(self, limit: float = REPLY_LIMIT) -> None:
+    def clean_up(self, limit: float | None = None) -> None:
         """Deletes all jobs that were seen, without looking, if a reply takes no more seconds."""
+        limit = self._limits.clean_up if limit is None else limit
         self._end_pause(limit)
         jobs = {*self._ids.values(), *self.judge.oracle.jobs()}
         delete_jobs(self.target, self._generation, jobs, limit)
 
-    def _end_pause(self, limit: float = REPLY_LIMIT) -> None:
+    def _end_pause(self, limit: float) -> None:
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
             visit(self.target.address, limit) as sock,
@@ -440,7 +432,7 @@ class Session:
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""
         for client in self._clients.values():
-            hang_up(client.socket, FAREWELL)
+            hang_up(client.socket, self._limits.goodbye)
         if self._attendant is not None:
             self._attendant.close()
 
@@ -486,7 +478,7 @@ class Session:
         self._settle()
         if self._attendant is not None:
             # Some servers have a thread for each client.
-            self._poll(GRACE)
+            self._poll(self._limits.grace)
         while (came := self._poll(0.0)) or self.judge.awaits(self.now()):
             if wait.is_over:
                 self.judge.quiet(self.now(), self.transcript.last)

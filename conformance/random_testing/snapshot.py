@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from conformance import yamlish
-from conformance.dialogue.connection import REPLY_LIMIT
-from conformance.dialogue.soon import SOON, STEP, looks
+from conformance.dialogue.soon import STEP, looks
 from conformance.oracle.reply_comparison import Before
 from conformance.target.address import TargetError, ask, visit
 from conformance.target.clock import TargetClock
+from conformance.target.limits import Limits
 from conformance.target.target import Target
 from conformance.transcript import Counters
 from conformance.verdict import TargetLost
@@ -44,17 +44,18 @@ def counted(target: Target, profile: Profile) -> Counted:
 
     Raises TargetLost, or TargetError if it does not tell its stats.
     """
-    last, tubes = 0, frozenset[str]()
+    last, tubes, limit = 0, frozenset[str](), target.limits.probe
     try:
-        with visit(target.address, REPLY_LIMIT) as sock:
+        with visit(target.address, limit) as sock:
             if target.exclusive and profile.has_tubes:
-                _await_tubes(sock, target.clock)
-                tubes = _other_tubes(sock)
-            taken = frozenset(tube.encode() for tube in tubes if _has_jobs(sock, tube))
+                _await_tubes(sock, target.clock, target.limits)
+                tubes = _other_tubes(sock, limit)
+            taken = frozenset(tube.encode() for tube in tubes if _has_jobs(sock, tube, limit))
             if target.exclusive:
-                last = _last_id(sock, profile)
-            default = _dictionary(sock, b"stats-tube default") if profile.has_tubes else None
-            first, stats = _dictionary(sock, b"stats"), _dictionary(sock, b"stats")
+                last = _last_id(sock, profile, limit)
+            of_tube = b"stats-tube default"
+            default = _dictionary(sock, of_tube, limit) if profile.has_tubes else None
+            first, stats = (_dictionary(sock, b"stats", limit) for _ in range(2))
         profile = _limited(profile, stats)
         # The connection that asked has ended.
         stats["total-connections"] = str(int(stats["total-connections"]) - 1)
@@ -73,35 +74,36 @@ def counted(target: Target, profile: Profile) -> Counted:
     return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
 
 
-def _dictionary(sock: socket.socket, line: bytes) -> dict[str, str]:
-    reply = ask(sock, line, REPLY_LIMIT)
+def _dictionary(sock: socket.socket, line: bytes, limit: float) -> dict[str, str]:
+    reply = ask(sock, line, limit)
     if reply.body is None:
         raise ValueError(f"{line.decode()} is answered {reply}")
     return yamlish.dictionary(reply.body)
 
 
-def _await_tubes(sock: socket.socket, clock: TargetClock) -> None:
+def _await_tubes(sock: socket.socket, clock: TargetClock, limits: Limits) -> None:
     """Lets tubes go that were left before, as far as they do."""
-    for is_last in looks(SOON):
-        if is_last or all(_has_jobs(sock, tube) for tube in _other_tubes(sock)):
+    limit = limits.probe
+    for is_last in looks(limits):
+        if is_last or all(_has_jobs(sock, tube, limit) for tube in _other_tubes(sock, limit)):
             return
         time.sleep(STEP)
         if clock.movable:
             clock.move(STEP)
 
 
-def _other_tubes(sock: socket.socket) -> frozenset[str]:
+def _other_tubes(sock: socket.socket, limit: float) -> frozenset[str]:
     """The tubes besides that in which all clients begin, as far as they can be read."""
-    listed = ask(sock, b"list-tubes", REPLY_LIMIT).body or b""
+    listed = ask(sock, b"list-tubes", limit).body or b""
     with contextlib.suppress(ValueError):
         # What is wrong with the list is told where it is tested.
         return frozenset(yamlish.names(listed)) - {"default"}
     return frozenset()
 
 
-def _has_jobs(sock: socket.socket, tube: str) -> bool:
-    """Return whether a tube has any jobs; it may be gone by now."""
-    reply = ask(sock, f"stats-tube {tube}".encode(), REPLY_LIMIT)
+def _has_jobs(sock: socket.socket, tube: str, limit: float) -> bool:
+    """Whether a tube has any jobs; it may be gone by now."""
+    reply = ask(sock, f"stats-tube {tube}".encode(), limit)
     return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
 
 
@@ -111,13 +113,13 @@ def _jobs(stats: Mapping[str, str]) -> int:
     return sum(int(count) for count in told if count.isdecimal())
 
 
-def _last_id(sock: socket.socket, profile: Profile) -> int:
+def _last_id(sock: socket.socket, profile: Profile, limit: float) -> int:
     """The id of a job that is put, and is gone then."""
-    put = ask(sock, b"put 0 0 1 0\r\n", REPLY_LIMIT)
+    put = ask(sock, b"put 0 0 1 0\r\n", limit)
     id = int(put.args[0]) if put.args else 0
     if "ready" not in profile.deletes:
-        ask(sock, b"reserve", REPLY_LIMIT, tells_priority=None)
-    ask(sock, b"delete %d" % id, REPLY_LIMIT)
+        ask(sock, b"reserve", limit, tells_priority=None)
+    ask(sock, b"delete %d" % id, limit)
     return id
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
-from conformance.target.target import CRASHED, HANGS, Target
+from conformance.target.target import CRASHED, Target, hangs
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, NotApplicable, NotTestable, TargetLost
 
@@ -77,7 +77,7 @@ class Losses:
         error = outcome.error
         if isinstance(error, TargetLost) and target.exclusive:
             outcome = self._once_more(Loss(item, outcome), target, others, again)
-        elif isinstance(error, TargetLost) and error.observed != HANGS:
+        elif isinstance(error, TargetLost) and not hangs(error.observed):
             outcome = self._dies(Loss(item, outcome), error, target, others)
         lost = isinstance(outcome.error, TargetLost)
         self.in_a_row = self.in_a_row + 1 if lost else 0

@@ -11,12 +11,10 @@ from conformance.random_testing.exploration import Exploration
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
-from conformance.target.target import HANGS, Target
+from conformance.target.target import Target, hangs
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
 
-PATIENCE = (0.0, 0.05, 0.5)
-"""For each attempt at a test, the seconds that pending commands get to reach the target."""
 MANY = 1000
 """Tests that may wait at the same time."""
 
@@ -45,11 +43,11 @@ class Outcome:
     latenesses: list[float] = field(default_factory=list)
 
 
-def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: float) -> Outcome:
+def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
     outcomes: list[Outcome] = []
-    for patience in PATIENCE:
-        outcome = _attempt(test, arguments, target, lateness, patience)
+    for arrival in target.limits.arrival:
+        outcome = _attempt(test, arguments, target, arrival)
         if outcome.doubt is None:
             return outcome
         outcomes.append(outcome)
@@ -59,26 +57,26 @@ def run(test: Test, arguments: Mapping[str, object], target: Target, lateness: f
             return outcome
     if outcome.doubt != RACED:
         assert isinstance(outcome.error, Deviation)
-        reason = f"{outcome.doubt}, {len(PATIENCE)} times: {outcome.error}"
+        reason = f"{outcome.doubt}, {len(outcomes)} times: {outcome.error}"
         outcome.error = Inconclusive(reason, outcome.error)
     return outcome
 
 
 def _attempt(
-    test: Test, arguments: Mapping[str, object], target: Target, lateness: float, patience: float
+    test: Test, arguments: Mapping[str, object], target: Target, arrival: float
 ) -> Outcome:
     if "real_clock" in arguments:
         target = target.in_real_time()
     # Without tubes, nothing else keeps the jobs of tests apart.
     apart = target.exclusive and not target.profile.has_tubes
     if "own_server" not in arguments and not apart:
-        return _play(test, arguments, Scenario(target, lateness, patience))
+        return _play(test, arguments, Scenario(target, arrival))
     try:
         own = target.fresh(**test.__dict__.get("configuration", {}))
     except NotTestable as error:
         return Outcome(error)
     try:
-        return _play(test, arguments, Scenario(own, lateness, patience))
+        return _play(test, arguments, Scenario(own, arrival))
     finally:
         own.close()
 
@@ -144,7 +142,7 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
     ):
         return None
     fate = scenario.target.fate()
-    return None if fate in (None, HANGS) else fate
+    return None if fate is None or hangs(fate) else fate
 
 
 class Overlapped:
@@ -157,7 +155,6 @@ class Overlapped:
         self,
         tests: Sequence[tuple[str, Test, Mapping[str, object]]],
         target: Target,
-        lateness: float,
         at_once: int = MANY,
     ) -> None:
         self._outcomes: dict[str, Outcome] = {}
@@ -165,7 +162,7 @@ class Overlapped:
         self._threads = {
             # Daemons, so that an interrupted run need not wait for them.
             name: threading.Thread(
-                target=self._run, args=(name, test, arguments, target, lateness), daemon=True
+                target=self._run, args=(name, test, arguments, target), daemon=True
             )
             for name, test, arguments in tests
         }
@@ -179,11 +176,10 @@ class Overlapped:
         test: Test,
         arguments: Mapping[str, object],
         target: Target,
-        lateness: float,
     ) -> None:
         try:
             with self._turns:
-                self._outcomes[name] = run(test, arguments, target, lateness)
+                self._outcomes[name] = run(test, arguments, target)
         except BaseException as error:
             self._outcomes[name] = Outcome(error)
 

@@ -25,6 +25,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.command import LaunchError, check_command
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.limits import Limits
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -74,11 +75,12 @@ class Options:
 
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
+        limits = Limits(lateness=self.lateness)
         if self.address is not None:
-            return Remote(self.address)
+            return Remote(self.address, limits)
         if self.command is not None:
-            return LaunchedTarget(self.command, self.clock)
-        return BuiltIn(PROFILES.get(self.profile, NEWEST))
+            return LaunchedTarget(self.command, self.clock, limits=limits)
+        return BuiltIn(PROFILES.get(self.profile, NEWEST), limits=limits)
 
     @property
     def names_server(self) -> bool:
@@ -271,7 +273,6 @@ class Suite:
             arguments["exploration"] = exploration = Exploration(
                 self.options.examples,
                 self.options.seed,
-                self.options.lateness,
                 profile=self.target.profile,
                 folder=FOLDER,
                 fuzz_time=self.options.fuzz_time,
@@ -279,7 +280,7 @@ class Suite:
                 effort=self._effort,
             )
             health = exploration.health
-        outcome = run(item.function, arguments, self.target, self.options.lateness)
+        outcome = run(item.function, arguments, self.target)
         outcome.health = health
         return outcome
 
@@ -301,7 +302,7 @@ class Suite:
 
     def _overlap(self, items: Iterable[pytest.Function], at_once: int = MANY) -> Overlapped:
         tests = [(item.nodeid, item.function, _arguments(item)) for item in items]
-        return Overlapped(tests, self.target, self.options.lateness, at_once)
+        return Overlapped(tests, self.target, at_once)
 
     def _hastens(self, item: pytest.Item) -> bool:
         """Return whether a test may go on while another waits for replies of a slow target."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from conformance.target.address import Address
 from conformance.target.clock import ControlledClock, RealClock
+from conformance.target.limits import USUAL, Limits
 from conformance.target.starvation import thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
@@ -60,8 +61,9 @@ class BuiltIn(Target):
         real_time: bool = False,
         fault: Fault = NO_FAULT,
         binlog: bool = False,
+        limits: Limits = USUAL,
     ) -> None:
-        super().__init__("reference server")
+        super().__init__("reference server", limits)
         self.profile = profile
         self._limits = max_job_size, max_jobs_ready
         self._fault = fault
@@ -118,12 +120,21 @@ class BuiltIn(Target):
 
     def fresh(self, **configuration: Any) -> Target:
         real_time = not self.clock.movable
-        return BuiltIn(self.profile, real_time=real_time, fault=self._fault, **configuration)
+        return self._another(real_time, **configuration)
 
     def in_real_time(self) -> Target:
         if self._in_real_time is None:
-            self._in_real_time = BuiltIn(self.profile, real_time=True, fault=self._fault)
+            self._in_real_time = self._another(real_time=True)
         return self._in_real_time
+
+    def _another(self, real_time: bool, **configuration: Any) -> BuiltIn:
+        return BuiltIn(
+            self.profile,
+            real_time=real_time,
+            fault=self._fault,
+            limits=self.limits,
+            **configuration,
+        )
 
     def restart(self) -> None:
         model = self._server.engine.model

@@ -20,10 +20,6 @@ MOVES = 1000
 _PEEKS = ("peek-ready", "peek-delayed", "peek-buried")
 _AT_ONCE = 200
 """Commands whose replies fit into the buffers of a connection."""
-_SOON = 2.0
-"""Seconds for the end of a run, as somebody may wait for that."""
-_LIMIT = 5.0
-"""Seconds that a target may take to tell its tubes."""
 _AGAIN = 0.02
 """Seconds until what clients had sent before they ended may have come to an effect."""
 
@@ -76,14 +72,15 @@ def _free_and_delete(
 def leave(target: Target, jobs: list[int]) -> bool:
     """Delete jobs, and all in the tubes of this process; return whether nothing is left there.
 
-    Takes about two seconds at most.
+    Takes about as long as a farewell may.
     """
+    limit = target.limits.farewell
     if jobs:
-        delete_jobs(target, target.generation, jobs, _SOON)
+        delete_jobs(target, target.generation, jobs, limit)
     if not target.profile.has_tubes:
         return True
     with contextlib.suppress(OSError, EOFError, ProtocolError, ValueError):
-        return not sweep(target, FOOTPRINT.is_ours, _SOON)
+        return not sweep(target, FOOTPRINT.is_ours, limit)
     return False
 
 
@@ -102,21 +99,23 @@ def clean_up(target: Target) -> tuple[int, list[str]]:
 
     A tube that a client uses or watches is let alone: a run may go on. Raises as :func:`sweep`.
     """
-    with visit(target.address, _LIMIT) as sock:
-        broom = _Broom(target, sock, time.monotonic() + _LIMIT)
+    limit = target.limits.clean_up
+    with visit(target.address, limit) as sock:
+        broom = _Broom(target, sock, time.monotonic() + limit)
         found = broom.tubes(OURS.fullmatch)
         idle = broom.idle(found)
-    left = sweep(target, idle.__contains__, _LIMIT) if idle else []
+    left = sweep(target, idle.__contains__, limit) if idle else []
     return len(idle) - len(left), [tube for tube in found if tube in left or tube not in idle]
 
 
 def tubes_of_runs(target: Target) -> list[str]:
     """Return the tubes of runs of the suite; none if the target does not tell."""
+    limit = target.limits.clean_up
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
-        visit(target.address, _LIMIT) as sock,
+        visit(target.address, limit) as sock,
     ):
-        return _Broom(target, sock, time.monotonic() + _LIMIT).tubes(OURS.fullmatch)
+        return _Broom(target, sock, time.monotonic() + limit).tubes(OURS.fullmatch)
     return []
 
 

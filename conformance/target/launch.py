@@ -18,16 +18,13 @@ from conformance.target import starvation
 from conformance.target.address import connect, hang_up
 from conformance.target.command import LaunchError as LaunchError
 from conformance.target.command import command_line, listens_on_path
+from conformance.target.limits import USUAL, Limits
 from conformance.target.place import ClaimedPort, Place, SocketFolder
 from conformance.target.starvation import Patience
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from conformance.transcript import printable
 
-START_LIMIT = 8.0
-"""Seconds that a server may take until it listens, while it needs no CPU."""
-PROBE_LIMIT = 5.0
-"""Seconds within which a server must have answered for the first time, while it needs no CPU."""
 _TRIES = 5
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
@@ -72,7 +69,9 @@ class Launched:
         env: Mapping[str, str] | None = None,
         values: Mapping[str, object] | None = None,
         host: str = "127.0.0.1",
+        limits: Limits = USUAL,
     ) -> None:
+        self._limits = limits
         self._output = tempfile.TemporaryFile()
         self._mark = new_mark()
         for _ in range(_TRIES):
@@ -95,7 +94,7 @@ class Launched:
             self.end()
             if not taken:
                 break
-        fate = f"did not listen within {START_LIMIT:g} seconds"
+        fate = f"did not listen within {limits.start:g} seconds"
         if status is not None:
             fate = f"{status} before it listened"
         raise DidNotStart(fate, shlex.join(arguments), self.said())
@@ -121,8 +120,8 @@ class Launched:
             raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
 
     def _listens(self) -> bool:
-        """Return whether the server accepts connections before it exits or the time is up."""
-        patience = Patience(self.meter, START_LIMIT)
+        """Whether the server accepts connections before it exits or the time is up."""
+        patience = Patience(self.meter, self._limits.start, self._limits.starved)
         while not patience.is_over and self.process.poll() is None:
             with contextlib.suppress(OSError), connect(self.where, 1):
                 return self.process.poll() is None
@@ -135,13 +134,14 @@ class Launched:
 
         A server that is alive may listen long before a busy machine lets it come to that.
         """
-        patience = Patience(self.meter, PROBE_LIMIT)
-        with contextlib.suppress(OSError), connect(self.where, PROBE_LIMIT) as sock:
+        limits = self._limits
+        patience = Patience(self.meter, limits.probe, limits.starved)
+        with contextlib.suppress(OSError), connect(self.where, limits.probe) as sock:
             sock.sendall(b"list-tube-used\r\n")
             answered = False
             while not answered and not patience.is_over and self.process.poll() is None:
                 answered = bool(select.select([sock], [], [], 0.1)[0])
-            hang_up(sock, 0.1 if not answered else PROBE_LIMIT)
+            hang_up(sock, 0.1 if not answered else limits.probe)
             return answered
         return False
 

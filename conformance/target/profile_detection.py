@@ -19,16 +19,14 @@ from reference_server.profiles import (
 )
 from reference_server.wire import BAD_FORMAT, CRLF, UNKNOWN_COMMAND, ProtocolError, Reply
 
-LIMIT = 2.0
-"""Seconds that a reply may take."""
 _STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
 _OF_THE_OLDEST = {b"peek": ("NOT_FOUND", "FOUND"), b"stats 0": ("NOT_FOUND",)}
 """Lines that only servers without tubes answer like this: peek without an id, stats with one."""
 _STRING = re.compile(rb"(?m)^(?:name|hostname): *(\S)")
 
 
-def recognise(address: Address, version: str) -> tuple[Profile, str]:
-    """The profile of a server, and why.
+def recognise(address: Address, version: str, limit: float) -> tuple[Profile, str]:
+    """The profile of a server, and why; each reply may take ``limit`` seconds.
 
     A server may say any version, or none; one that knows more than its version has is newer. What
     it knows counts more than what it does not know: one that lacks a command is no older server.
@@ -36,14 +34,14 @@ def recognise(address: Address, version: str) -> tuple[Profile, str]:
     told = profile_of_version(version)
     if told is NEWEST:
         return told, _as_told(told, version)
-    known, missing = _news(address)
+    known, missing = _news(address, limit)
     order = list(PROFILES.values())
     oldest = order[0]
     latest = max(known, key=order.index, default=oldest)
     if told is not None and told is not oldest and order.index(told) >= order.index(latest):
         return told, _as_told(told, version)
     if latest is oldest:
-        shown = sum(_answers(address, line, words) for line, words in _OF_THE_OLDEST.items())
+        shown = sum(_answers(address, line, words, limit) for line, words in _OF_THE_OLDEST.items())
         if told is oldest and shown:
             return told, _as_told(told, version)
         if shown < len(_OF_THE_OLDEST):
@@ -67,18 +65,18 @@ def _as_told(profile: Profile, version: str) -> str:
     return f"as its stats say, {older}"
 
 
-def knows(address: Address) -> str | None:
+def knows(address: Address, limit: float) -> str | None:
     """The first command that a server answers as a beanstalk server does, if there is any."""
     for verb, grammar in COMMANDS.items():
-        if grammar.probe is not None and _answers(address, grammar.probe, grammar.replies):
+        if grammar.probe is not None and _answers(address, grammar.probe, grammar.replies, limit):
             return verb
     return None
 
 
-def pipelines(address: Address, line: bytes) -> bool:
-    """Return whether a server answers both of two commands that arrive together, each this line."""
-    data, end = b"", time.monotonic() + LIMIT
-    with contextlib.suppress(OSError), visit(address, LIMIT) as sock:
+def pipelines(address: Address, line: bytes, limit: float) -> bool:
+    """Whether a server answers both of two commands that arrive together, each this line."""
+    data, end = b"", time.monotonic() + limit
+    with contextlib.suppress(OSError), visit(address, limit) as sock:
         sock.sendall((line + CRLF) * 2)
         while data.count(CRLF) < 2:
             sock.settimeout(max(end - time.monotonic(), 0.001))
@@ -88,19 +86,19 @@ def pipelines(address: Address, line: bytes) -> bool:
     return data.count(CRLF) >= 2
 
 
-def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:
+def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str]]:
     """Of which profiles a server knows something that was new then, of which nothing, and what.
 
     The oldest comes first. A profile is in neither if that cannot be told.
     """
-    replies = {name: _ask(address, line) for name, line in _STATISTICS.items()}
+    replies = {name: _ask(address, line, limit) for name, line in _STATISTICS.items()}
     bodies = {name: reply.body or b"" for name, reply in replies.items() if reply is not None}
     known: dict[Profile, str] = {}
     missing: dict[Profile, str] = {}
     older, *newer = PROFILES.values()
     for profile in newer:
         absent = []
-        for name, is_there in _new_things(address, bodies, older, profile):
+        for name, is_there in _new_things(address, bodies, older, profile, limit):
             if is_there:
                 known[profile] = name
                 break
@@ -113,12 +111,12 @@ def _news(address: Address) -> tuple[dict[Profile, str], dict[Profile, str]]:
 
 
 def _new_things(
-    address: Address, bodies: dict[str, bytes], older: Profile, profile: Profile
+    address: Address, bodies: dict[str, bytes], older: Profile, profile: Profile, limit: float
 ) -> Iterator[tuple[str, bool]]:
     """Yield the novelties of a profile that can be probed, and whether a server has them."""
     for verb, grammar in COMMANDS.items():
         if verb in profile.commands - older.commands and grammar.probe is not None:
-            reply = _ask(address, grammar.probe)
+            reply = _ask(address, grammar.probe, limit)
             yield verb, reply not in (None, UNKNOWN_COMMAND, BAD_FORMAT)
     for command, body in bodies.items():
         keys = _keys(body)
@@ -127,7 +125,7 @@ def _new_things(
                 key = name.removeprefix(f"{command}.")
                 yield f"{key} in {command}", key in keys
     if set(profile.name_chars) - set(older.name_chars):
-        reply = _ask(address, b"stats-tube conformance_name")
+        reply = _ask(address, b"stats-tube conformance_name", limit)
         if reply is not None and reply.word in ("OK", "NOT_FOUND", "BAD_FORMAT"):
             yield "underscores in names", reply != BAD_FORMAT
     if profile.yaml_quotes and not older.yaml_quotes:
@@ -144,16 +142,16 @@ def _keys(body: bytes) -> set[str]:
         return set()
 
 
-def _answers(address: Address, line: bytes, words: tuple[str, ...]) -> bool:
-    reply = _ask(address, line)
+def _answers(address: Address, line: bytes, words: tuple[str, ...], limit: float) -> bool:
+    reply = _ask(address, line, limit)
     return reply is not None and reply.word in words
 
 
-def _ask(address: Address, line: bytes) -> Reply | None:
+def _ask(address: Address, line: bytes, limit: float) -> Reply | None:
     """The answer, None if there is none: some servers hang up on what they do not know."""
     try:
-        with visit(address, LIMIT) as sock:
-            return ask(sock, line, LIMIT, tells_priority=None)
+        with visit(address, limit) as sock:
+            return ask(sock, line, limit, tells_priority=None)
     except ProtocolError as error:
         # It knows the command, and answers wrongly.
         return Reply(str(error))

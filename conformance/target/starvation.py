@@ -20,8 +20,6 @@ _NAP, _PROMPT = 0.01, 0.002
 """Seconds for which the watch sleeps, and by which it is always woken up too late."""
 _STEP = 0.1
 """Seconds after which it is looked again whether somebody who is waited for needs the time."""
-LONGEST_WAIT = 60.0
-"""Seconds that even a busy machine gets to start a server."""
 
 
 class CpuTime(NamedTuple):
@@ -205,12 +203,13 @@ class Patience:
     """Waiting for a server that we have started: only the time counts in which it is idle.
 
     ``idle`` is how many seconds of that it gets. What it needs a CPU for takes as long as a busy
-    machine needs, but not for ever.
+    machine needs, but ``longest`` seconds at most.
     """
 
-    def __init__(self, meter: Meter, idle: float) -> None:
+    def __init__(self, meter: Meter, idle: float, longest: float) -> None:
         self._meter = meter
         self._left = idle
+        self._longest = longest
         self._wanted = meter.read().wanted
         self._begun = self._looked = time.monotonic()
 
@@ -224,7 +223,7 @@ class Patience:
         # Not more than two steps, as we may have been kept waiting ourselves.
         self._left -= max(0.0, min(passed, 2 * _STEP) * _share() - (wanted - self._wanted))
         self._looked, self._wanted = now, wanted
-        return self._left <= 0 or now - self._begun > LONGEST_WAIT
+        return self._left <= 0 or now - self._begun > self._longest
 
 
 def _share() -> float:

@@ -16,9 +16,10 @@ from conformance.target.address import Address, TargetError, ask, connect, parse
 from conformance.target.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.target.clock_probe import why_not
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.launch import PROBE_LIMIT, DidNotStart, Launched
+from conformance.target.launch import DidNotStart, Launched
+from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
-from conformance.target.starvation import LONGEST_WAIT, Starvation, pressure
+from conformance.target.starvation import Starvation, pressure
 from conformance.verdict import NotTestable
 from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, Profile
@@ -26,12 +27,8 @@ from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
-ALIVE_LIMIT = 2.0
-"""Seconds within which a server that is alive answers a new connection."""
-LAST_MOMENTS = 1.0
-"""Seconds within which a process has ended whose connections have."""
 CRASHED = "the target crashed"
-HANGS = f"the target hangs: a new client got no answer within {ALIVE_LIMIT:g} seconds"
+HANGS = "the target hangs"
 
 
 @dataclass(slots=True)
@@ -52,15 +49,19 @@ class Learnt:
 
 
 class Target(ABC):
-    """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it."""
+    """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it.
+
+    ``limits``: the patience with it, for all who talk with it.
+    """
 
     exclusive = True
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     clock: TargetClock
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, limits: Limits) -> None:
         self.label = label
+        self.limits = limits
         self.learnt = Learnt()
         self.clock_reason = ""
         self.version = "unknown"
@@ -87,25 +88,26 @@ class Target(ABC):
 
     def connect(self) -> socket.socket:
         """A new connection; raises OSError."""
-        return connect(self.address, PROBE_LIMIT)
+        return connect(self.address, self.limits.probe)
 
     def fate(self) -> str | None:
         """Return what became of a silent target; None if it talks to other clients."""
-        limit = time.monotonic() + LONGEST_WAIT
+        limit = time.monotonic() + self.limits.starved
         while True:
             starvation = Starvation(self.starved)
             fate = self._fate()
             # It has not come to that, where others need the CPU.
-            starved = fate == HANGS and starvation.since().seconds > ALIVE_LIMIT / 4
+            starved = hangs(fate) and starvation.since().seconds > self.limits.alive / 4
             if not starved or time.monotonic() > limit:
                 return fate
 
     def _fate(self) -> str | None:
+        limit = self.limits.alive
         try:
-            with connect(self.address, ALIVE_LIMIT) as sock:
-                ask(sock, self.learnt.known or self.profile.neutral, ALIVE_LIMIT)
+            with connect(self.address, limit) as sock:
+                ask(sock, self.learnt.known or self.profile.neutral, limit)
         except TimeoutError:
-            return HANGS
+            return f"{HANGS}: a new client got no answer within {limit:g} seconds"
         except ConnectionRefusedError:
             return self._gone("it refuses connections")
         except (OSError, EOFError) as error:
@@ -169,16 +171,17 @@ class Target(ABC):
 
         Raises :class:`TargetError`.
         """
+        limits = self.limits
         try:
-            with visit(self.address, PROBE_LIMIT) as sock:
-                reply = ask(sock, b"stats", PROBE_LIMIT)
+            with visit(self.address, limits.probe) as sock:
+                reply = ask(sock, b"stats", limits.probe)
         except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
         except ProtocolError as error:
             self.profile_reason = f"the newest, as it does not say what it is: {error}"
             return self.profile
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
-            if verb := knows(self.address):
+            if verb := knows(self.address, limits.detection):
                 self.learnt.known = COMMANDS[verb].probe
                 self.profile_reason = "the newest, as it hangs up when asked for its stats"
                 return self.profile
@@ -189,7 +192,7 @@ class Target(ABC):
             ) from error
         except TimeoutError as error:
             raise TargetError(
-                f"{self.label} did not answer within {PROBE_LIMIT:g} seconds"
+                f"{self.label} did not answer within {limits.probe:g} seconds"
             ) from error
         except OSError as error:
             why = error.strerror or error
@@ -204,9 +207,16 @@ class Target(ABC):
             raise TargetError(
                 f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
             )
-        self.profile, self.profile_reason = recognise(self.address, self.version)
-        self.learnt.pipelines = pipelines(self.address, self.profile.neutral)
+        found = recognise(self.address, self.version, limits.detection)
+        self.profile, self.profile_reason = found
+        neutral = self.profile.neutral
+        self.learnt.pipelines = pipelines(self.address, neutral, limits.detection)
         return self.profile
+
+
+def hangs(fate: str | None) -> bool:
+    """Whether this fate of a target is that it is there, and does not answer."""
+    return fate is not None and fate.startswith(HANGS)
 
 
 def _small(text: str) -> int | None:
@@ -219,8 +229,8 @@ class Remote(Target):
 
     exclusive = False
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, limits: Limits = USUAL) -> None:
+        super().__init__(text, limits)
         self._address = parse_address(text)
         self.clock = RealClock()
 
@@ -244,9 +254,15 @@ class LaunchedTarget(Target):
     """
 
     def __init__(
-        self, command: str, clock: str = "auto", follows: bool = False, **values: object
+        self,
+        command: str,
+        clock: str = "auto",
+        follows: bool = False,
+        limits: Limits = USUAL,
+        **values: object,
     ) -> None:
-        super().__init__(command.split()[0].rpartition("/")[2] if command.split() else command)
+        label = command.split()[0].rpartition("/")[2] if command.split() else command
+        super().__init__(label, limits)
         self._command = command
         self._choice = clock
         self._known_to_follow = follows
@@ -303,7 +319,8 @@ class LaunchedTarget(Target):
     def _start(self) -> Launched:
         """Starts the server under the clock that was chosen."""
         fake = self.clock if isinstance(self.clock, FakeClock) else None
-        server = Launched(self._command, fake.environment() if fake else None, self._values)
+        environment = fake.environment() if fake else None
+        server = Launched(self._command, environment, self._values, limits=self.limits)
         self._answers = server.answers()
         if fake is not None:
             try:
@@ -328,14 +345,14 @@ class LaunchedTarget(Target):
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             # While it writes down its memory, it is still there.
-            self._server.process.wait(LAST_MOMENTS)
+            self._server.process.wait(self.limits.exit)
         return self.ended() or fate
 
     def ended(self) -> str | None:
         server = self._server
         if server.is_exiting:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                server.process.wait(LAST_MOMENTS)
+                server.process.wait(self.limits.exit)
         status = None if server.has_ended else server.exit_status()
         # What it has started may go on without it.
         return f"{CRASHED}: {status}" if status and self._fate() else None
@@ -345,7 +362,8 @@ class LaunchedTarget(Target):
 
     def probe(self) -> Profile:
         if not self._answers and self._server.exit_status() is None:
-            raise TargetError(f"{self.label} did not answer within {PROBE_LIMIT:g} seconds")
+            limit = self.limits.probe
+            raise TargetError(f"{self.label} did not answer within {limit:g} seconds")
         return super().probe()
 
     def said(self) -> str:
@@ -371,14 +389,16 @@ class LaunchedTarget(Target):
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
         follows = self._known_to_follow
         return self._like_this(
-            LaunchedTarget(self._command, self._choice, follows, **configuration)
+            LaunchedTarget(self._command, self._choice, follows, self.limits, **configuration)
         )
 
     def in_real_time(self) -> Target:
         if not self.clock.movable:
             return self
         if self._in_real_time is None:
-            self._in_real_time = self._like_this(LaunchedTarget(self._command, "real"))
+            self._in_real_time = self._like_this(
+                LaunchedTarget(self._command, "real", limits=self.limits)
+            )
         return self._in_real_time
 
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:

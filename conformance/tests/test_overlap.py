@@ -38,8 +38,7 @@ def test_any_overlap(
     for _, clients in zip(exploration.budget.turns(count), cycle(SIZES), strict=False):
         count_of_tubes = chance.choice((1, 2, 3, 5)) if exploration.profile.has_tubes else 0
         tubes = [new_tube() for _ in range(count_of_tubes)]
-        profile, patience = exploration.profile, exploration.patience
-        crowd = Crowd(server, tubes, chance, ledger, profile, patience, tidy, half_closes)
+        crowd = Crowd(server, tubes, chance, ledger, exploration.profile, tidy, half_closes)
         exploration.remember(crowd.transcript)
         try:
             crowd.run(clients, 40 + 4 * clients)

@@ -3,7 +3,7 @@
 import signal
 
 from conformance.catalogue import catalogue, requirement
-from conformance.dialogue.connection import Connection, eventually
+from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.target.target import Target
 from conformance.verdict import TargetLost
@@ -16,7 +16,7 @@ def _drain(server: Target, connect: Connect) -> None:
     put = b"put 9 0 60 1\r\na\r\n"
     try:
         # Where a put is refused at once, its body may be taken for a command.
-        drains = eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
+        drains = connect().eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
         told = catalogue()["put.draining"].judged_by(server.profile.name).level == "must"

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from conformance.catalogue import configured, requirement, told_keys
-from conformance.dialogue.connection import Connection, eventually
+from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.reply_comparison import UNNAMED
@@ -151,7 +151,9 @@ def test_uptime_is_told_in_seconds(client: Connection, clock: Timeline) -> None:
 def test_stats_tells_of_drain_mode(own_server: Target, client: Connection) -> None:
     assert client.stats()["draining"] == "false"
     own_server.signal(signal.SIGUSR1)
-    assert eventually(lambda: client.stats()["draining"] == "true"), "draining never became true"
+    assert client.eventually(lambda: client.stats()["draining"] == "true"), (
+        "draining never became true"
+    )
 
 
 @pytest.mark.parametrize(

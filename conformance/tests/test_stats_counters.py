@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from conformance.catalogue import requirement
-from conformance.dialogue.connection import Connection, eventually
+from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.reply_comparison import UNNAMED
@@ -274,7 +274,7 @@ def test_stats_counts_those_who_wait(
         worker.send(f"watch {new_tube()}").reply("WATCHING")
     before = client.stats().number("current-waiting")
     waiting = worker.send("reserve")
-    waits = eventually(lambda: client.stats().number("current-waiting") == before + 1)
+    waits = client.eventually(lambda: client.stats().number("current-waiting") == before + 1)
     assert waits, "current-waiting never grew by 1"
     job = client.put(b"a")
     waiting.expect_now(RESERVED(job, b"a"))

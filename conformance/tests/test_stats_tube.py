@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.catalogue import requirement, told_keys
-from conformance.dialogue.connection import Connection, eventually
+from conformance.dialogue.connection import Connection
 from conformance.dialogue.removal import delete_ready
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
@@ -180,7 +180,7 @@ def test_stats_tube_counts_those_who_use_it(
 def test_stats_tube_counts_those_who_wait(worker: Connection, producer: Connection) -> None:
     assert producer.stats_tube()["current-waiting"] == "0"
     waiting = worker.send("reserve")
-    waits = eventually(lambda: producer.stats_tube()["current-waiting"] == "1")
+    waits = producer.eventually(lambda: producer.stats_tube()["current-waiting"] == "1")
     assert waits, "current-waiting never became 1"
     job = producer.put(b"a")
     waiting.expect(RESERVED(job, b"a"))

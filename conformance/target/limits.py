@@ -1,0 +1,52 @@
+"""The patience with a target, as one value that is handed down with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a target may take, in seconds of real time, and what it must read, in bytes.
+
+    :attr:`Target.limits` is where all who talk with a target find it. Who has less time makes
+    another value of it by :func:`dataclasses.replace`. How often it is looked meanwhile is no
+    matter of the target, and is not here.
+    """
+
+    start: float = 8.0
+    """Seconds until a launched server listens, while it needs no CPU."""
+    probe: float = 5.0
+    """Seconds until it has answered for the first time, and until a connection is open."""
+    detection: float = 2.0
+    """Seconds until it has answered what its profile is told from."""
+    reply: float = 5.0
+    """Seconds after which a reply that is due is taken to be missing."""
+    arrival: tuple[float, ...] = (0.0, 0.05, 0.5)
+    """For each attempt at a test, the seconds in which a pending command reaches it."""
+    alive: float = 2.0
+    """Seconds within which a server that is alive answers a new connection."""
+    starved: float = 60.0
+    """Seconds that a server gets at most because others need the CPU."""
+    exit: float = 1.0
+    """Seconds within which a process has ended whose connections have."""
+    lateness: float = 0.25
+    """Seconds by which a timer may be late."""
+    soon: float = 0.5
+    """Seconds, at least, for what must happen though no text says when."""
+    renewal: float = 3.0
+    """Seconds for which statistics may be kept."""
+    grace: float = 0.01
+    """Seconds for a server that answers each client in a thread, under a real clock."""
+    clean_up: float = 5.0
+    """Seconds until it has ended a test's connections and deleted its jobs."""
+    farewell: float = 2.0
+    """Seconds until it has deleted all that a run has left, as somebody may wait for that."""
+    goodbye: float = 0.5
+    """Seconds until it has noticed that a client has gone."""
+    behind: int = 2**15
+    """Bytes that a client may send while it waits: a target need not read more, nor see its end."""
+
+
+USUAL = Limits()
+"""The patience with a target of which nothing else is said."""
