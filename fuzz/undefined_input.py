@@ -6,8 +6,6 @@ somebody else goes on talking with the server.
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -16,8 +14,9 @@ from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
 from conformance.random_testing.minimise import with_plainer
-from conformance.target.address import ask, send_end, send_reset
+from conformance.target.address import ask
 from conformance.target.target import Target
+from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript, letters
 from fuzz.mutate import Mutator
 from reference_server.profiles import Profile
@@ -91,7 +90,7 @@ def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]
 
     And the longest time that somebody else had to wait for a reply, in seconds.
     """
-    clients: dict[int, socket.socket] = {}
+    clients: dict[int, Transport] = {}
     slowest = 0.0
     try:
         with target.connect() as bystander:
@@ -105,26 +104,23 @@ def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]
         said = str(error) or type(error).__name__
         return target.fate() or f"somebody else was not served: {said}", slowest
     finally:
-        for sock in clients.values():
-            sock.close()
+        for client in clients.values():
+            client.close()
     return target.fate(), slowest
 
 
-def _take(target: Target, clients: dict[int, socket.socket], action: Action) -> None:
-    sock = clients.get(action.client)
-    if sock is None:
-        sock = clients[action.client] = target.connect()
-        sock.setblocking(False)
-    # A server may have closed it, or not read what was sent before.
-    with contextlib.suppress(OSError):
-        if not action.end:
-            sock.send(action.data)
-        elif action.end == "half-closes":
-            send_end(sock)
-        else:
-            del clients[action.client]
-            end = send_reset if action.end == "resets" else socket.socket.close
-            end(sock)
+def _take(target: Target, clients: dict[int, Transport], action: Action) -> None:
+    client = clients.get(action.client)
+    if client is None:
+        client = clients[action.client] = target.connect()
+    if not action.end:
+        client.send(action.data)
+    elif action.end == "half-closes":
+        client.half_close()
+    else:
+        del clients[action.client]
+        end = client.reset if action.end == "resets" else client.close
+        end()
 
 
 def is_wild(transcript: Transcript, profile: Profile) -> bool:

@@ -42,10 +42,10 @@ BURST = 256
 
 def round_trips(target: Target, seed: int) -> int:
     """Bare requests and replies, one by one."""
-    with visit(target.address, LIMIT) as sock:
+    with visit(target.address, LIMIT) as client:
         for _ in range(20_000):
-            sock.sendall(b"list-tube-used\r\n")
-            sock.recv(100)
+            client.send(b"list-tube-used\r\n")
+            client.receive_within(LIMIT)
     return 20_000
 
 

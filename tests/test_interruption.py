@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -123,8 +122,8 @@ def test_what_a_killed_run_has_left_is_told_and_removed(tmp_path: Path) -> None:
             run.kill()
         _put(server.address, "others", "conformance-0123abcd-00001")
         left = len(_tubes(server.address)) - 2
-        with socket.create_connection(server.address) as sock:
-            ask_all(sock, [b"use conformance-0123abcd-00002", b"put 0 0 60 1\r\na"], LIMIT)
+        with visit(server.address, LIMIT) as client:
+            ask_all(client, [b"use conformance-0123abcd-00002", b"put 0 0 60 1\r\na"], LIMIT)
             next_run = _told("pytest", *SUITE[1:], _remote(server), "-k", "use.using")
             assert f"{left + 1} tubes of other runs: conformance-" in next_run.stdout
             done = _told("conformance", "cleanup", _remote(server))

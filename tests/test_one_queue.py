@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.target.address import ask, connect
+from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -86,7 +86,7 @@ def test_a_priority_is_read_where_there_is_one(
 
 def test_the_ready_queue_of_the_reference_server_is_as_large_as_it_was_told() -> None:
     command = f"{REFERENCE_COMMAND} --profile 0.6 --max-jobs-ready 1"
-    with Launched(command) as server, connect(server.address, 5) as sock:
+    with Launched(command) as server, visit(server.address, 5) as sock:
         assert ask(sock, b"put 0 0 60 0\r\n", 5) == Reply("INSERTED", (1,))
         assert ask(sock, b"put 0 0 60 0\r\n", 5) == BURIED
         assert ask(sock, b"peek 3", 5) == NOT_FOUND
@@ -127,17 +127,17 @@ CHOSEN = "test_one_queue or test_states or test_delete or test_not_found"
 def test_a_server_that_others_may_use_is_left_as_it_was(server: BuiltIn) -> None:
     done = suite(_target(server), "-k", CHOSEN)
     assert done.returncode == 0, done.stdout
-    with connect(server.address, 5) as sock:
+    with visit(server.address, 5) as sock:
         stats = ask(sock, b"stats", 5).body or b""
     for state in ("ready", "reserved", "delayed", "buried"):
         assert b"\ncurrent-jobs-%b: 0\n" % state.encode() in stats
 
 
 def test_jobs_of_others_are_not_touched(server: BuiltIn) -> None:
-    with connect(server.address, 5) as sock:
+    with visit(server.address, 5) as sock:
         ask(sock, b"put 0 0 60 4\r\nkeep", 5)
     done = suite(_target(server), "-k", CHOSEN)
     assert "needs an empty server" in done.stdout
     assert " passed" not in done.stdout.splitlines()[-1]
-    with connect(server.address, 5) as sock:
+    with visit(server.address, 5) as sock:
         assert ask(sock, b"peek 1", 5, tells_priority=True) == FOUND(1, b"keep", 0)

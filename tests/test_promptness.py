@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.target.address import Address, ask, connect, send_reset
+from conformance.target.address import Address, ask, connect
 from conformance.target.launch import Launched
+from conformance.target.transport import Transport
 from tests.servers import BEANSTALKD_COMMAND, REFERENCE_COMMAND, needs_beanstalkd
 
 TIMES = 100
@@ -29,13 +30,17 @@ def _on_one_cpu() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _served(command: str) -> Iterator[tuple[Address, socket.socket]]:
+def _served(command: str) -> Iterator[tuple[Address, Transport]]:
     """Where a server listens, and a client that looks at what others do."""
-    with Launched(command) as server, _on_one_cpu(), connect(server.address, 10) as observer:
+    with Launched(command) as server, _on_one_cpu(), _client(server.address) as observer:
         yield server.address, observer
 
 
-def _clients(observer: socket.socket) -> int:
+def _client(address: Address) -> Transport:
+    return Transport(connect(address, 10))
+
+
+def _clients(observer: Transport) -> int:
     found = re.search(rb"\ncurrent-connections: (\d+)\n", ask(observer, b"stats", 10).body or b"")
     assert found
     return int(found[1])
@@ -60,10 +65,10 @@ def test_the_job_of_a_client_that_is_reset_is_the_next_that_another_gets(command
     with _served(command) as (address, observer):
         words = []
         for _ in range(TIMES):
-            holder = connect(address, 10)
+            holder = _client(address)
             job = int(ask(holder, b"put 0 0 60 1\r\na", 10).args[0])
             assert ask(holder, b"reserve", 10).word == "RESERVED"
-            send_reset(holder)
+            holder.reset()
             words.append(ask(observer, b"reserve-with-timeout 0", 10).word)
             ask(observer, b"delete %d" % job, 10)
     assert words == ["RESERVED"] * TIMES
@@ -76,26 +81,26 @@ def test_clients_are_counted_as_they_come_and_go(busy: bool) -> None:
         seen = []
         for number in range(TIMES):
             with _traffic(other) if busy else contextlib.nullcontext():
-                client = connect(address, 10)
+                client = _client(address)
                 come = _clients(observer)
             with _traffic(other) if busy else contextlib.nullcontext():
-                (socket.socket.close, send_reset)[number % 2](client)
+                (Transport.close, Transport.reset)[number % 2](client)
                 seen.append((come, _clients(observer)))
     assert seen == [(before + 1, before)] * TIMES
 
 
 def test_a_reset_is_seen_though_what_came_before_is_not_read() -> None:
     with _served(REFERENCE_COMMAND) as (address, observer):
-        holder = connect(address, 10)
+        sock = connect(address, 10)
+        holder = Transport(sock)
         ask(holder, b"put 0 0 60 1\r\na", 10)
         assert ask(holder, b"reserve", 10).word == "RESERVED"
-        holder.sendall(b"reserve\r\n")
-        holder.setblocking(False)
+        holder.send(b"reserve\r\n")
         with contextlib.suppress(BlockingIOError):
             while True:
-                holder.send(LINE * BURST)
+                sock.send(LINE * BURST, socket.MSG_DONTWAIT)
         # In each turn, it is read from once, until it has sent too much.
         for _ in range(20):
             assert _clients(observer) == 2
-        send_reset(holder)
+        holder.reset()
         assert ask(observer, b"reserve-with-timeout 0", 10).word == "RESERVED"

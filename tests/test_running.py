@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from conformance.dialogue import connection
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import BELIEVABLE, Timeline
 from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
-from conformance.target.address import TargetError, ask, send_end, send_reset, visit
+from conformance.target.address import TargetError, ask, connect, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation, Starved
+from conformance.target.transport import Transport
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
 )
@@ -188,7 +188,7 @@ def test_ends_of_connections_that_are_ignored_are_waited_for_once(
     server: BuiltIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.limits = Limits(clean_up=0.5)
-    monkeypatch.setattr(connection, "send_end", lambda _: None)
+    monkeypatch.setattr(Transport, "half_close", lambda _: None)
 
     def wait(client: Connection) -> None:
         client.send("reserve")
@@ -302,12 +302,14 @@ def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
 def test_nothing_more_is_sent_on_a_connection_that_the_target_has_reset() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as sock,
+        Transport(connect(server.getsockname(), 5)) as client,
     ):
-        send_reset(server.accept()[0])
-        with pytest.raises(ConnectionResetError):
-            sock.recv(1)
-        send_end(sock)
+        Transport(server.accept()[0]).reset()
+        assert client.receive_within(5) == b""
+        assert isinstance(client.error, ConnectionResetError)
+        client.half_close()
+        client.send(b"quit\r\n")
+        assert not client.unsent
 
 
 def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:

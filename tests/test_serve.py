@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.target.address import ask, connect
+from conformance.target.address import ask, connect, visit
 from conformance.target.launch import Launched
 from reference_server.wire import INSERTED
 from tests.servers import (
@@ -82,7 +82,7 @@ def test_a_unix_socket(tmp_path: Path) -> None:
 
 
 def test_drain_mode(server: Launched) -> None:
-    with connect(server.address, 10) as sock:
+    with visit(server.address, 10) as sock:
         assert ask(sock, b"put 0 0 60 1\r\na", 10) == INSERTED(1)
         server.signal(signal.SIGUSR1)
         deadline = time.monotonic() + 10
@@ -145,7 +145,7 @@ def test_more_clients_than_descriptors_are_served_as_others_leave(tmp_path: Path
 
 def test_a_failure_ends_the_connection_of_its_client_alone(tmp_path: Path) -> None:
     change = "Model._kick = lambda *_: 1 / 0"
-    with Launched(changed_server(tmp_path, change)) as server, connect(server.address, 10) as other:
+    with Launched(changed_server(tmp_path, change)) as server, visit(server.address, 10) as other:
         assert ask(other, b"list-tube-used", 10).word == "USING"
         assert exchange(server.address, b"list-tube-used\r\nkick 1\r\n") == b""
         assert b"\ncurrent-connections: 1\n" in (ask(other, b"stats", 10).body or b"")
@@ -163,11 +163,11 @@ def test_two_thousand_connections(server: Launched) -> None:
     try:
         for sock in socks:
             sock.sendall(b"reserve\r\n")
-        with connect(server.address, 10) as observer:
+        with visit(server.address, 10) as observer:
             while b"\ncurrent-waiting: 2000\n" not in (ask(observer, b"stats", 10).body or b""):
                 pass
             put = b"".join(b"put 0 0 600 1\r\na\r\n" for _ in socks)
-            observer.sendall(put)
+            observer.send(put)
             for sock in socks:
                 assert sock.recv(100).startswith(b"RESERVED ")
         assert _memory(server) - before < 100 * 2**20
@@ -212,8 +212,9 @@ def test_large_replies_over_a_unix_socket(tmp_path: Path) -> None:
 @pytest.mark.parametrize("server", POLLERS, indirect=True)
 def test_a_client_that_does_not_read_costs_little_and_stops_nobody(server: Launched) -> None:
     body = b"x" * 65000
+    put = b"put 0 0 60 %d\r\n%b\r\n" % (len(body), body)
+    assert exchange(server.address, put) == b"INSERTED 1\r\n"
     with connect(server.address, 10) as greedy:
-        assert ask(greedy, b"put 0 0 60 %d\r\n%b" % (len(body), body), 10) == INSERTED(1)
         before = _memory(server)
         greedy.setblocking(False)
         sent = 0
@@ -248,7 +249,7 @@ def test_a_client_that_sends_on_while_it_waits_costs_little(server: Launched) ->
 
 @pytest.mark.parametrize("server", POLLERS, indirect=True)
 def test_a_client_that_has_sent_much_while_it_waited_is_read_again(server: Launched) -> None:
-    with connect(server.address, 10) as waiting, connect(server.address, 10) as other:
+    with connect(server.address, 10) as waiting, visit(server.address, 10) as other:
         body = b"x" * 65000
         waiting.sendall(b"reserve\r\n" + (b"put 0 0 60 65000\r\n" + body + b"\r\n") * 3)
         waiting.sendall(b"use the-end\r\n")

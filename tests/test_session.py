@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from socket import MSG_WAITALL
 
 import pytest
 
@@ -43,8 +42,8 @@ def test_clients_may_be_there_before_and_go(said: bytes, told: bytes, count: int
     with contextlib.closing(BuiltIn()) as server:
         others = [server.connect() for _ in range(count)]
         for other in others:
-            other.sendall(said)
-            assert other.recv(len(told), MSG_WAITALL) == told
+            other.send(said)
+            assert other.receive_soon(len(told), whole=True) == told
         session = Exploration(1).session(server)
         for other in others:
             session.ask(1, STATS)
@@ -59,8 +58,8 @@ def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
     with contextlib.closing(BuiltIn()) as server:
         session = Exploration(1).session(server)
         with server.connect() as other:
-            other.sendall(b"list-tube-used\r\n")
-            assert other.recv(100) == b"USING default\r\n"
+            other.send(b"list-tube-used\r\n")
+            assert other.receive_within(5) == b"USING default\r\n"
             session.ask(1, STATS)
             with pytest.raises(Violation) as raised:
                 session.flush()

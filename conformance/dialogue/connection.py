@@ -6,15 +6,14 @@ by :func:`collect`, which stamps each with the time of the target's clock.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from conformance.dialogue.exchange import Exchange, Values
-from conformance.dialogue.schedule import Arrival, Timeline, wait_for
-from conformance.target.address import send_end
+from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.target.target import Target
+from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.commands import VERBS
@@ -33,7 +32,6 @@ from reference_server.wire import (
 
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
-CHUNK = 65536
 STALE_STEP = 0.25
 """Seconds after which it is looked again whether a target has renewed its statistics."""
 DISTANT = 30
@@ -52,19 +50,17 @@ class Connection:
     def __init__(
         self,
         name: str,
-        sock: socket.socket,
+        transport: Transport,
         tube: str,
         transcript: Transcript,
         timeline: Timeline,
         target: Target,
         another: Callable[[], Connection],
     ) -> None:
-        sock.setblocking(False)
         self.name = name
         self.tube = tube
-        self.socket = sock
+        self.transport = transport
         self.created: set[int] = set()
-        self.eof = False
         self._transcript = transcript
         self._timeline = timeline
         self._target = target
@@ -150,44 +146,36 @@ class Connection:
 
     def _send_all(self, data: bytes, position: int) -> None:
         limit, waits = time.monotonic() + self._limits.reply, False
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[self.socket.send(rest) :]
-            except BlockingIOError:
-                # The target must read on while we read its replies.
-                waits = waits or self._timeline.waits()
-                if time.monotonic() > limit:
-                    raise self._gone(
-                        "a target that reads", "it stopped reading", position, self._limits.reply
-                    ) from None
-                wait_for([self], 0.1, write=True)
-                self.poll()
-            except OSError:
-                # It may have answered before it hung up; what came tells more than this error.
-                self.poll()
-                return
+        self.transport.send(data)
+        while self.transport.unsent:
+            # The target must read on while we read its replies.
+            waits = waits or self._timeline.waits()
+            if time.monotonic() > limit:
+                waited = self._limits.reply
+                raise self._gone("a target that reads", "it stopped reading", position, waited)
+            wait_for([self.transport], 0.1)
+            self.poll()
+        if self.transport.is_deaf:
+            self.poll()
 
     def half_close(self) -> None:
         """Sends nothing more, but goes on reading."""
         self._timeline.before_sending()
         self._half_closed = True
         self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
-        send_end(self.socket)
+        self.transport.half_close()
 
     def finish(self, limit: float) -> None:
         """Ends the connection so that the target has noticed when this returns.
 
         Gives up at the real time ``limit``, and for good if the target had nothing else to do.
         """
-        if self.socket.fileno() < 0:
-            return
-        send_end(self.socket)
+        self.transport.half_close()
         if not self._target.learnt.ignores_ends:
             self._wait_until(lambda: self.stopped, limit)
             # Who waits for a job may be kept waiting.
             self._target.learnt.ignores_ends = not (self.stopped or self.is_owed)
-        self.socket.close()
+        self.transport.close()
 
     def unasked(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""
@@ -200,24 +188,18 @@ class Connection:
     def close(self) -> None:
         """Closes the connection, without waiting for anything."""
         self._timeline.before_sending()
-        self.eof = True
         self._transcript.add(self.name, "!", b"closes", self._timeline.now())
-        self.socket.close()
+        self.transport.close()
 
     # ------------------------------------------------------------ receiving
 
     def poll(self) -> None:
         """Takes in what has arrived, without waiting."""
-        while not self.eof and self._garbage is None:
-            try:
-                data = self.socket.recv(CHUNK)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self.eof = True
+        while not self.stopped:
+            data = self.transport.receive()
+            if self.transport.ended:
                 self._transcript.add(self.name, "!", b"closed by the target", self._timeline.now())
+            if not data:
                 return
             self._reader.receive(data)
             self._take_replies()
@@ -225,7 +207,7 @@ class Connection:
     def _wait_until(self, is_over: Callable[[], bool], limit: float) -> None:
         """Takes in what arrives until it is over, or until the real time ``limit``."""
         while not is_over() and time.monotonic() < limit:
-            wait_for([self], limit - time.monotonic())
+            wait_for([self.transport], limit - time.monotonic())
             self.poll()
 
     def _take_replies(self) -> None:
@@ -249,8 +231,8 @@ class Connection:
 
     @property
     def stopped(self) -> bool:
-        """Return whether nothing more can come."""
-        return self.eof or self._garbage is not None
+        """Whether nothing more can come."""
+        return self.transport.ended or self._garbage is not None
 
     def take(self, index: int, sent_at: float, expected: str) -> Arrival:
         """The reply with this number; raises :class:`Deviation` if it does not come in time."""
@@ -264,7 +246,7 @@ class Connection:
             left = limit - time.monotonic()
             if self.stopped or left <= 0:
                 raise self._missing(expected)
-            wait_for([self], min(left, UNHURRIED))
+            wait_for([self.transport], min(left, UNHURRIED))
             self.poll()
             waits = waits or (not self._arrivals and self._timeline.waits())
             if timing is not None and not self._arrivals and not self.stopped:
@@ -279,7 +261,7 @@ class Connection:
 
     def _missing(self, expected: str) -> Deviation:
         observed, waited = self._garbage, 0.0
-        if observed is None and self.eof:
+        if observed is None and self.transport.ended:
             observed = "the target closed the connection"
         elif observed is None:
             waited = self._limits.reply
@@ -321,7 +303,7 @@ class Connection:
         """All replies until the target closes the connection."""
         self._timeline.waits()
         self._wait_until(lambda: self.stopped, time.monotonic() + self._limits.reply)
-        if not self.eof:
+        if not self.transport.ended:
             raise self._missing("the end of the connection")
         replies = [arrival.reply for arrival in self._arrivals]
         self._arrivals.clear()
@@ -336,7 +318,7 @@ class Connection:
         if self._arrivals:
             arrival = self._arrivals[0]
             raise Deviation(expected, str(arrival.reply), arrival.position)
-        if not self.eof:
+        if not self.transport.ended:
             raise self._missing(expected)
 
     # ------------------------------------------------------------ the usual commands

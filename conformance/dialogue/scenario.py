@@ -137,14 +137,14 @@ class Scenario:
     def connect(self) -> Connection:
         """A new connection on which nothing has been sent."""
         try:
-            sock = self.target.connect()
+            transport = self.target.connect()
         except OSError as error:
             reason = f"the target cannot be reached: {error.strerror or error}"
             reason = self.target.fate() or reason
             raise TargetLost("a connection", reason) from error
         name = next(self._letters)
         connection = Connection(
-            name, sock, self.tube, self.transcript, self.clock, self.target, self.connect
+            name, transport, self.tube, self.transcript, self.clock, self.target, self.connect
         )
         self._connections.append(connection)
         return connection
@@ -205,7 +205,7 @@ class Scenario:
     def abandon(self) -> None:
         """Ends all connections to a target that is lost, without waiting for it."""
         for connection in self._connections:
-            connection.socket.close()
+            connection.transport.close()
 
     def close(self) -> None:
         """Ends all connections and deletes all jobs that the test has made."""

@@ -12,8 +12,6 @@ So a slow machine widens the interval and never causes a false alarm.
 
 from __future__ import annotations
 
-import select
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,6 +21,7 @@ from conformance.dialogue.soon import STEP, looks
 from conformance.target.clock import GRANULARITY, TargetClock
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
+from conformance.target.transport import Transport, wait_for
 from conformance.verdict import Deviation, NotTestable
 from reference_server.wire import Reply
 
@@ -80,7 +79,7 @@ class Timing(NamedTuple):
 class Participant(Protocol):
     """A connection of a scenario, as far as its time is concerned."""
 
-    socket: socket.socket
+    transport: Transport
 
     @property
     def is_owed(self) -> bool:
@@ -101,14 +100,6 @@ class Participant(Protocol):
         ...
 
 
-def wait_for(connections: Sequence[Participant], seconds: float, write: bool = False) -> None:
-    """Wait until one of these connections can be read (or written), or the time is up."""
-    poll = select.poll()
-    for connection in connections:
-        poll.register(connection.socket, select.POLLIN | (select.POLLOUT if write else 0))
-    poll.poll(max(seconds, 0) * 1000)
-
-
 def collect(connections: Sequence[Participant], until: float) -> None:
     """Take in what arrives on these connections until the real time ``until``."""
     while True:
@@ -118,7 +109,7 @@ def collect(connections: Sequence[Participant], until: float) -> None:
         left = until - time.monotonic()
         if left <= 0:
             return
-        wait_for([connection for connection in open_ones if not connection.stopped], left)
+        wait_for([one.transport for one in open_ones if not one.stopped], left)
 
 
 class Timeline:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import select
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -15,9 +14,10 @@ from conformance.oracle.invariants import GIVES_UP, Asked, Ledger, NotReleased, 
 from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.crowd_client import WAITS, Client
-from conformance.target.address import ask, hang_up, send_end, visit
+from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
+from conformance.target.transport import wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
@@ -114,7 +114,7 @@ class Crowd:
         if not self._clients:
             return
         for client in self._clients:
-            hang_up(client.socket, self._limits.goodbye)
+            client.transport.hang_up(self._limits.goodbye)
         self._clients.clear()
         if "ready" not in self._profile.deletes:
             delete_jobs(self._target, self._generation, jobs, self._limits.reply)
@@ -153,11 +153,10 @@ class Crowd:
     # ------------------------------------------------------------ coming and going
 
     def _arrives(self, patient: bool) -> None:
-        sock = self._target.connect()
-        sock.setblocking(False)
+        transport = self._target.connect()
         self._last += 1
         reader = ReplyReader(self._profile.tells_priority)
-        client = Client(sock, self._last, next(self._letters), patient, reader)
+        client = Client(transport, self._last, next(self._letters), patient, reader)
         self._clients.append(client)
         self._history.connect(client.conn)
         if not self._profile.has_tubes:
@@ -179,14 +178,14 @@ class Crowd:
         word = b"half-closes" if half else b"closes"
         self.transcript.add(client.name, "!", word, self._target.clock.time())
         if half:
-            send_end(client.socket)
+            client.transport.half_close()
         else:
             self._forget(client)
 
     def _forget(self, client: Client) -> None:
         self._history.ended(client.conn)
         self._clients.remove(client)
-        client.socket.close()
+        client.transport.close()
 
     def _goes_on(self, client: Client) -> None:
         holds = client.held or (self._tidy and client.asked)
@@ -290,47 +289,31 @@ class Crowd:
             self._history.sent(client.conn, text, asked.at)
             self._ledger.asks(client.name, asked)
             client.asked.append(asked)
-            client.unsent += text
         self.commands += len(burst)
         text = b"".join(text for text, _ in burst)
         self.transcript.add(client.name, ">", text, self._target.clock.time())
-        self._send(client)
-
-    def _send(self, client: Client) -> None:
-        try:
-            client.unsent = client.unsent[client.socket.send(client.unsent) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            # What it has sent before it hung up tells more than this error.
-            client.unsent = b""
+        client.transport.send(text)
 
     # ------------------------------------------------------------ what they hear
 
     def _listen(self, seconds: float) -> bool:
-        """Takes in what has come, or comes within this time; gives whether something has."""
-        clients = {client.socket: client for client in self._clients}
-        unsent = [client.socket for client in self._clients if client.unsent]
-        ready, writable, _ = select.select(list(clients), unsent, [], max(seconds, 0))
-        for sock in writable:
-            self._send(clients[sock])
-        for sock in ready:
-            self._receive(clients[sock])
+        """Takes in what has come, or comes within this time; gives whether anything goes on."""
+        clients = {client.transport: client for client in self._clients}
+        ready = wait_for(clients, seconds)
+        for transport in ready:
+            self._receive(clients[transport])
         return bool(ready)
 
     def _receive(self, client: Client) -> None:
         time = self._target.clock.time()
-        try:
-            data = client.socket.recv(2**18)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
+        data = client.transport.receive()
+        if client.transport.ended:
             mark = self.transcript.add(client.name, "!", b"closed by the target", time)
             if not client.leaving:
                 raise Violation(["an open connection"], "its end", mark)
             self._forget(client)
+            return
+        if not data:
             return
         mark = self.transcript.add_to_reply(client.name, data, time)
         client.reader.receive(data)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from dataclasses import dataclass, field
 
 from conformance.oracle.invariants import Asked
+from conformance.target.transport import Transport
 from reference_server.wire import ReplyReader
 
 WAITS = "reserve"
@@ -17,7 +17,7 @@ WAITS = "reserve"
 class Client:
     """A client, and what it knows. ``patient``: it may wait for a job."""
 
-    socket: socket.socket
+    transport: Transport
     conn: int
     name: str
     patient: bool
@@ -26,7 +26,6 @@ class Client:
     watched: tuple[str, ...] = ("default",)
     held: list[int] = field(default_factory=list)
     asked: deque[Asked] = field(default_factory=deque)
-    unsent: bytes = b""
     leaving: bool = False
 
     @property

@@ -7,10 +7,7 @@ target is awaited until it owes nothing that is certain, so that little is open 
 from __future__ import annotations
 
 import contextlib
-import select
 import signal
-import socket
-import struct
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -25,10 +22,11 @@ from conformance.oracle.underspecification import is_plain
 from conformance.random_testing.leftovers import Leftovers
 from conformance.random_testing.snapshot import counted
 from conformance.random_testing.waiting import Wait
-from conformance.target.address import ask, hang_up, send_end, send_reset, visit
+from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.clock import Attendant
 from conformance.target.target import Target
+from conformance.target.transport import Transport, wait_for
 from conformance.transcript import RESTARTS, Transcript, letters
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply
@@ -40,15 +38,13 @@ CHUNK = 2048
 _CONTROL = -1
 ROUNDS = 3
 """How often it is tried to delete all jobs."""
-_PROMPT = struct.pack("ll", 0, 20_000)
-"""The timeout of a wait for a reply that is owed: 20 milliseconds."""
 
 
 @dataclass(slots=True)
 class _Client:
-    """A client's socket, its number for the judge, and its name in the transcript."""
+    """A client's connection, its number for the judge, and its name in the transcript."""
 
-    socket: socket.socket
+    transport: Transport
     conn: int
     letter: str
     unsent: bytearray = field(default_factory=bytearray)
@@ -158,11 +154,9 @@ class Session:
         client = self._clients.get(number)
         if client is None:
             self.flush()
-            sock = self.target.connect()
-            sock.setblocking(True)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
+            transport = self.target.connect()
             self._last += 1
-            client = _Client(sock, self._last, next(self._letters))
+            client = _Client(transport, self._last, next(self._letters))
             self._clients[number] = client
             self.judge.connect(client.conn)
             self._settle()
@@ -269,16 +263,16 @@ class Session:
         if half:
             client.half_closed = True
             self.judge.half_close(client.conn, self.now())
-            send_end(client.socket)
+            client.transport.half_close()
             self._is_ended(number)
             self.hear()
         if number in self._clients:
             del self._clients[number]
             self.judge.close(client.conn, self.now())
             if reset:
-                send_reset(client.socket)
+                client.transport.reset()
             else:
-                client.socket.close()
+                client.transport.close()
             self._settle()
             self.hear()
 
@@ -315,7 +309,7 @@ class Session:
         if event == RESTARTS:
             self.target.restart()
             for client in self._clients.values():
-                client.socket.close()
+                client.transport.close()
             self._clients.clear()
             self.judge.restarted()
             if self._attendant is not None:
@@ -432,7 +426,7 @@ class Session:
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""
         for client in self._clients.values():
-            hang_up(client.socket, self._limits.goodbye)
+            client.transport.hang_up(self._limits.goodbye)
         if self._attendant is not None:
             self._attendant.close()
 
@@ -441,19 +435,13 @@ class Session:
     def _send(self, client: _Client) -> None:
         data, client.unsent = client.unsent, bytearray()
         client.burst += data
-        rest = memoryview(data)
         limit = time.monotonic() + self.patience
-        while rest:
-            try:
-                rest = rest[client.socket.send(rest, socket.MSG_DONTWAIT) :]
-            except BlockingIOError:
-                # The target must read on while we read its replies.
-                if time.monotonic() > limit:
-                    raise Violation(["a target that reads"], "it stopped reading") from None
-                self._poll(0.01)
-            except OSError:
-                # What it has sent before it hung up tells more than this error.
-                return
+        client.transport.send(data)
+        while client.transport.unsent:
+            # The target must read on while we read its replies.
+            if time.monotonic() > limit:
+                raise Violation(["a target that reads"], "it stopped reading")
+            self._poll(0.01)
 
     def _settle(self) -> None:
         """Lets the target come to what it was sent."""
@@ -466,13 +454,13 @@ class Session:
         """Takes in replies until none is missing."""
         wait, pause = Wait(self.patience), 0.001
         for client in list(self._clients.values()):
-            flags: int = socket.MSG_WAITALL
+            whole = True
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:
-                if not self._receive(client, missing, flags):
+                if not self._take_in(client, client.transport.receive_soon(missing, whole)):
                     break
                 wait.goes_on()
                 # How long statistics are is not known before.
-                flags = 0
+                whole = False
         if self.judge.is_quiet(self.now()):
             return
         self._settle()
@@ -490,27 +478,23 @@ class Session:
                 self._settle()
 
     def _poll(self, seconds: float) -> bool:
-        """Takes in what has come, or comes within this time; gives whether something has."""
-        clients = {client.socket: client for client in self._clients.values()}
-        ready = select.select(list(clients), [], [], seconds)[0]
-        for sock in ready:
-            self._receive(clients[sock], 2**18, socket.MSG_DONTWAIT)
+        """Takes in what has come, or comes within this time; gives whether anything goes on."""
+        clients = {client.transport: client for client in self._clients.values()}
+        ready = wait_for(clients, seconds)
+        for transport in ready:
+            self._take_in(clients[transport], transport.receive())
         return bool(ready)
 
-    def _receive(self, client: _Client, size: int, flags: int) -> bool:
-        """Takes in what a client gets; gives whether it got anything."""
-        try:
-            data = client.socket.recv(size, flags)
-        except BlockingIOError:
+    def _take_in(self, client: _Client, data: bytes) -> bool:
+        """Takes in what a client got; gives whether it got anything."""
+        if not (data or client.transport.ended):
             return False
-        except OSError:
-            data = b""
         time, now = self.target.clock.time(), self.now()
         if not data:
             mark = self.transcript.add(client.letter, "!", b"closed by the target", time)
             number = next(number for number, c in self._clients.items() if c is client)
             del self._clients[number]
-            client.socket.close()
+            client.transport.close()
             self.judge.ended(client.conn, now, mark)
             return False
         mark = self.transcript.add_to_reply(client.letter, data, time)

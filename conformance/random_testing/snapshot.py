@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +15,7 @@ from conformance.target.address import TargetError, ask, visit
 from conformance.target.clock import TargetClock
 from conformance.target.limits import Limits
 from conformance.target.target import Target
+from conformance.target.transport import Transport
 from conformance.transcript import Counters
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
@@ -74,14 +74,14 @@ def counted(target: Target, profile: Profile) -> Counted:
     return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
 
 
-def _dictionary(sock: socket.socket, line: bytes, limit: float) -> dict[str, str]:
+def _dictionary(sock: Transport, line: bytes, limit: float) -> dict[str, str]:
     reply = ask(sock, line, limit)
     if reply.body is None:
         raise ValueError(f"{line.decode()} is answered {reply}")
     return yamlish.dictionary(reply.body)
 
 
-def _await_tubes(sock: socket.socket, clock: TargetClock, limits: Limits) -> None:
+def _await_tubes(sock: Transport, clock: TargetClock, limits: Limits) -> None:
     """Lets tubes go that were left before, as far as they do."""
     limit = limits.probe
     for is_last in looks(limits):
@@ -92,7 +92,7 @@ def _await_tubes(sock: socket.socket, clock: TargetClock, limits: Limits) -> Non
             clock.move(STEP)
 
 
-def _other_tubes(sock: socket.socket, limit: float) -> frozenset[str]:
+def _other_tubes(sock: Transport, limit: float) -> frozenset[str]:
     """The tubes besides that in which all clients begin, as far as they can be read."""
     listed = ask(sock, b"list-tubes", limit).body or b""
     with contextlib.suppress(ValueError):
@@ -101,7 +101,7 @@ def _other_tubes(sock: socket.socket, limit: float) -> frozenset[str]:
     return frozenset()
 
 
-def _has_jobs(sock: socket.socket, tube: str, limit: float) -> bool:
+def _has_jobs(sock: Transport, tube: str, limit: float) -> bool:
     """Whether a tube has any jobs; it may be gone by now."""
     reply = ask(sock, f"stats-tube {tube}".encode(), limit)
     return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
@@ -113,7 +113,7 @@ def _jobs(stats: Mapping[str, str]) -> int:
     return sum(int(count) for count in told if count.isdecimal())
 
 
-def _last_id(sock: socket.socket, profile: Profile, limit: float) -> int:
+def _last_id(sock: Transport, profile: Profile, limit: float) -> int:
     """The id of a job that is put, and is gone then."""
     put = ask(sock, b"put 0 0 1 0\r\n", limit)
     id = int(put.args[0]) if put.args else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable, Iterable
 
@@ -11,6 +10,7 @@ from conformance import yamlish
 from conformance.target.address import ask, ask_all, visit
 from conformance.target.footprint import FOOTPRINT, NAMES, OURS
 from conformance.target.target import Target
+from conformance.target.transport import Transport
 from reference_server.profiles import Profile
 from reference_server.state import JobState
 from reference_server.wire import ProtocolError, Reply
@@ -140,7 +140,7 @@ def sweep(target: Target, is_meant: Callable[[str], object], limit: float) -> li
 class _Broom:
     """A connection that deletes jobs of whole tubes; it uses none of them for long."""
 
-    def __init__(self, target: Target, sock: socket.socket, end: float) -> None:
+    def __init__(self, target: Target, sock: Transport, end: float) -> None:
         self._target = target
         self._sock = sock
         self._end = end

@@ -6,7 +6,6 @@ import contextlib
 import mmap
 import os
 import shutil
-import socket
 import struct
 import tempfile
 import time
@@ -14,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from conformance.target.address import Address, ask, connect, hang_up
+from conformance.target.address import Address, ask, connect
 from conformance.target.place import SOCKETS
+from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
 
 GRANULARITY = 0.01
@@ -69,12 +69,12 @@ class Attendant:
     ROUND_TRIPS = 3
 
     def __init__(self) -> None:
-        self._control: socket.socket | None = None
+        self._control: Transport | None = None
 
     def watch(self, address: Address) -> None:
         """Names the server; raises OSError."""
         self.close()
-        self._control = connect(address, _CONTROL_LIMIT)
+        self._control = Transport(connect(address, _CONTROL_LIMIT))
 
     def settle(self) -> None:
         """Returns when the server has done what it was sent before, if it does that in turn."""
@@ -85,7 +85,7 @@ class Attendant:
 
     def close(self) -> None:
         if self._control is not None:
-            hang_up(self._control, _CONTROL_LIMIT)
+            self._control.hang_up(_CONTROL_LIMIT)
 
 
 class ControlledClock(Attendant):

@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import mmap
 import re
-import select
-import socket
 import time
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
 from conformance.target.clock import GRANULARITY, FakeClock
 from conformance.target.starvation import processes
+from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, ReplyReader
 
 _LIMIT = 5.0
@@ -33,7 +32,6 @@ _DAY = 86400
 _AHEAD, _BEYOND = 600, 0.1
 """Seconds before a time, and after it: a server that is a bit early or late is for the tests."""
 _TUBE = b"conformance-clock"
-_CHUNK = 65536
 _DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"
 _SANITIZER = re.compile(rb"__(?:a|hwa|m|t)san_init")
@@ -79,7 +77,7 @@ def _has_sanitizer(leader: int) -> bool:
 class _Probe:
     """Two clients of the server; ``holder`` is always answered at once, ``waiting`` waits."""
 
-    def __init__(self, holder: socket.socket, waiting: socket.socket, clock: FakeClock) -> None:
+    def __init__(self, holder: Transport, waiting: Transport, clock: FakeClock) -> None:
         self._holder = holder
         self._waiting = waiting
         self._clock = clock
@@ -92,7 +90,7 @@ class _Probe:
             for line in (b"watch " + _TUBE, b"ignore default"):
                 self._waiting_asks(line)
         # Some never come to the end of no time while the clock stands still.
-        self._waiting.sendall(b"reserve-with-timeout 0\r\n")
+        self._waiting.send(b"reserve-with-timeout 0\r\n")
         self._must(self._says(_IN_TIME), "under libfaketime, a timeout of 0 seconds never ends")
         job = self._a_day_passes()
         self._timeouts_end(job)
@@ -137,12 +135,12 @@ class _Probe:
             self._ask(b"ignore default")
         self._must(self._reserves() == job, _DOES_NOT_FOLLOW)
         seconds = 3600
-        self._waiting.sendall(b"reserve-with-timeout 3600\r\n")
+        self._waiting.send(b"reserve-with-timeout 3600\r\n")
         self._clock.settle()
         if self._says(_EARLY):
             # It does not know that; but the job times out.
             seconds = 7200
-            self._waiting.sendall(b"reserve\r\n")
+            self._waiting.send(b"reserve\r\n")
             self._clock.settle()
         self._clock.move(seconds - _AHEAD)
         self._must(not self._says(_EARLY), _DOES_NOT_FOLLOW)
@@ -157,7 +155,7 @@ class _Probe:
         if self._ask(b"pause-tube %b %b" % (_TUBE, before)) != "PAUSED":
             return
         job = self._put(0)
-        self._waiting.sendall(b"reserve\r\n")
+        self._waiting.send(b"reserve\r\n")
         if before != b"0":
             self._ask(b"pause-tube %b 0" % _TUBE)
         self._must(self._says(_IN_TIME), "under libfaketime, a pause of 0 seconds never ends")
@@ -191,13 +189,14 @@ class _Probe:
         ask(self._waiting, line, _LIMIT)
 
     def _says(self, seconds: float) -> bool:
-        """Return whether a reply comes for who waits, within so many seconds of real time."""
-        if not select.select([self._waiting], [], [], seconds)[0]:
+        """Whether a reply comes for who waits, within so many seconds of real time."""
+        data = self._waiting.receive_within(seconds)
+        if not (data or self._waiting.ended):
             return False
         reader = ReplyReader(tells_priority=None)
-        self._waiting.settimeout(_LIMIT)
+        reader.receive(data)
         while reader.next_reply() is None:
-            data = self._waiting.recv(_CHUNK)
+            data = self._waiting.receive_within(_LIMIT)
             self._must(bool(data), _DOES_NOT_FOLLOW)
             reader.receive(data)
         return True

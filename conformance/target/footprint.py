@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 import secrets
-import socket
 import threading
 import weakref
+
+from conformance.target.transport import Transport
 
 NAMES = "conformance-"
 """The beginning of the names of our tubes."""
@@ -26,7 +26,7 @@ class Footprint:
         self.run = secrets.token_hex(3)
         self._process = 0
         self._numbers = itertools.count(1)
-        self._connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[Transport] = weakref.WeakSet()
         self._has_ended = False
         self._lock = threading.Lock()
 
@@ -43,24 +43,23 @@ class Footprint:
         process = f"{self._process:02x}" if self._process else ""
         return tube.startswith(f"{NAMES}{self.run}{process}")
 
-    def opened(self, sock: socket.socket) -> socket.socket:
+    def opened(self, transport: Transport) -> Transport:
         """Note a connection, and return it; raises OSError if the run has ended."""
         with self._lock:
             if self._has_ended:
-                sock.close()
+                transport.close()
                 raise ConnectionAbortedError("the run has ended")
-            self._connections.add(sock)
-        return sock
+            self._connections.add(transport)
+        return transport
 
     def end(self) -> None:
         """End all connections, from whatever thread; no others are opened after that."""
         with self._lock:
             self._has_ended = True
             connections = list(self._connections)
-        for sock in connections:
-            with contextlib.suppress(OSError):
-                # Another thread may wait for it: to close it would not wake that.
-                sock.shutdown(socket.SHUT_RDWR)
+        for transport in connections:
+            # Another thread may wait for it: to close it would not wake that.
+            transport.abort()
 
 
 FOOTPRINT = Footprint()

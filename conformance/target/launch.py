@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import select
 import shlex
 import signal
 import subprocess
@@ -15,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from conformance.target import starvation
-from conformance.target.address import connect, hang_up
+from conformance.target.address import connect
 from conformance.target.command import LaunchError as LaunchError
 from conformance.target.command import command_line, listens_on_path
 from conformance.target.limits import USUAL, Limits
 from conformance.target.place import ClaimedPort, Place, SocketFolder
 from conformance.target.starvation import Patience
+from conformance.target.transport import Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from conformance.transcript import printable
@@ -29,6 +29,8 @@ _TRIES = 5
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
 _SAID = 2000
+_LOOK = 0.1
+"""Seconds after which it is looked again whether a server has ended that does not answer."""
 
 
 class DidNotStart(LaunchError):
@@ -136,12 +138,15 @@ class Launched:
         """
         limits = self._limits
         patience = Patience(self.meter, limits.probe, limits.starved)
-        with contextlib.suppress(OSError), connect(self.where, limits.probe) as sock:
-            sock.sendall(b"list-tube-used\r\n")
+        with (
+            contextlib.suppress(OSError),
+            Transport(connect(self.where, limits.probe)) as client,
+        ):
+            client.send(b"list-tube-used\r\n")
             answered = False
             while not answered and not patience.is_over and self.process.poll() is None:
-                answered = bool(select.select([sock], [], [], 0.1)[0])
-            hang_up(sock, 0.1 if not answered else limits.probe)
+                answered = bool(client.receive_within(_LOOK)) or client.ended
+            client.hang_up(limits.probe if answered else _LOOK)
             return answered
         return False
 

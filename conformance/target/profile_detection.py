@@ -76,12 +76,9 @@ def knows(address: Address, limit: float) -> str | None:
 def pipelines(address: Address, line: bytes, limit: float) -> bool:
     """Whether a server answers both of two commands that arrive together, each this line."""
     data, end = b"", time.monotonic() + limit
-    with contextlib.suppress(OSError), visit(address, limit) as sock:
-        sock.sendall((line + CRLF) * 2)
-        while data.count(CRLF) < 2:
-            sock.settimeout(max(end - time.monotonic(), 0.001))
-            if not (more := sock.recv(65536)):
-                break
+    with contextlib.suppress(OSError), visit(address, limit) as client:
+        client.send((line + CRLF) * 2)
+        while data.count(CRLF) < 2 and (more := client.receive_within(end - time.monotonic())):
             data += more
     return data.count(CRLF) >= 2
 

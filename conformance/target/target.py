@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
 from conformance.target.starvation import Starvation, pressure
+from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
 from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST, Profile
@@ -86,9 +86,9 @@ class Target(ABC):
         """The process of a server that we have started."""
         return None
 
-    def connect(self) -> socket.socket:
+    def connect(self) -> Transport:
         """A new connection; raises OSError."""
-        return connect(self.address, self.limits.probe)
+        return Transport(connect(self.address, self.limits.probe))
 
     def fate(self) -> str | None:
         """Return what became of a silent target; None if it talks to other clients."""
@@ -104,7 +104,7 @@ class Target(ABC):
     def _fate(self) -> str | None:
         limit = self.limits.alive
         try:
-            with connect(self.address, limit) as sock:
+            with Transport(connect(self.address, limit)) as sock:
                 ask(sock, self.learnt.known or self.profile.neutral, limit)
         except TimeoutError:
             return f"{HANGS}: a new client got no answer within {limit:g} seconds"
@@ -238,7 +238,7 @@ class Remote(Target):
     def address(self) -> Address:
         return self._address
 
-    def connect(self) -> socket.socket:
+    def connect(self) -> Transport:
         return FOOTPRINT.opened(super().connect())
 
     def starved(self) -> float:

@@ -1,0 +1,149 @@
+"""One connection to a server, as bytes: all that talks with a target is built on it."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterable
+
+CHUNK = 2**18
+"""Bytes that are taken in at once."""
+PROMPT = 0.02
+"""Seconds for which a read waits that is sure to get something soon."""
+_PROMPT = struct.pack("ll", 0, round(PROMPT * 1e6))
+_RESET = struct.pack("ii", 1, 0)
+
+
+class Transport:
+    """A connection: bytes go out as far as the server reads, and come in as they arrive.
+
+    Nothing waits but what says for how long. ``ended``: nothing more comes, as the server has
+    closed the connection, or we have; ``error`` is the reason if it has not just been closed.
+    ``is_deaf``: the server has ended it before all was sent, though it may have answered.
+    ``unsent``: bytes that the server does not read yet; who waits for anything sends them on.
+    ``number``: its descriptor, -1 when it is closed.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        # Without a timeout of Python's, one system call is enough for what is sure to come.
+        sock.setblocking(True)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
+        self.ended = False
+        self.is_deaf = False
+        self.error: OSError | None = None
+        self.unsent = bytearray()
+        self._socket = sock
+        self.number = sock.fileno()
+        self._half_closes = False
+
+    def __enter__(self) -> Transport:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ sending
+
+    def send(self, data: bytes | bytearray) -> None:
+        """Send bytes, as far as the server reads; the rest is kept."""
+        self.unsent += data
+        self.send_on()
+
+    def send_on(self) -> None:
+        """Send what is left, as far as the server reads now."""
+        try:
+            while self.unsent:
+                del self.unsent[: self._socket.send(self.unsent, socket.MSG_DONTWAIT)]
+        except BlockingIOError:
+            return
+        except OSError:
+            # What the server has sent before it hung up tells more than this error.
+            self.unsent.clear()
+            self.is_deaf = True
+        if self._half_closes:
+            self._shut(socket.SHUT_WR)
+
+    def half_close(self) -> None:
+        """Send nothing more behind what is left; whether the server has reset it, reading tells."""
+        self._half_closes = True
+        self.send_on()
+
+    # ------------------------------------------------------------ receiving
+
+    def receive(self) -> bytes:
+        """Return what has come; empty if nothing has."""
+        return self._receive(CHUNK, socket.MSG_DONTWAIT)
+
+    def receive_soon(self, size: int, whole: bool) -> bytes:
+        """Return up to ``size`` bytes that are sure to come soon; ``whole``: as many as that.
+
+        Fewer, or none, if they do not come within :data:`PROMPT` seconds.
+        """
+        return self._receive(size, socket.MSG_WAITALL if whole else 0)
+
+    def receive_within(self, seconds: float) -> bytes:
+        """Return what has come, or else comes first within this time; empty if nothing does."""
+        end = time.monotonic() + seconds
+        is_long = seconds > PROMPT and not self.unsent
+        data = self.receive_soon(CHUNK, whole=False) if is_long else self.receive()
+        while not (data or self.ended) and (left := end - time.monotonic()) > 0:
+            wait_for([self], left)
+            data = self.receive()
+        return data
+
+    def _receive(self, size: int, flags: int) -> bytes:
+        try:
+            data = self._socket.recv(size, flags)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            data, self.error = b"", error
+        self.ended = not data
+        return data
+
+    # ------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """Close the connection at once."""
+        self.ended = True
+        self.number = -1
+        self.unsent.clear()
+        self._socket.close()
+
+    def reset(self) -> None:
+        """Close the connection so that the server is told of an error, and nothing more arrives."""
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.close()
+
+    def hang_up(self, seconds: float) -> None:
+        """Close the connection, and wait at most so long until the server has done so."""
+        end = time.monotonic() + seconds
+        self.half_close()
+        while not self.ended and (left := end - time.monotonic()) > 0:
+            self.receive_within(left)
+        self.close()
+
+    def abort(self) -> None:
+        """End the connection from another thread, which wakes whoever waits for it."""
+        self._shut(socket.SHUT_RDWR)
+
+    def _shut(self, direction: int) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(direction)
+
+
+def wait_for(transports: Iterable[Transport], seconds: float) -> list[Transport]:
+    """Wait until something comes or can be sent on, or the time is up; return where that is so."""
+    waiting = {transport.number: transport for transport in transports}
+    poll = select.poll()
+    for number, transport in waiting.items():
+        poll.register(number, select.POLLIN | select.POLLOUT if transport.unsent else select.POLLIN)
+    ready = [waiting[number] for number, _ in poll.poll(max(seconds, 0) * 1000)]
+    for transport in ready:
+        if transport.unsent:
+            transport.send_on()
+    return ready
