@@ -1,0 +1,204 @@
+"""The commands that tests say most, in their words, over any way of exchanging messages."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from conformance.dialogue.exchange import Exchange, Values
+from conformance.dialogue.schedule import Timeline
+from conformance.target.target import Target
+from conformance.verdict import Deviation
+from reference_server.wire import BURIED, CRLF, NOT_FOUND, RESERVED, TIMED_OUT, USING, Reply
+
+STALE_STEP = 0.25
+"""Seconds after which it is looked again whether a target has renewed its statistics."""
+DISTANT = 30
+"""Seconds after which a timer is too far away to matter to a test that does not wait for it."""
+
+
+class UsualCommands(ABC):
+    """A client that says the usual commands; ``tube`` is the tube it works on.
+
+    How it sends them, and takes their replies, is the matter of :class:`Connection`. ``another``
+    opens another connection.
+    """
+
+    def __init__(
+        self,
+        tube: str,
+        timeline: Timeline,
+        target: Target,
+        another: Callable[[], UsualCommands],
+    ) -> None:
+        self.tube = tube
+        self._timeline = timeline
+        self._target = target
+        self._limits = target.limits
+        self._another = another
+
+    @abstractmethod
+    def send(self, line: str | bytes) -> Exchange:
+        """Send one command line (CR LF is added) and return the exchange that it begins."""
+
+    @abstractmethod
+    def raw(self, data: bytes, replies: int = 1) -> Exchange:
+        """Send bytes as they are; return the exchange of the first of ``replies`` replies."""
+
+    @abstractmethod
+    def each(self, requests: Sequence[bytes]) -> Iterator[Exchange]:
+        """Send requests, and yield the exchange of each."""
+
+    @abstractmethod
+    def finish(self, limit: float) -> None:
+        """End the connection; give up at the real time ``limit``."""
+
+    @property
+    def ping(self) -> bytes:
+        """A line that changes nothing and is answered at once, with :attr:`pong`."""
+        return self._target.profile.neutral + CRLF
+
+    @property
+    def pong(self) -> Reply:
+        """The answer to :attr:`ping`, as long as the connection uses its tube."""
+        return USING(self.tube) if self._target.profile.has_tubes else NOT_FOUND
+
+    def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
+        """Puts a job and gives its id; times in seconds."""
+        self._target.needs_body(len(body))
+        self._timeline.timed |= ttr < DISTANT or 0 < delay < DISTANT
+        head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
+        reply = self.raw(head + body + CRLF).reply("INSERTED")
+        return int(reply.args[0])
+
+    def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
+        """Puts several jobs in one go and gives their ids; ``in_order``: by priority."""
+        self._target.needs_body(max(map(len, bodies), default=0))
+        self._timeline.timed |= ttr < DISTANT
+        puts = [
+            b"put %d 0 %d %d\r\n%b\r\n" % (number * in_order, ttr, len(body), body)
+            for number, body in enumerate(bodies)
+        ]
+        return [int(put.reply("INSERTED").args[0]) for put in self.each(puts)]
+
+    def put_and_reserve(self, body: bytes = b"a", pri: int = 0) -> int:
+        """Puts a job and reserves it, where no ready job comes before it; gives its id."""
+        job = self.put(body, pri=pri)
+        self.reserve().expect(RESERVED(job, body))
+        return job
+
+    def put_and_bury(self, body: bytes = b"a") -> int:
+        """Puts a job, reserves it and buries it; gives its id."""
+        job = self.put_and_reserve(body)
+        self.send(f"bury {job} 0").expect(BURIED)
+        return job
+
+    def job_in(self, state: str) -> int:
+        """Makes a job in this state, where no ready job comes before it; gives its id."""
+        match state:
+            case "reserved":
+                return self.put_and_reserve()
+            case "buried":
+                return self.put_and_bury()
+        return self.put(b"a", delay=3600 if state == "delayed" else 0)
+
+    def linger(self) -> None:
+        """Goes back and forth a few times, so that the target comes to what others have sent.
+
+        Nothing may depend on it: a target may still be slower.
+        """
+        for _ in range(5):
+            self.raw(self.ping).any_reply()
+
+    def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
+        """Return whether something becomes so soon that must, though no text says when."""
+        return self._timeline.becomes(is_so, within)
+
+    def eventually(self, is_so: Callable[[], bool]) -> bool:
+        """Whether something becomes so within the time in which a reply must come."""
+        limit = time.monotonic() + self._limits.reply
+        while not is_so():
+            if time.monotonic() > limit:
+                return False
+        return True
+
+    def gets_soon(self, line: str, reply: Reply) -> None:
+        """Asks until it gets this reply, as it must, though no text says when."""
+        self.becomes(lambda: self.send(line).any_reply() == reply)
+        self.send(line).expect(reply)
+
+    def is_in_step(self) -> None:
+        """Expects that the target understands what is sent next as a command, and answers it."""
+        self.raw(self.ping).expect(self.pong)
+
+    def reserve(self) -> Exchange:
+        """Asks for a job that there must be; does not wait for it, if the profile allows that."""
+        if self._target.profile.has_timeouts:
+            return self.reserve_within(0)
+        return self.send("reserve")
+
+    def reserve_within(self, timeout: int) -> Exchange:
+        """Asks for a job; waits for it at most ``timeout`` seconds."""
+        self._timeline.timed |= 0 < timeout < DISTANT
+        return self.send(f"reserve-with-timeout {timeout}")
+
+    def finds_no_job(self) -> None:
+        """Expects that there is no job to be reserved."""
+        if self._target.profile.has_timeouts:
+            self.reserve_within(0).expect(TIMED_OUT)
+            return
+        other = self._another()
+        waiting = other.send("reserve")
+        self.linger()
+        waiting.is_pending()
+        other.finish(time.monotonic() + self._limits.reply)
+
+    def peek_buried(self) -> Exchange:
+        """Asks for the job that was buried first."""
+        return self.send("peek" if self._target.profile.id_is_optional else "peek-buried")
+
+    def state_of(self, job: int) -> str:
+        """The state of a job, as its statistics tell it."""
+        return self.stats_job(job)["state"]
+
+    def stats_job(self, job: int) -> Values:
+        """The statistics of a job."""
+        return self.send(f"{self._target.profile.stats_of_job} {job}").dictionary()
+
+    def job_is(self, job: int, **values: int | str) -> None:
+        """Expects these values in the statistics of a job, as far as the profile has such keys.
+
+        Where they have no priority, peek tells it.
+        """
+        profile, stats = self._target.profile, self.stats_job(job)
+        for key, value in values.items():
+            if key == "pri" and profile.tells_priority:
+                told = str(self.send(f"peek {job}").reply("FOUND").args[1])
+            elif f"stats-job.{key}" not in profile.lacks:
+                told = stats[key]
+            else:
+                continue
+            if told != str(value):
+                raise Deviation(f"job {job} to have {key} {value}", told[:100])
+
+    def stats_tube(self, tube: str | None = None) -> Values:
+        """The statistics of a tube; its own if none is named."""
+        return self.send(f"stats-tube {tube or self.tube}").dictionary()
+
+    def stats(self) -> Values:
+        """The statistics of the server, not older than this call.
+
+        Some servers keep them for a while; that each call counts shows whether they are new. Where
+        they never are, nobody waits for it again.
+        """
+        first = self.send("stats").dictionary()
+        tries = round(self._limits.renewal / STALE_STEP)
+        for _ in range(1 if self._target.learnt.counts_nothing else tries):
+            stats = self.send("stats").dictionary()
+            if stats.get("cmd-stats") != first.get("cmd-stats"):
+                return stats
+            if not self._target.learnt.counts_nothing:
+                self._timeline.renew(STALE_STEP)
+        self._target.learnt.counts_nothing = True
+        return stats
