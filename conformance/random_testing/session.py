@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from conformance import yamlish
 from conformance.dialogue.soon import STEP, looks
@@ -19,42 +15,22 @@ from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
 from conformance.oracle.states import EARLY
 from conformance.oracle.underspecification import is_plain
+from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.leftovers import Leftovers
 from conformance.random_testing.snapshot import counted
-from conformance.random_testing.waiting import Wait
+from conformance.random_testing.traffic import Client, Traffic
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
-from conformance.target.clock import Attendant
 from conformance.target.target import Target
-from conformance.target.transport import Transport, wait_for
-from conformance.transcript import RESTARTS, Transcript, letters
+from conformance.transcript import RESTARTS, Transcript
 from reference_server.profiles import Profile
-from reference_server.wire import ProtocolError, Reply
+from reference_server.wire import ProtocolError
 
-MISSING = 2**62
-"""Added to a tag, it is the id of a job that no server has."""
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
 _CONTROL = -1
 ROUNDS = 3
 """How often it is tried to delete all jobs."""
-
-
-@dataclass(slots=True)
-class _Client:
-    """A client's connection, its number for the judge, and its name in the transcript."""
-
-    transport: Transport
-    conn: int
-    letter: str
-    unsent: bytearray = field(default_factory=bytearray)
-    burst: bytearray = field(default_factory=bytearray)
-    puts: deque[int] = field(default_factory=deque)
-    half_closed: bool = False
-    known: bool = False
-    """All that comes of what it has sent last was known at once."""
-    behind: int = 0
-    """Bytes that it has sent while it waits."""
 
 
 class Session:
@@ -77,32 +53,21 @@ class Session:
         self._generation = target.generation
         self.transcript = Transcript()
         self._limits = target.limits
-        self.patience = target.limits.reply
-        """Seconds that a reply may take; less for who is in haste."""
         self.is_spent = False
         """Set once the jobs and tubes on the target are not judged any more."""
         self._profile = profile
-        self._ids: dict[int, int] = {}
-        self._tags: dict[int, int] = {}
-        self._clients: dict[int, _Client] = {}
-        self._letters = letters()
-        self._last = self._looks = self._since = 0
-        self._sending: _Client | None = None
-        movable = target.clock.movable
-        self._unforeseen: Reply | None = None
-        """The last reply that was not certain before it came."""
+        self._jobs = JobTags()
+        self._traffic = traffic = Traffic(target, self.transcript, self._jobs)
+        self._sending: Client | None = None
         late = round(target.limits.lateness * 1e9)
         self._margin = late + 4 * EARLY
-        self._attendant: Attendant | None = None
-        if not movable:
-            self._attendant = Attendant()
-            self._attendant.watch(target.address)
         # Some servers count a client with the first that it says: that is tested elsewhere.
-        self._settle()
+        traffic.settle()
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
         known = None if found.jobs or plain else found.known
         self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before)
+        traffic.judge = self.judge
         self._leftovers = Leftovers(found.taken, found.jobs, self.judge.model.next_id)
         self.judge.connect(_CONTROL)
         self.begin()
@@ -114,11 +79,18 @@ class Session:
 
     # ------------------------------------------------------------ what the clients know
 
+    @property
+    def patience(self) -> float:
+        """The seconds that a reply may take: less for who is in haste."""
+        return self._traffic.patience
+
+    @patience.setter
+    def patience(self, seconds: float) -> None:
+        self._traffic.patience = seconds
+
     def now(self) -> int:
         """The time of the target's clock, in nanoseconds; it never stands still."""
-        self._looks += 1
-        time = round(self.target.clock.time() * 1e9) + self._looks
-        return max(time, self._since)
+        return self._traffic.now()
 
     def conn(self, number: int) -> int:
         """The connection of a client, in the judge's model; it is opened if need be."""
@@ -126,11 +98,11 @@ class Session:
 
     def tag(self, id: int) -> int | None:
         """The tag of a job, by its id in the model."""
-        return self._tags.get(id)
+        return self._jobs.tag(id)
 
     def may_ask(self, number: int) -> bool:
-        """Return whether a client's next command may be handled at once."""
-        client = self._clients.get(number)
+        """Whether a client's next command may be handled at once."""
+        client = self._traffic.clients.get(number)
         return client is None or not self.judge.model.is_waiting(client.conn)
 
     def is_clear(self, number: int) -> bool:
@@ -150,16 +122,11 @@ class Session:
         """Whether there were jobs of anybody when it began, as far as that was looked at."""
         return self._leftovers.in_default > 0 or bool(self._leftovers.tubes)
 
-    def _client(self, number: int) -> _Client:
-        client = self._clients.get(number)
+    def _client(self, number: int) -> Client:
+        client = self._traffic.clients.get(number)
         if client is None:
             self.flush()
-            transport = self.target.connect()
-            self._last += 1
-            client = _Client(transport, self._last, next(self._letters))
-            self._clients[number] = client
-            self.judge.connect(client.conn)
-            self._settle()
+            client = self._traffic.open(number)
         return client
 
     # ------------------------------------------------------------ what the clients do
@@ -175,7 +142,7 @@ class Session:
         cuts: tuple[int, ...] = (),
     ) -> None:
         """A client sends a command; see ``conformance.random_testing.steps.Ask``."""
-        if self._leftovers.are_meant(text, self._tags):
+        if self._leftovers.are_meant(text, self._jobs):
             return
         client = self._client(number)
         if apart or self._sending is not client:
@@ -183,7 +150,7 @@ class Session:
         if client.half_closed:
             return
         if job is not None:
-            text = text % self._ids.get(job, MISSING + job)
+            text = text % self._jobs.id(job)
         if self._plain and not is_plain(text, self._profile):
             return
         judge, conn = self.judge, client.conn
@@ -197,27 +164,24 @@ class Session:
             client.behind = 0
         self._sending = client
         guess = model.next_id
-        if not client.burst and not client.unsent:
-            self._since = self.now()
-        self._since += 1
-        client.known = judge.sent(conn, text, self._since)
+        self._traffic.say(client, text)
         if tag is not None:
             if guess in model.jobs:
-                self._name(tag, guess)
+                self._jobs.name(tag, guess)
             else:
                 client.puts.append(tag)
         sent = 0
         for cut in cuts:
             client.unsent += text[sent:cut]
             sent = cut
-            self._send(client)
-            self._settle()
+            self._traffic.send(client)
+            self._traffic.settle()
         client.unsent += text[sent:]
         if len(client.unsent) > CHUNK:
-            self._send(client)
+            self._traffic.send(client)
         if not client.known and judge.oracle.is_leaving(conn):
             self._deliver()
-            if not self._is_ended(number):
+            if not self._traffic.has_ended(number):
                 mark = self.transcript.last
                 raise Violation(["the end of the connection"], "nothing", mark)
 
@@ -235,16 +199,7 @@ class Session:
     def _deliver(self, hasty: bool = False) -> None:
         client, self._sending = self._sending, None
         assert client is not None
-        self._send(client)
-        if client.burst:
-            self.transcript.add(client.letter, ">", bytes(client.burst), self.target.clock.time())
-            client.burst.clear()
-        if not hasty:
-            self.hear()
-            if not self.judge.is_answered(client.conn):
-                # No reply tells that the target has read it.
-                self._settle()
-                self.hear()
+        self._traffic.deliver(client, hasty)
 
     def leave(self, number: int, half: bool, reset: bool = False) -> None:
         """A client closes, or (``half``) sends nothing more and is heard until the end.
@@ -252,7 +207,7 @@ class Session:
         ``reset``: it closes at once, in the middle of a command perhaps.
         """
         self.flush()
-        client = self._clients.get(number)
+        client = self._traffic.clients.get(number)
         if client is None or client.half_closed:
             return
         # Nobody could tell what became of commands that wait on a connection that is closed.
@@ -264,24 +219,17 @@ class Session:
             client.half_closed = True
             self.judge.half_close(client.conn, self.now())
             client.transport.half_close()
-            self._is_ended(number)
-            self.hear()
-        if number in self._clients:
-            del self._clients[number]
+            self._traffic.has_ended(number)
+            self._traffic.hear()
+        if number in self._traffic.clients:
+            del self._traffic.clients[number]
             self.judge.close(client.conn, self.now())
             if reset:
                 client.transport.reset()
             else:
                 client.transport.close()
-            self._settle()
-            self.hear()
-
-    def _is_ended(self, number: int) -> bool:
-        """Return whether the target ends a client's connection in time."""
-        limit = time.monotonic() + self.patience
-        while number in self._clients and time.monotonic() < limit:
-            self._poll(limit - time.monotonic())
-        return number not in self._clients
+            self._traffic.settle()
+            self._traffic.hear()
 
     def wait(self, seconds: float) -> None:
         """Time passes, from timer to timer: a server may lose some that fall due at once."""
@@ -290,7 +238,7 @@ class Session:
         self.transcript.add("", "+", f"{seconds:g}s".encode(), end / 1e9)
         if not self.target.clock.movable:
             while (left := end - self.now()) > 0:
-                self._poll(left / 1e9)
+                self._traffic.poll(left / 1e9)
             self._nudge()
             return
         while (now := self.now()) < end:
@@ -300,20 +248,15 @@ class Session:
             self._move(self.now() + self._margin)
             self._nudge()
         # Something may have come of it that nobody expects.
-        self._settle()
-        self._poll(0.0)
+        self._traffic.settle()
+        self._traffic.poll(0.0)
 
     def happen(self, event: bytes) -> None:
         """The target gets a signal, or is ended and started again; raises NotTestable."""
         self.flush()
         if event == RESTARTS:
             self.target.restart()
-            for client in self._clients.values():
-                client.transport.close()
-            self._clients.clear()
-            self.judge.restarted()
-            if self._attendant is not None:
-                self._attendant.watch(self.target.address)
+            self._traffic.restart()
         else:
             self.target.signal(signal.Signals[event.decode()])
             if event == b"SIGUSR1":
@@ -325,11 +268,11 @@ class Session:
         before = self.now()
         self.target.clock.move((until - before) / 1e9)
         self.judge.moved(before, self.now())
-        self.hear()
+        self._traffic.hear()
 
     def _nudge(self) -> None:
         """Lets clients that hold jobs say something: some servers notice only then what is due."""
-        for number, client in list(self._clients.items()):
+        for number, client in list(self._traffic.clients.items()):
             if (
                 not client.half_closed
                 and self.judge.oracle.holds(client.conn)
@@ -345,7 +288,7 @@ class Session:
         ``look``: statistics are looked at, too.
         """
         self.flush()
-        for number in list(self._clients):
+        for number in list(self._traffic.clients):
             self.leave(number, half=True)
         number = 0
         for _ in range(ROUNDS):
@@ -371,21 +314,21 @@ class Session:
             # Where much is open, it is not known what must be kicked before it can be deleted.
             delete_jobs(self.target, self._generation, left, self._limits.clean_up)
             self.is_spent = True
-        self._ids.clear()
-        self._tags.clear()
+        self._jobs.clear()
 
     def _await_tubes(self, number: int) -> None:
         """Sees that tubes go that nothing keeps, in the time that they have."""
         for is_last in looks(self._limits):
-            self._unforeseen = None
+            self._traffic.unforeseen = None
             if is_last:
                 self.judge.forget_gone()
             self.ask(number, b"list-tubes\r\n", apart=True)
             self.flush()
-            told = self._unforeseen.body or b"" if self._unforeseen else b""
+            reply = self._traffic.unforeseen
+            told = reply.body or b"" if reply else b""
             if not self.judge.oracle.gone() & {*yamlish.names(told)}:
                 break
-            self._poll(STEP)
+            self._traffic.poll(STEP)
             if self.target.clock.movable:
                 self._move(self.now() + round(STEP * 1e9))
         self.judge.forget_gone()
@@ -412,7 +355,7 @@ class Session:
         """Deletes all jobs that were seen, without looking, if a reply takes no more seconds."""
         limit = self._limits.clean_up if limit is None else limit
         self._end_pause(limit)
-        jobs = {*self._ids.values(), *self.judge.oracle.jobs()}
+        jobs = {*self._jobs.ids(), *self.judge.oracle.jobs()}
         delete_jobs(self.target, self._generation, jobs, limit)
 
     def _end_pause(self, limit: float) -> None:
@@ -425,93 +368,4 @@ class Session:
 
     def abandon(self) -> None:
         """Ends all clients without looking at what comes; the target notices, if it can."""
-        for client in self._clients.values():
-            client.transport.hang_up(self._limits.goodbye)
-        if self._attendant is not None:
-            self._attendant.close()
-
-    # ------------------------------------------------------------ bytes
-
-    def _send(self, client: _Client) -> None:
-        data, client.unsent = client.unsent, bytearray()
-        client.burst += data
-        limit = time.monotonic() + self.patience
-        client.transport.send(data)
-        while client.transport.unsent:
-            # The target must read on while we read its replies.
-            if time.monotonic() > limit:
-                raise Violation(["a target that reads"], "it stopped reading")
-            self._poll(0.01)
-
-    def _settle(self) -> None:
-        """Lets the target come to what it was sent."""
-        if self._attendant is None:
-            self.target.clock.settle()
-            return
-        self._attendant.settle()
-
-    def hear(self) -> None:
-        """Takes in replies until none is missing."""
-        wait, pause = Wait(self.patience), 0.001
-        for client in list(self._clients.values()):
-            whole = True
-            while (missing := self.judge.missing(client.conn)) and not wait.is_over:
-                if not self._take_in(client, client.transport.receive_soon(missing, whole)):
-                    break
-                wait.goes_on()
-                # How long statistics are is not known before.
-                whole = False
-        if self.judge.is_quiet(self.now()):
-            return
-        self._settle()
-        if self._attendant is not None:
-            # Some servers have a thread for each client.
-            self._poll(self._limits.grace)
-        while (came := self._poll(0.0)) or self.judge.awaits(self.now()):
-            if wait.is_over:
-                self.judge.quiet(self.now(), self.transcript.last)
-                return
-            if came or self._poll(pause):
-                wait.goes_on()
-            else:
-                pause *= 2
-                self._settle()
-
-    def _poll(self, seconds: float) -> bool:
-        """Takes in what has come, or comes within this time; gives whether anything goes on."""
-        clients = {client.transport: client for client in self._clients.values()}
-        ready = wait_for(clients, seconds)
-        for transport in ready:
-            self._take_in(clients[transport], transport.receive())
-        return bool(ready)
-
-    def _take_in(self, client: _Client, data: bytes) -> bool:
-        """Takes in what a client got; gives whether it got anything."""
-        if not (data or client.transport.ended):
-            return False
-        time, now = self.target.clock.time(), self.now()
-        if not data:
-            mark = self.transcript.add(client.letter, "!", b"closed by the target", time)
-            number = next(number for number, c in self._clients.items() if c is client)
-            del self._clients[number]
-            client.transport.close()
-            self.judge.ended(client.conn, now, mark)
-            return False
-        mark = self.transcript.add_to_reply(client.letter, data, time)
-        self._learn(client, self.judge.received(client.conn, data, now, mark))
-        return True
-
-    def _learn(self, client: _Client, replies: Iterable[Reply]) -> None:
-        """Connects tags with the ids of jobs that the target tells."""
-        for reply in replies:
-            self._unforeseen = reply
-            if not client.puts:
-                continue
-            if reply.word == "INSERTED":
-                self._name(client.puts.popleft(), int(reply.args[0]))
-            elif reply.word in ("EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"):
-                client.puts.popleft()
-
-    def _name(self, tag: int, id: int) -> None:
-        self._ids[tag] = id
-        self._tags[id] = tag
+        self._traffic.abandon()

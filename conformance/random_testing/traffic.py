@@ -1,0 +1,198 @@
+"""The bytes between a target and the clients of a conversation, judged as they come and go."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from conformance.oracle.judge import Judge
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.job_tags import JobTags
+from conformance.random_testing.waiting import Wait
+from conformance.target.clock import Attendant
+from conformance.target.target import Target
+from conformance.target.transport import Transport, wait_for
+from conformance.transcript import Transcript, letters
+from reference_server.wire import Reply
+
+
+@dataclass(slots=True)
+class Client:
+    """A client's connection, its number for the judge, and its name in the transcript."""
+
+    transport: Transport
+    conn: int
+    letter: str
+    unsent: bytearray = field(default_factory=bytearray)
+    """Bytes that are kept back, as more are made."""
+    burst: bytearray = field(default_factory=bytearray)
+    """Bytes that have been sent, and are not in the transcript yet."""
+    puts: deque[int] = field(default_factory=deque)
+    half_closed: bool = False
+    known: bool = False
+    """All that comes of what it has sent last was known at once."""
+    behind: int = 0
+    """Bytes that it has sent while it waits."""
+
+
+class Traffic:
+    """The clients of a conversation by their numbers, and what goes over their connections.
+
+    ``tags`` learn the ids of jobs. ``patience``: the seconds that a reply may take. ``unforeseen``:
+    the last reply that was not certain before it came. ``judge`` is set once the target has told
+    what it has counted, which the connection that attends to it is part of. Where bytes are judged,
+    :class:`Violation` is raised, with the position in the transcript, or Inconclusive.
+    """
+
+    def __init__(self, target: Target, transcript: Transcript, tags: JobTags) -> None:
+        self.clients: dict[int, Client] = {}
+        self.patience = target.limits.reply
+        self.unforeseen: Reply | None = None
+        self.judge: Judge
+        self._target = target
+        self._transcript = transcript
+        self._tags = tags
+        self._letters = letters()
+        self._last = self._looks = self._since = 0
+        self._attendant: Attendant | None = None
+        if not target.clock.movable:
+            self._attendant = Attendant()
+            self._attendant.watch(target.address)
+
+    def now(self) -> int:
+        """Return the time of the target's clock, in nanoseconds; it never stands still."""
+        self._looks += 1
+        time = round(self._target.clock.time() * 1e9) + self._looks
+        return max(time, self._since)
+
+    def settle(self) -> None:
+        """Let the target come to what it was sent."""
+        if self._attendant is None:
+            self._target.clock.settle()
+            return
+        self._attendant.settle()
+
+    # ------------------------------------------------------------ coming and going
+
+    def open(self, number: int) -> Client:
+        """Open the connection of a client; raise OSError if there is none."""
+        transport = self._target.connect()
+        self._last += 1
+        client = self.clients[number] = Client(transport, self._last, next(self._letters))
+        self.judge.connect(client.conn)
+        self.settle()
+        return client
+
+    def has_ended(self, number: int) -> bool:
+        """Tell whether the target ends a client's connection in time."""
+        limit = time.monotonic() + self.patience
+        while number in self.clients and time.monotonic() < limit:
+            self.poll(limit - time.monotonic())
+        return number not in self.clients
+
+    def restart(self) -> None:
+        """End all clients of a target that was ended, and is there again."""
+        for client in self.clients.values():
+            client.transport.close()
+        self.clients.clear()
+        self.judge.restarted()
+        if self._attendant is not None:
+            self._attendant.watch(self._target.address)
+
+    def abandon(self) -> None:
+        """End all clients without looking at what comes; the target notices, if it can."""
+        for client in self.clients.values():
+            client.transport.hang_up(self._target.limits.goodbye)
+        if self._attendant is not None:
+            self._attendant.close()
+
+    # ------------------------------------------------------------ sending
+
+    def say(self, client: Client, text: bytes) -> None:
+        """Judge what a client says next, which is yet to be sent."""
+        if not client.burst and not client.unsent:
+            self._since = self.now()
+        self._since += 1
+        client.known = self.judge.sent(client.conn, text, self._since)
+
+    def send(self, client: Client) -> None:
+        """Send what was kept back."""
+        data, client.unsent = client.unsent, bytearray()
+        client.burst += data
+        limit = time.monotonic() + self.patience
+        client.transport.send(data)
+        while client.transport.unsent:
+            # The target must read on while we read its replies.
+            if time.monotonic() > limit:
+                raise Violation(["a target that reads"], "it stopped reading")
+            self.poll(0.01)
+
+    def deliver(self, client: Client, hasty: bool) -> None:
+        """Send what is left of a burst, and, unless in haste, take in what it causes."""
+        self.send(client)
+        if client.burst:
+            time = self._target.clock.time()
+            self._transcript.add(client.letter, ">", bytes(client.burst), time)
+            client.burst.clear()
+        if not hasty:
+            self.hear()
+            if not self.judge.is_answered(client.conn):
+                # No reply tells that the target has read it.
+                self.settle()
+                self.hear()
+
+    # ------------------------------------------------------------ hearing
+
+    def hear(self) -> None:
+        """Take in replies until none is missing."""
+        wait, pause = Wait(self.patience), 0.001
+        for client in list(self.clients.values()):
+            whole = True
+            while (missing := self.judge.missing(client.conn)) and not wait.is_over:
+                if not self._take_in(client, client.transport.receive_soon(missing, whole)):
+                    break
+                wait.goes_on()
+                # How long statistics are is not known before.
+                whole = False
+        if self.judge.is_quiet(self.now()):
+            return
+        self.settle()
+        if self._attendant is not None:
+            # Some servers have a thread for each client.
+            self.poll(self._target.limits.grace)
+        while (came := self.poll(0.0)) or self.judge.awaits(self.now()):
+            if wait.is_over:
+                self.judge.quiet(self.now(), self._transcript.last)
+                return
+            if came or self.poll(pause):
+                wait.goes_on()
+            else:
+                pause *= 2
+                self.settle()
+
+    def poll(self, seconds: float) -> bool:
+        """Take in what has come, or comes within this time; tell whether anything goes on."""
+        clients = {client.transport: client for client in self.clients.values()}
+        ready = wait_for(clients, seconds)
+        for transport in ready:
+            self._take_in(clients[transport], transport.receive())
+        return bool(ready)
+
+    def _take_in(self, client: Client, data: bytes) -> bool:
+        """Take in what a client got; tell whether it got anything."""
+        if not (data or client.transport.ended):
+            return False
+        time, now = self._target.clock.time(), self.now()
+        if not data:
+            mark = self._transcript.add(client.letter, "!", b"closed by the target", time)
+            number = next(number for number, c in self.clients.items() if c is client)
+            del self.clients[number]
+            client.transport.close()
+            self.judge.ended(client.conn, now, mark)
+            return False
+        mark = self._transcript.add_to_reply(client.letter, data, time)
+        for reply in self.judge.received(client.conn, data, now, mark):
+            self.unforeseen = reply
+            self._tags.learn(client.puts, reply)
+        return True
