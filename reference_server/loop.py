@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 READ, WRITE, ERROR, HANGUP = 1, 4, 8, 16
-"""What is waited for, and what happened; the bits of poll(2)."""
+"""The events that are waited for, and that have happened; the bits of poll(2)."""
 _ALWAYS = 0 if not hasattr(select, "epoll") else select.EPOLLET | select.EPOLLRDHUP
 _BATCH = 64
 """Events taken from the kernel at a time."""

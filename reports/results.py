@@ -227,11 +227,11 @@ class Results(_Data):
     target: Target
     verdict: Conclusion
     health: list[Text] = []
-    """What was remarked on the target, such as memory that it keeps: no matter for any verdict."""
+    """Remarks on the target, such as memory that it keeps: no matter for any verdict."""
     vitals: Vitals | None = None
     """None if the suite had not started the server."""
     labels: dict[Text, Text] = {}
-    """What else is told of the run: os, platform, hostname, commit, and labels of the user."""
+    """More about the run: os, platform, hostname, commit, and labels of the user."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
     requirements: list[Requirement]

@@ -202,7 +202,7 @@ class Connection(UsualCommands):
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more can come."""
+        """Return whether nothing more can come."""
         return self.transport.ended or self._garbage is not None
 
     def take(self, index: int, sent_at: float, expected: str) -> Arrival:

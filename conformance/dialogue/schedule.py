@@ -216,7 +216,7 @@ class Timeline:
                 connection.nudge()
 
     def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
-        """Whether something becomes so that must, though no text says when.
+        """Return whether something becomes so that must, though no text says when.
 
         It may take as long as a timer may be late, or ``within`` seconds if that is longer.
         """

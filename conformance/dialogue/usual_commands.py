@@ -116,7 +116,7 @@ class UsualCommands(ABC):
         return self._timeline.becomes(is_so, within)
 
     def eventually(self, is_so: Callable[[], bool]) -> bool:
-        """Whether something becomes so within the time in which a reply must come."""
+        """Return whether something becomes so within the time in which a reply must come."""
         limit = time.monotonic() + self._limits.reply
         while not is_so():
             if time.monotonic() > limit:

@@ -38,7 +38,7 @@ Loose = tuple[Deviation, list[Entry]]
 
 @dataclass(slots=True)
 class Exploration:
-    """How much is made up, from which seed.
+    """The amount of what is made up, and the seed that it comes from.
 
     ``folder``: where findings are kept, None if they are not.
     """
@@ -62,7 +62,7 @@ class Exploration:
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     fate: str = ""
-    """What became of a target that has ended a connection."""
+    """The fate of a target that has ended a connection."""
     _is_new: bool = False
     """The target was started anew, and nothing has been said to it since."""
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))

@@ -30,7 +30,7 @@ CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
 _CONTROL = -1
 ROUNDS = 3
-"""How often it is tried to delete all jobs."""
+"""The number of tries to delete all jobs."""
 
 
 class Session:
@@ -101,7 +101,7 @@ class Session:
         return self._jobs.tag(id)
 
     def may_ask(self, number: int) -> bool:
-        """Whether a client's next command may be handled at once."""
+        """Return whether a client's next command may be handled at once."""
         client = self._traffic.clients.get(number)
         return client is None or not self.judge.model.is_waiting(client.conn)
 
@@ -119,7 +119,7 @@ class Session:
 
     @property
     def begins_with_jobs(self) -> bool:
-        """Whether there were jobs of anybody when it began, as far as that was looked at."""
+        """Return whether there were jobs of anybody when it began, as far as that was looked at."""
         return self._leftovers.in_default > 0 or bool(self._leftovers.tubes)
 
     def _client(self, number: int) -> Client:

@@ -27,7 +27,7 @@ WHOLE = 10.0
 
 
 class _Pace(NamedTuple):
-    """How a finding is made smaller.
+    """The way in which a finding is made smaller.
 
     ``patience``: the seconds that a reply may take, and ``limit`` those of a whole conversation.
     ``firmly``: what breaks the text goes on breaking it. ``anew``: on a target that is started for
@@ -102,7 +102,7 @@ class Reducer:
 
 
 def has_quirk(program: Program, profile: Profile) -> bool:
-    """Whether any client sends what no text and no decision covers."""
+    """Return whether any client sends what no text and no decision covers."""
     readers: dict[int, Lines] = {}
     for step in program:
         if isinstance(step, Leave):

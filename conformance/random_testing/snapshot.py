@@ -102,7 +102,7 @@ def _other_tubes(sock: Transport, limit: float) -> frozenset[str]:
 
 
 def _has_jobs(sock: Transport, tube: str, limit: float) -> bool:
-    """Whether a tube has any jobs; it may be gone by now."""
+    """Return whether a tube has any jobs; it may be gone by now."""
     reply = ask(sock, f"stats-tube {tube}".encode(), limit)
     return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
 

@@ -19,7 +19,7 @@ _NAME = "observation"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a test found on a target.
+    """The finding of a test on a target, and the measurements beside it.
 
     ``test`` does not tell yet what blocks it. ``step``: where it has deviated, if it has.
     ``health``: remarks on the target that change no verdict; ``vitals`` are those of the servers

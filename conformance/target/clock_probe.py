@@ -189,7 +189,7 @@ class _Probe:
         ask(self._waiting, line, _LIMIT)
 
     def _says(self, seconds: float) -> bool:
-        """Whether a reply comes for who waits, within so many seconds of real time."""
+        """Return whether a reply comes for who waits, within so many seconds of real time."""
         data = self._waiting.receive_within(seconds)
         if not (data or self._waiting.ended):
             return False

@@ -17,7 +17,7 @@ class LaunchError(Exception):
 
 
 def listens_on_path(command: str) -> bool:
-    """Whether a template is of a server that listens on a UNIX socket only."""
+    """Return whether a template is of a server that listens on a UNIX socket only."""
     return "path" in _names(command)
 
 

@@ -122,7 +122,7 @@ class Launched:
             raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
 
     def _listens(self) -> bool:
-        """Whether the server accepts connections before it exits or the time is up."""
+        """Return whether the server accepts connections before it exits or the time is up."""
         patience = Patience(self.meter, self._limits.start, self._limits.starved)
         while not patience.is_over and self.process.poll() is None:
             with contextlib.suppress(OSError), connect(self.where, 1):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long a target may take, in seconds of real time, and what it must read, in bytes.
+    """The seconds of real time that a target may take, and the bytes that it must read.
 
     :attr:`Target.limits` is where all who talk with a target find it. Who has less time makes
     another value of it by :func:`dataclasses.replace`. How often it is looked meanwhile is no

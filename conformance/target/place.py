@@ -29,7 +29,7 @@ class Place(Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether a server can listen there."""
+        """Return whether a server can listen there."""
         ...
 
     def release(self) -> None:
@@ -57,7 +57,7 @@ class ClaimedPort:
 
     @property
     def is_free(self) -> bool:
-        """Whether a server can listen there, even one that cannot share it with what has ended."""
+        """Return whether a server can listen there, even one that cannot share the place."""
         with socket.socket() as probe:
             try:
                 probe.bind(self.address)

@@ -74,7 +74,7 @@ def knows(address: Address, limit: float) -> str | None:
 
 
 def pipelines(address: Address, line: bytes, limit: float) -> bool:
-    """Whether a server answers both of two commands that arrive together, each this line."""
+    """Return whether a server answers both of two commands that arrive together, each this line."""
     data, end = b"", time.monotonic() + limit
     with contextlib.suppress(OSError), visit(address, limit) as client:
         client.send((line + CRLF) * 2)

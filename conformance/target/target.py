@@ -215,7 +215,7 @@ class Target(ABC):
 
 
 def hangs(fate: str | None) -> bool:
-    """Whether this fate of a target is that it is there, and does not answer."""
+    """Return whether this fate of a target is that it is there, and does not answer."""
     return fate is not None and fate.startswith(HANGS)
 
 
