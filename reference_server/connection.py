@@ -61,8 +61,8 @@ class Connection:
             return
         if not data:
             self._has_ended = True
-            self._again()
             self.ends()
+            self._again()
             return
         self.takes(data)
         if len(data) == READ_SIZE or events & ~(READ | WRITE):
@@ -105,24 +105,32 @@ class Connection:
             self.loop.call_soon(self._reconsider)
         if self._unsent:
             self._unsent += data
-        elif (sent := self._send(data)) < len(data):
-            self._unsent += memoryview(data)[sent:]
-            self._again()
+        else:
+            try:
+                sent = self._send(data)
+            except OSError:
+                # The engine is at work with this client.
+                self.loop.call_soon(self._abort)
+                return
+            if sent < len(data):
+                self._unsent += memoryview(data)[sent:]
+                self._again()
         self.congested = len(self._unsent) > self.unsent_limit
 
     def _send(self, data: bytes | bytearray) -> int:
-        """Return how many bytes have been sent, or can never be."""
+        """Return how many bytes could be sent; raise OSError if the client is gone."""
         try:
             return self._socket.send(data)
         except BlockingIOError:
             return 0
-        except OSError:
-            # The engine is at work with this client.
-            self.loop.call_soon(self._abort)
-            return len(data)
 
     def _send_on(self) -> None:
-        del self._unsent[: self._send(self._unsent)]
+        try:
+            sent = self._send(self._unsent)
+        except OSError:
+            self._abort()
+            return
+        del self._unsent[:sent]
         if not self._unsent:
             if self._is_closing:
                 self._release()

@@ -34,7 +34,7 @@ def _tcp(host: str, port: int) -> list[socket.socket]:
     socks: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((info[0], info[4]) for info in found):
-            socks.append(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
+            socks.append(socket.create_server(address, family=family, backlog=_BACKLOG))
             # Those that are accepted inherit it.
             socks[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
