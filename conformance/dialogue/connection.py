@@ -10,9 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
+from conformance.target.silences import Awaited, awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
@@ -24,6 +26,7 @@ UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
+THE_END = "the end of the connection"
 
 
 class Connection(UsualCommands):
@@ -51,7 +54,9 @@ class Connection(UsualCommands):
         self._arrivals: deque[Arrival] = deque()
         self._garbage: str | None = None
         self._answered = 0
-        self._asked = 0
+        self._asked: list[bytes] = []
+        self.missed: Awaited | None = None
+        """The reply that was waited for in vain."""
         self._half_closed = False
         timeline.add(self)
 
@@ -82,9 +87,9 @@ class Connection(UsualCommands):
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
         """Sends bytes as they are; gives the exchange of the first of ``replies`` replies."""
         self._timeline.before_sending()
-        exchange = Exchange(self, self._asked, self._timeline.nominal)
+        exchange = Exchange(self, len(self._asked), self._timeline.nominal)
         self._write(data)
-        self._asked += replies
+        self._asked += [data] * replies
         return exchange
 
     def each(self, requests: Sequence[bytes]) -> Iterator[Exchange]:
@@ -105,10 +110,10 @@ class Connection(UsualCommands):
         requirement of its own; everything else is tested without it.
         """
         self.poll()
-        if self._asked == self._answered and not self.stopped and not self._half_closed:
+        if len(self._asked) == self._answered and not self.stopped and not self._half_closed:
             self._write(self.ping)
-            self._asked += 1
-            self.take(self._asked - 1, self._timeline.nominal, "a reply")
+            self._asked.append(self.ping)
+            self.take(len(self._asked) - 1, self._timeline.nominal, "a reply")
 
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
@@ -142,15 +147,20 @@ class Connection(UsualCommands):
         Gives up at the real time ``limit``, and for good if the target had nothing else to do.
         """
         self.transport.half_close()
-        if not self._target.learnt.ignores_ends:
-            self._wait_until(lambda: self.stopped, limit)
+        if self.missed:
+            # What comes now was late, and is not missing.
+            wait = self._waiting(self.missed)
+            self._wait_until(lambda: self.stopped or bool(self._arrivals), lambda: wait.left)
+            self.missed = None if self._arrivals else self.missed
+        elif not self._target.learnt.ignores_ends:
+            self._wait_until(lambda: self.stopped, lambda: limit - time.monotonic())
             # Who waits for a job may be kept waiting.
             self._target.learnt.ignores_ends = not (self.stopped or self.is_owed)
         self.transport.close()
 
     def unasked(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""
-        surplus = self._answered + len(self._arrivals) - self._asked
+        surplus = self._answered + len(self._arrivals) - len(self._asked)
         if surplus <= 0:
             return None
         arrival = self._arrivals[-surplus]
@@ -175,10 +185,10 @@ class Connection(UsualCommands):
             self._reader.receive(data)
             self._take_replies()
 
-    def _wait_until(self, is_over: Callable[[], bool], limit: float) -> None:
-        """Takes in what arrives until it is over, or until the real time ``limit``."""
-        while not is_over() and time.monotonic() < limit:
-            wait_for([self.transport], limit - time.monotonic())
+    def _wait_until(self, is_over: Callable[[], bool], left: Callable[[], float]) -> None:
+        """Take in what arrives until it is over, or no seconds are left."""
+        while not is_over() and (seconds := left()) > 0:
+            wait_for([self.transport], seconds)
             self.poll()
 
     def _take_replies(self) -> None:
@@ -189,7 +199,7 @@ class Connection(UsualCommands):
                 self._arrivals.append(Arrival(reply, now, position))
                 if reply.word == "INSERTED":
                     self.created.add(int(reply.args[0]))
-                if len(self._arrivals) + self._answered > self._asked + FLOOD:
+                if len(self._arrivals) + self._answered > len(self._asked) + FLOOD:
                     raise ProtocolError(f"more than {FLOOD} replies that nobody asked for")
         except ProtocolError as error:
             self._garbage = str(error)
@@ -197,8 +207,8 @@ class Connection(UsualCommands):
 
     @property
     def is_owed(self) -> bool:
-        """Return whether a command of its has not been answered."""
-        return self._asked > self._answered + len(self._arrivals)
+        """Whether a command of its has not been answered."""
+        return len(self._asked) > self._answered + len(self._arrivals)
 
     @property
     def stopped(self) -> bool:
@@ -210,13 +220,13 @@ class Connection(UsualCommands):
         if index != self._answered:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
-        limit = time.monotonic() + self._limits.reply
-        awaited, waits = not self._arrivals, False
+        wait = self._waiting(awaited(self._asked[index], expected))
+        is_awaited, waits = not self._arrivals, False
         self.poll()
         while not self._arrivals:
-            left = limit - time.monotonic()
+            left = wait.left
             if self.stopped or left <= 0:
-                raise self._missing(expected)
+                raise self._missing(expected, wait)
             wait_for([self.transport], min(left, UNHURRIED))
             self.poll()
             waits = waits or (not self._arrivals and self._timeline.waits())
@@ -224,19 +234,22 @@ class Connection(UsualCommands):
                 # Where the tests move the clock, a timer that is late needs them to move it.
                 self._timeline.before_sending()
         self._answered += 1
+        self._target.learnt.silences.came(wait.key)
         arrival = self._arrivals.popleft()
         if timing is not None:
             timing.judge(arrival, expected)
-        self._timeline.measure(timing, arrival.time, awaited)
+        self._timeline.measure(timing, arrival.time, is_awaited)
         return arrival
 
-    def _missing(self, expected: str) -> Deviation:
+    def _waiting(self, key: Awaited) -> Awaiting:
+        return Awaiting(self._target, key, self._limits.reply)
+
+    def _missing(self, expected: str, wait: Awaiting) -> Deviation:
         observed, waited = self._garbage, 0.0
         if observed is None and self.transport.ended:
             observed = "the target closed the connection"
         elif observed is None:
-            waited = self._limits.reply
-            observed = f"nothing within {waited:g} seconds"
+            observed, waited, self.missed = str(wait), wait.passed, wait.key
             if self._reader.pending:
                 observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
         return self._gone(expected, observed, None, waited)
@@ -272,22 +285,24 @@ class Connection(UsualCommands):
 
     def rest(self) -> list[Reply]:
         """All replies until the target closes the connection."""
-        self._timeline.waits()
-        self._wait_until(lambda: self.stopped, time.monotonic() + self._limits.reply)
-        if not self.transport.ended:
-            raise self._missing("the end of the connection")
+        self._await_end(lambda: self.stopped)
         replies = [arrival.reply for arrival in self._arrivals]
         self._arrivals.clear()
         return replies
 
     def is_closed_by_target(self) -> None:
         """Expects the end of the connection, and no reply before it."""
-        self._timeline.waits()
-        limit = time.monotonic() + self._limits.reply
-        self._wait_until(lambda: self.stopped or bool(self._arrivals), limit)
-        expected = "the end of the connection"
+        self._await_end(lambda: self.stopped or bool(self._arrivals))
         if self._arrivals:
             arrival = self._arrivals[0]
-            raise Deviation(expected, str(arrival.reply), arrival.position)
-        if not self.transport.ended:
-            raise self._missing(expected)
+            raise Deviation(THE_END, str(arrival.reply), arrival.position)
+
+    def _await_end(self, is_over: Callable[[], bool]) -> None:
+        """Expects the end of the connection, or whatever else ends the wait for it."""
+        self._timeline.waits()
+        wait = self._waiting(awaited(b"", THE_END))
+        self._wait_until(is_over, lambda: wait.left)
+        if self.transport.ended:
+            self._target.learnt.silences.came(wait.key)
+        elif self._garbage or not is_over():
+            raise self._missing(THE_END, wait)

@@ -14,6 +14,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.silences import Awaited
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript, letters
@@ -196,6 +197,12 @@ class Scenario:
                 return [int(stats[key]) for key in keys]
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
+
+    @property
+    def missed(self) -> Awaited | None:
+        """The reply that was waited for in vain, and has not come later either."""
+        missed = (connection.missed for connection in self._connections)
+        return next(filter(None, missed), None)
 
     def unasked(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""

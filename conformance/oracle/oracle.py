@@ -52,6 +52,11 @@ class Violation(Exception):
         return self.expected[0].partition(" ")[0], self.observed.partition(" ")[0]
 
     @property
+    def is_silence(self) -> bool:
+        """Whether nothing has come though the target has had all the time to answer."""
+        return self.observed == "nothing"
+
+    @property
     def is_end(self) -> bool:
         """Return whether the target has ended a connection."""
         return self.observed.startswith("the end of the connection")

@@ -61,6 +61,8 @@ class Exploration:
     """Resources that the target was seen to take more and more of: told, and no verdict."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
+    hastens: bool = False
+    """What is done again is about a reply that was waited for in vain."""
     fate: str = ""
     """The fate of a target that has ended a connection."""
     _is_new: bool = False
@@ -264,7 +266,9 @@ class Exploration:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         hastily = partial(replayed, anew=False)
-        patiently = partial(replayed, patience=target.limits.reply, limit=math.inf)
+        # What never came in all that time need not be waited for so long again.
+        patience = PATIENCE if found.violation.is_silence else target.limits.reply
+        patiently = partial(replayed, patience=patience, limit=math.inf)
         with self.effort.spent(target.starved):
             return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 

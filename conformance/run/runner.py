@@ -11,6 +11,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
+from conformance.target.silences import Awaited
 from conformance.target.target import Target, hangs
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
@@ -25,7 +26,8 @@ Test = Callable[..., object]
 class Outcome:
     """The outcome of a test: an exception or none, its evidence, and how long it waited.
 
-    ``doubt`` says why a failure should be looked for again, see :func:`doubt`.
+    ``doubt`` says why a failure should be looked for again, see :func:`doubt`; ``missed`` is the
+    reply that was waited for in vain.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     ``health``: what else was remarked on the target, no matter for a verdict.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
@@ -34,6 +36,7 @@ class Outcome:
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
     doubt: str | None = None
+    missed: Awaited | None = None
     said: str = ""
     seen: str = ""
     health: list[str] = field(default_factory=list)
@@ -45,6 +48,13 @@ class Outcome:
 
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
+    outcome = _outcome(test, arguments, target)
+    if outcome.missed is not None and isinstance(outcome.error, Deviation):
+        target.learnt.silences.note(outcome.missed)
+    return outcome
+
+
+def _outcome(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     outcomes: list[Outcome] = []
     for arrival in target.limits.arrival:
         outcome = _attempt(test, arguments, target, arrival)
@@ -120,10 +130,12 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     outcome.longest_wait, outcome.waited = clock.longest_wait, clock.nominal
     outcome.latencies, outcome.latenesses = clock.latencies, clock.latenesses
     if isinstance(outcome.error, TargetLost):
+        outcome.missed = scenario.missed
         scenario.abandon()
         scenario.target.restore()
         return outcome
     scenario.close()
+    outcome.missed = scenario.missed
     if fate := scenario.target.ended():
         outcome.error = TargetLost(GOES_ON, fate)
         outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()

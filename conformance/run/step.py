@@ -23,6 +23,7 @@ MOST = 500
 _WORD = re.compile(r"([A-Z][A-Z_]+)(?=$|[ \\])")
 _ASIDE = re.compile(r"; it breaks |; the text does not |, as in |; reproduced ")
 _VARYING = (
+    (re.compile(r"^nothing within [0-9.]+ seconds(, as before)?"), "nothing within N seconds"),
     (re.compile(r"\bconformance-[0-9a-f]+-[0-9]+"), "TUBE"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\bonly .*"), "only others"),

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
@@ -18,6 +18,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
+from conformance.target.silences import Silences
 from conformance.target.starvation import Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -46,6 +47,8 @@ class Learnt:
     """It has not ended a connection on which nothing more can come."""
     max_job_size: int | None = None
     """The largest body that it takes, as far as it has told."""
+    silences: Silences = field(default_factory=Silences)
+    """The replies that it was waited for in vain."""
 
 
 class Target(ABC):

@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 from conformance.catalogue import requirement
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import is_free
-from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.exploration import PATIENCE, Exploration
 from conformance.random_testing.replay import Finding, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import Reducer
@@ -40,6 +40,8 @@ class Conversation(RuleBasedStateMachine):
     def __init__(self, exploration: Exploration, server: Target) -> None:
         super().__init__()
         self.session = exploration.session(server)
+        if exploration.hastens:
+            self.session.patience = PATIENCE
         self._exploration = exploration
         self._puts = 0
         self._over = not exploration.budget.allows()
@@ -56,6 +58,7 @@ class Conversation(RuleBasedStateMachine):
         except Violation as violation:
             self._over = True
             self._exploration.budget.found()
+            self._exploration.hastens = violation.is_silence
             # Before it is started anew.
             seen = told(violation, self.session.target)
             self._exploration.note(seen, self.session.transcript)
@@ -198,6 +201,7 @@ def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -
     """Judge conversations that Hypothesis makes up; return how many there were."""
     sessions: list[Session] = []
     exploration.budget.start()
+    exploration.hastens = False
 
     class Machine(Conversation):
         def __init__(self) -> None:

@@ -1,0 +1,52 @@
+"""The wait for one reply: a full one, or a shorter one if it was waited for in vain before."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from conformance.target.silences import Awaited
+from conformance.target.starvation import Starvation
+from conformance.target.target import Target
+
+BUSY = 4
+"""By how much starvation may be more than what is seen of it: not every system tells all."""
+
+
+@dataclass(slots=True)
+class Awaiting:
+    """The wait for a reply of a target, for so many seconds of real time at most.
+
+    If it was waited for in vain before, it is shorter by far, unless somebody is kept from a CPU.
+    """
+
+    target: Target
+    key: Awaited
+    seconds: float
+    _begun: float = field(default_factory=time.monotonic)
+    _patience: float = field(init=False)
+    _starvation: Starvation | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._patience = self.target.learnt.silences.patience(self.key, self.seconds)
+        if self._patience < self.seconds:
+            self._starvation = Starvation(self.target.starved)
+
+    @property
+    def passed(self) -> float:
+        """The seconds since it began."""
+        return time.monotonic() - self._begun
+
+    @property
+    def left(self) -> float:
+        """The seconds that it may go on for; none if it is over."""
+        passed = self.passed
+        if passed < self._patience or self._starvation is None:
+            return self._patience - passed
+        late = self._patience + BUSY * self._starvation.since().seconds
+        return min(late, self.seconds) - passed
+
+    def __str__(self) -> str:
+        if self._starvation is None:
+            return f"nothing within {self.seconds:g} seconds"
+        return f"nothing within {self.passed:.2f} seconds, as before"

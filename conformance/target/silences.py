@@ -1,0 +1,59 @@
+"""The replies that a target has been waited for in vain.
+
+The first time, the wait is a full one, and its verdict stands. The same reply to the same command
+is then waited for less and less, as nobody expects it any more: what a test misses after a short
+wait has the same cause. Once the reply comes, however late, it is waited for in full again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+FEWER = 4
+"""One in so many seconds is waited the next time."""
+LEAST = 0.05
+"""Seconds that are waited in any case."""
+_WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
+
+
+class Awaited(NamedTuple):
+    """A command, by its first word, and the words of the replies that were expected."""
+
+    verb: str
+    words: frozenset[str]
+
+
+def awaited(sent: bytes, expected: str) -> Awaited:
+    """Return what is awaited by who has sent this and expects replies like that."""
+    parts = (_WORD.match(part) for part in expected.split(" or "))
+    verb = re.split(rb"[ \r\n]", sent, maxsplit=1)[0].decode("latin-1")
+    return Awaited(verb, frozenset(part[0] if part else "" for part in parts))
+
+
+@dataclass(slots=True)
+class Silences:
+    """How often each reply was waited for in vain, since it came the last time."""
+
+    _vain: dict[Awaited, int] = field(default_factory=dict)
+    _of_verb: dict[str, int] = field(default_factory=dict)
+    """The same for commands that have got no reply at all."""
+    _answered: set[str] = field(default_factory=set)
+
+    def note(self, missed: Awaited) -> None:
+        """Note that it was waited for in vain; nobody can be to blame but the target."""
+        self._vain[missed] = self._vain.get(missed, 0) + 1
+        if missed.verb not in self._answered:
+            self._of_verb[missed.verb] = self._of_verb.get(missed.verb, 0) + 1
+
+    def came(self, key: Awaited) -> None:
+        """Note that some reply has come after all."""
+        self._answered.add(key.verb)
+        self._of_verb.pop(key.verb, None)
+        self._vain.pop(key, None)
+
+    def patience(self, key: Awaited, full: float) -> float:
+        """Return how many of so many seconds it is waited for."""
+        times = max(self._vain.get(key, 0), self._of_verb.get(key.verb, 0))
+        return max(full / FEWER**times, LEAST) if times else full

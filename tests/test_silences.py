@@ -1,0 +1,110 @@
+"""A reply that never comes is waited for in full once, and then hardly any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from conformance.dialogue import connection
+from conformance.dialogue.connection import Connection
+from conformance.run.runner import Outcome, run
+from conformance.run.step import step_of
+from conformance.target.builtin import BuiltIn
+from conformance.target.silences import LEAST, Silences, awaited
+from conformance.verdict import Deviation
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.profiles import NEWEST
+from reference_server.state import Connection as Client
+from reference_server.wire import NOT_FOUND, OK, Reply
+
+FULL = 1.0
+
+
+class Silent(Model):
+    """Some commands are not answered, or later."""
+
+    silent = frozenset(("peek-delayed",))
+
+    def _peek_delayed(self, conn: Client) -> Reply | None:  # type: ignore[override]
+        return None if "peek-delayed" in self.silent else NOT_FOUND
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REPLY_LIMIT", FULL)
+    monkeypatch.setattr(Silent, "silent", Silent.silent)
+
+
+@pytest.fixture
+def target() -> Iterator[BuiltIn]:
+    with closing(BuiltIn(fault=Fault("", "silent", model=Silent))) as server:
+        yield server
+
+
+def _peeks(client: Connection) -> None:
+    client.send("peek-delayed").expect(NOT_FOUND)
+
+
+def _timed(target: BuiltIn) -> tuple[float, Outcome]:
+    start = time.monotonic()
+    outcome = run(_peeks, {"client": None}, target)
+    return time.monotonic() - start, outcome
+
+
+def test_a_missing_reply_is_waited_for_in_full_once(target: BuiltIn) -> None:
+    (first, missed), (second, again) = _timed(target), _timed(target)
+    assert first > FULL
+    assert second < first / 2
+    assert isinstance(missed.error, Deviation)
+    assert missed.error.observed == f"nothing within {FULL:g} seconds"
+    assert isinstance(again.error, Deviation)
+    assert again.error.observed.endswith(", as before")
+    steps = [step_of(o.error, o.transcript, NEWEST) for o in (missed, again) if o.error]  # type: ignore[arg-type]
+    assert steps[0].cause == steps[1].cause
+
+
+def test_once_the_reply_comes_it_is_waited_for_in_full_again(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        assert isinstance(_timed(target)[1].error, Deviation)
+    monkeypatch.setattr(Silent, "silent", frozenset())
+    assert _timed(target)[1].error is None
+    monkeypatch.setattr(Silent, "silent", frozenset(("peek-delayed",)))
+    assert _timed(target)[0] > FULL
+
+
+def test_a_reply_that_comes_late_is_not_missing(target: BuiltIn) -> None:
+    def comes_late(client: Connection, other: Connection) -> None:
+        # Another client's job answers what was missed when it is too late.
+        exchange = client.send("reserve")
+        try:
+            exchange.reply("RESERVED")
+        finally:
+            other.put(b"a")
+
+    outcome = run(comes_late, {"client": None, "other": None}, target)
+    assert isinstance(outcome.error, Deviation)
+    assert outcome.missed is None
+    key = awaited(b"reserve\r\n", "RESERVED …")
+    assert target.learnt.silences.patience(key, 5.0) == 5.0
+
+
+def test_a_command_that_was_never_answered_is_not_waited_for_whatever_is_expected() -> None:
+    silences = Silences()
+    job, none = awaited(b"peek 1\r\n", "FOUND 1 …"), awaited(b"peek 2\r\n", str(NOT_FOUND))
+    assert job != none
+    assert job == awaited(b"peek 3\r\n", "FOUND …")
+    silences.note(job)
+    assert silences.patience(none, 5.0) == silences.patience(job, 5.0) < 5.0
+    assert silences.patience(awaited(b"stats\r\n", str(OK(b""))), 5.0) == 5.0
+    silences.came(none)
+    assert silences.patience(none, 5.0) == 5.0
+    assert silences.patience(job, 5.0) < 5.0
+    for _ in range(20):
+        silences.note(job)
+    assert silences.patience(job, 5.0) == LEAST
