@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from conformance.dialogue import connection
 from conformance.dialogue.connection import Connection
 from conformance.run.runner import Outcome, run
 from conformance.run.step import step_of
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
 from conformance.target.silences import LEAST, Silences, awaited
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
@@ -35,13 +35,14 @@ class Silent(Model):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REPLY_LIMIT", FULL)
     monkeypatch.setattr(Silent, "silent", Silent.silent)
 
 
 @pytest.fixture
 def target() -> Iterator[BuiltIn]:
-    with closing(BuiltIn(fault=Fault("", "silent", model=Silent))) as server:
+    with closing(
+        BuiltIn(fault=Fault("", "silent", model=Silent), limits=Limits(reply=FULL))
+    ) as server:
         yield server
 
 

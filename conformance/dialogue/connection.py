@@ -26,6 +26,8 @@ UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
+RACED = 1.0
+"""Seconds after which a reply is missing where a test is tried again anyway if it is."""
 THE_END = "the end of the connection"
 
 
@@ -146,12 +148,14 @@ class Connection(UsualCommands):
 
         Gives up at the real time ``limit``, and for good if the target had nothing else to do.
         """
+        self.poll()
+        if self._arrivals:
+            # It was late, and is not missing.
+            self.missed = None
         self.transport.half_close()
         if self.missed:
-            # What comes now was late, and is not missing.
             wait = self._waiting(self.missed)
-            self._wait_until(lambda: self.stopped or bool(self._arrivals), lambda: wait.left)
-            self.missed = None if self._arrivals else self.missed
+            self._wait_until(lambda: self.stopped, lambda: wait.left)
         elif not self._target.learnt.ignores_ends:
             self._wait_until(lambda: self.stopped, lambda: limit - time.monotonic())
             # Who waits for a job may be kept waiting.
@@ -242,7 +246,9 @@ class Connection(UsualCommands):
         return arrival
 
     def _waiting(self, key: Awaited) -> Awaiting:
-        return Awaiting(self._target, key, self._limits.reply)
+        reply = self._limits.reply
+        limit = min(reply, RACED) if self._timeline.is_tried_again else reply
+        return Awaiting(self._target, key, limit)
 
     def _missing(self, expected: str, wait: Awaiting) -> Deviation:
         observed, waited = self._garbage, 0.0

@@ -177,6 +177,11 @@ class Timeline:
         return True
 
     @property
+    def is_tried_again(self) -> bool:
+        """Whether a failure proves nothing, as what was sent gets more time the next time."""
+        return self.raced and self._arrival < self._limits.arrival[-1]
+
+    @property
     def last_wait(self) -> float | None:
         """The mark of the last wait that began."""
         return self._waits[-1][1] if self._waits else None
