@@ -158,5 +158,5 @@ def test_nothing_else_talks_with_servers() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 users |= {path.name for name in names if name in ("socket", "select", "asyncio")}
-    # Addresses are connected to, ports are tried, and the reference server is run.
-    assert users == {"transport.py", "address.py", "launch.py", "builtin.py"}
+    # Addresses are connected to, and ports are tried.
+    assert users == {"transport.py", "address.py", "place.py"}

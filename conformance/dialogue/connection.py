@@ -211,7 +211,7 @@ class Connection(UsualCommands):
 
     @property
     def is_owed(self) -> bool:
-        """Whether a command of its has not been answered."""
+        """Return whether a command of its has not been answered."""
         return len(self._asked) > self._answered + len(self._arrivals)
 
     @property

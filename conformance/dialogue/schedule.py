@@ -178,7 +178,7 @@ class Timeline:
 
     @property
     def is_tried_again(self) -> bool:
-        """Whether a failure proves nothing, as what was sent gets more time the next time."""
+        """Return whether a failure proves nothing, as more time follows the next time."""
         return self.raced and self._arrival < self._limits.arrival[-1]
 
     @property

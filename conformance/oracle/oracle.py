@@ -53,7 +53,7 @@ class Violation(Exception):
 
     @property
     def is_silence(self) -> bool:
-        """Whether nothing has come though the target has had all the time to answer."""
+        """Return whether nothing has come though the target has had all the time to answer."""
         return self.observed == "nothing"
 
     @property

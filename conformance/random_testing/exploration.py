@@ -62,7 +62,7 @@ class Exploration:
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     hastens: bool = False
-    """What is done again is about a reply that was waited for in vain."""
+    """A finding about a reply is made small: it is one that was waited for in vain."""
     fate: str = ""
     """The fate of a target that has ended a connection."""
     _is_new: bool = False

@@ -34,7 +34,7 @@ def awaited(sent: bytes, expected: str) -> Awaited:
 
 @dataclass(slots=True)
 class Silences:
-    """How often each reply was waited for in vain, since it came the last time."""
+    """The number of times that each reply was waited for in vain, since it came the last time."""
 
     _vain: dict[Awaited, int] = field(default_factory=dict)
     _of_verb: dict[str, int] = field(default_factory=dict)
