@@ -28,8 +28,12 @@ class Connection:
         self._is_open = True
         self._is_paused = self._has_ended = self._is_closing = False
         sock.setblocking(False)
-        self._number = engine.connect(self)
         loop.watch(sock.fileno(), self._happens)
+        try:
+            self._number = engine.connect(self)
+        except BaseException:
+            self._release()
+            raise
 
     def _happens(self, events: int) -> None:
         try:

@@ -71,8 +71,8 @@ class Listeners:
             self._loop.again(listener.fileno())
             return
         except OSError as error:
-            print(f"cannot accept a client: {error.strerror}", file=sys.stderr, flush=True)
             self._loop.again_with_room(listener.fileno())
+            print(f"cannot accept a client: {error.strerror}", file=sys.stderr, flush=True)
             return
         self._loop.again(listener.fileno())
         self._accepted(sock)

@@ -20,13 +20,13 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 READ, WRITE, ERROR, HANGUP = 1, 4, 8, 16
-"""The events that are waited for, and that have happened; the bits of poll(2)."""
-_ALWAYS = 0 if not hasattr(select, "epoll") else select.EPOLLET | select.EPOLLRDHUP
+"""What is waited for, and what happened; the bits of poll(2)."""
+_ALWAYS = select.EPOLLET | select.EPOLLRDHUP if hasattr(select, "epoll") else 0
 _BATCH = 64
 """Events taken from the kernel at a time."""
 
 Handler = Callable[[int], object]
-"""It takes what happened: READ, WRITE, ERROR, HANGUP, and other bits where more has ended."""
+"""It takes what happened; another bit says that the other side sends nothing more."""
 
 
 class Poller(Protocol):
