@@ -79,6 +79,7 @@ class Listeners:
 
     def close(self) -> None:
         """Listen no more."""
-        for sock in self.socks:
+        while self.socks:
+            sock = self.socks.pop()
             self._loop.forget(sock.fileno())
             sock.close()
