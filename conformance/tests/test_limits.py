@@ -39,18 +39,21 @@ def test_a_number_of_put(client: Connection, key: str, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "reply", "key", "value"),
+    ("command", "reply", "state", "key", "value"),
     [
         pytest.param(
-            command, reply, key, value, marks=requirement(slug, clause), id=f"{slug}: {value}"
+            *(command, reply, state, key, value),
+            marks=requirement(slug, clause),
+            id=f"{slug}: {value}",
         )
-        for slug, clause, command, reply, key, values in (
+        for slug, clause, command, reply, state, key, values in (
             (
                 "release.priority-limit",
                 "All integers in the protocol are formatted in decimal and (unless otherwise "
                 "indicated) nonnegative.",
                 "release {} {} 0",
                 RELEASED,
+                "ready",
                 "pri",
                 PRIORITIES,
             ),
@@ -60,6 +63,7 @@ def test_a_number_of_put(client: Connection, key: str, value: int) -> None:
                 "indicated) nonnegative.",
                 "release {} 0 {}",
                 RELEASED,
+                "delayed",
                 "delay",
                 DELAYS[1:],
             ),
@@ -69,6 +73,7 @@ def test_a_number_of_put(client: Connection, key: str, value: int) -> None:
                 "indicated) nonnegative.",
                 "bury {} {}",
                 BURIED,
+                "buried",
                 "pri",
                 PRIORITIES,
             ),
@@ -77,8 +82,9 @@ def test_a_number_of_put(client: Connection, key: str, value: int) -> None:
     ],
 )
 def test_a_new_number_of_a_reserved_job(
-    client: Connection, command: str, reply: Reply, key: str, value: int
+    client: Connection, command: str, reply: Reply, state: str, key: str, value: int
 ) -> None:
     job = client.put_and_reserve()
     client.send(command.format(job, value)).expect(reply)
+    assert client.state_of(job) == state
     client.job_is(job, **{key: value})
