@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from random import Random
-from typing import TypeVar
 
-from conformance.oracle.invariants import GIVES_UP, Asked, Ledger, NotReleased, Told
+from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
-from conformance.random_testing.crowd_client import WAITS, Client
+from conformance.random_testing.crowd_client import Client
+from conformance.random_testing.crowd_requests import NAME, Requests, Said
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
@@ -22,15 +22,8 @@ from conformance.transcript import Transcript, letters
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 
-T = TypeVar("T")
-
-LONG = 10_000
-"""Seconds of time limits, delays and timeouts: none ends meanwhile."""
-PRIORITIES = (0, 1, 2, 1023, 1024, 2**32 - 1)
 LEAVES = 0.01
-"""The chance that a client that is idle, or waits, leaves, and another comes."""
-_NAME = 6
-"""Bytes of a body that are its name, at most."""
+"""How often a client that is idle, or waits, leaves, and another comes."""
 MOST_TIME = 5.0
 """Seconds after which clients do nothing more; a slow target has less to do."""
 
@@ -69,11 +62,11 @@ class Crowd:
         self._may_wait_on = half_closes and profile.half_close
         self._profile = profile
         self._history = History(profile)
-        # Where jobs are scarce, clients wait.
-        self._puts = self._pick((0.3, 0.6))
+        self._requests = Requests(
+            target, profile, tubes, chance, self._now, tidy, self._may_wait_on
+        )
         self._clients: list[Client] = []
         self._letters = letters()
-        self._known: deque[int] = deque(maxlen=20)
         self._tick = self._last = 0
 
     def run(self, clients: int, commands: int) -> None:
@@ -81,7 +74,7 @@ class Crowd:
 
         Raises :class:`Violation`, with the position in the transcript, or Inconclusive.
         """
-        self._target.needs_body(_NAME)
+        self._target.needs_body(NAME)
         end = time.monotonic() + MOST_TIME
         for number in range(clients):
             # Some never wait, so that there is always one that goes on.
@@ -162,9 +155,10 @@ class Crowd:
         if not self._profile.has_tubes:
             return
         tubes = self._chance.sample(self._tubes, self._chance.randint(1, len(self._tubes)))
-        first = [self._of_tube(client, "watch", tube) for tube in tubes]
-        first.append(self._of_tube(client, "ignore", "default"))
-        self._say(client, [self._of_tube(client, "use", self._pick(self._tubes)), *first])
+        of_tube = self._requests.of_tube
+        first = [of_tube(client, "watch", tube) for tube in tubes]
+        first.append(of_tube(client, "ignore", "default"))
+        self._say(client, [of_tube(client, "use", self._chance.choice(self._tubes)), *first])
 
     def _leaves(self, client: Client, half: bool) -> None:
         """A client closes its connection, or (``half``) sends nothing more and reads to the end."""
@@ -198,93 +192,9 @@ class Crowd:
                 self._leaves(client, half=half)
                 self._arrives(client.patient)
         elif not client.asked:
-            self._say(client, self._burst(client, self._pick((1, 1, 1, 2, 3))))
+            self._say(client, self._requests.burst(client))
 
-    def _burst(self, client: Client, length: int) -> list[tuple[bytes, Asked]]:
-        """Return the commands that a client sends in one go."""
-        burst: list[tuple[bytes, Asked]] = []
-        if self._tidy:
-            # It must know what it holds before it waits.
-            length = 1
-        while len(burst) < length:
-            burst.append(self._command(client))
-            if burst[-1][1].verb == WAITS and not self._may_wait_on:
-                # What is sent while it waits need not be read, nor its end be seen behind that.
-                break
-        return burst
-
-    # ------------------------------------------------------------ what they say
-
-    def _pick(self, options: Sequence[T]) -> T:
-        return self._chance.choice(options)
-
-    def _command(self, client: Client) -> tuple[bytes, Asked]:
-        if client.held and self._chance.random() < 0.5:
-            about_held = ("delete", "delete", "release", "bury", "touch", "peek")
-            return self._of_job(self._one_of(about_held), self._pick(client.held))
-        kind = self._chance.random()
-        if kind < self._puts:
-            return self._put(client)
-        if kind < 0.85:
-            return self._reserve(client)
-        if self._known and (kind < 0.97 or not self._profile.has_tubes):
-            # Which jobs a kick takes would depend on an order that nobody has seen.
-            verbs = ("kick-job", "kick-job", "reserve-job", "delete", "release", "touch", "bury")
-            return self._of_job(self._one_of(verbs), self._pick(self._known))
-        if not self._profile.has_tubes:
-            return self._put(client)
-        return self._of_tube(
-            client, self._pick(("use", "watch", "ignore")), self._pick(self._tubes)
-        )
-
-    def _one_of(self, verbs: Sequence[str]) -> str:
-        """One of these commands, as far as there are such."""
-        # Where ready jobs cannot be deleted, those that are buried would be left over.
-        leaves = () if "ready" in self._profile.deletes else ("bury",)
-        known = [v for v in verbs if v in self._profile.commands and v not in leaves]
-        return self._pick(known)
-
-    def _put(self, client: Client) -> tuple[bytes, Asked]:
-        pri, delay = self._pick(PRIORITIES), 0
-        if self._chance.random() < 0.05 and "delayed" in self._profile.deletes:
-            # No two delays end together: which is first, then, is left open.
-            delay = LONG + 60 * self._now()
-        # No two bodies are the same.
-        more = self._pick([n for n in (0, 1, 100, 3000) if self._target.takes(_NAME + n)])
-        body = b"%d" % self._now() + b"x" * more
-        head = b"put %d %d %d %d\r\n" % (pri, delay, LONG, len(body))
-        asked = Asked("put", self._now(), 0, pri, delay, client.used, body)
-        return head + body + b"\r\n", asked
-
-    def _reserve(self, client: Client) -> tuple[bytes, Asked]:
-        if client.patient and not client.held and self._chance.random() < 0.5:
-            return self._waits(client)
-        if not self._profile.has_timeouts:
-            return self._put(client)
-        asked = Asked("reserve-at-once", self._now(), watched=client.watched)
-        return b"reserve-with-timeout 0\r\n", asked
-
-    def _waits(self, client: Client) -> tuple[bytes, Asked]:
-        lines = [b"reserve\r\n"]
-        if self._profile.has_timeouts:
-            lines.append(b"reserve-with-timeout %d\r\n" % LONG)
-        return self._pick(lines), Asked(WAITS, self._now(), watched=client.watched)
-
-    def _of_job(self, verb: str, job: int) -> tuple[bytes, Asked]:
-        pri = self._pick(PRIORITIES)
-        more = {"release": f" {pri} 0", "bury": f" {pri}"}.get(verb, "")
-        return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self._now(), job, pri)
-
-    def _of_tube(self, client: Client, verb: str, tube: str) -> tuple[bytes, Asked]:
-        if verb == "use":
-            client.used = tube
-        elif verb == "watch":
-            client.watched = tuple({*client.watched, tube})
-        elif client.watched != (tube,):
-            client.watched = tuple({*client.watched} - {tube})
-        return f"{verb} {tube}\r\n".encode(), Asked(verb, self._now())
-
-    def _say(self, client: Client, burst: Sequence[tuple[bytes, Asked]]) -> None:
+    def _say(self, client: Client, burst: Sequence[Said]) -> None:
         for text, asked in burst:
             self._history.sent(client.conn, text, asked.at)
             self._ledger.asks(client.name, asked)
@@ -335,7 +245,7 @@ class Crowd:
         )
         self._ledger.hears(Told(client.name, asked, reply, now, mark, given_up))
         if reply.word == "INSERTED":
-            self._known.append(job)
+            self._requests.known.append(job)
         elif reply.word == "RESERVED":
             client.held.append(job)
         elif reply.word in ("DELETED", "RELEASED", "BURIED") and job in client.held:
@@ -362,12 +272,13 @@ class Crowd:
         """Let clients wait where they may, for a few jobs or as many as there are clients."""
         first = self._clients[0]
         for client in self._clients:
-            if client.patient and not client.asked and (not client.held or self._pick((0, 1))):
-                done = [self._of_job("delete", job) for job in client.held]
-                self._say(client, [*done, self._waits(client)])
+            goes = client.patient and not client.asked
+            if goes and (not client.held or self._chance.choice((0, 1))):
+                done = [self._requests.of_job("delete", job) for job in client.held]
+                self._say(client, [*done, self._requests.waits(client)])
         waiting = sum(first.used in client.watched for client in self._clients if client.asked)
-        count = self._pick((1, 2, max(waiting, 1)))
-        self._say(first, [self._put(first) for _ in range(count)])
+        count = self._chance.choice((1, 2, max(waiting, 1)))
+        self._say(first, [self._requests.put(first) for _ in range(count)])
         self._await_replies()
 
     def _await_jobs(self) -> None:
@@ -395,7 +306,7 @@ class Crowd:
         """All delete what they hold; who gets a job meanwhile does so, too."""
         while holders := [client for client in self._clients if client.held and not client.asked]:
             for client in holders:
-                self._say(client, [self._of_job("delete", job) for job in client.held])
+                self._say(client, [self._requests.of_job("delete", job) for job in client.held])
             self._await_replies()
             self._await_jobs()
 
@@ -406,17 +317,18 @@ class Crowd:
         (cleaner,) = self._clients
         if "ready" not in self._profile.deletes and self._profile.has_tubes:
             # They are reserved before they are deleted.
-            self._say(cleaner, [self._of_tube(cleaner, "watch", tube) for tube in self._tubes])
+            watch = partial(self._requests.of_tube, cleaner, "watch")
+            self._say(cleaner, [watch(tube) for tube in self._tubes])
             self._await_replies()
         while jobs := self._ledger.jobs():
             if "ready" not in self._profile.deletes:
-                self._say(cleaner, [self._waits(cleaner) for _ in jobs])
+                self._say(cleaner, [self._requests.waits(cleaner) for _ in jobs])
                 self._await_jobs()
-            self._say(cleaner, [self._of_job("delete", job) for job in jobs])
+            self._say(cleaner, [self._requests.of_job("delete", job) for job in jobs])
             self._await_replies()
             # A server may come to the end of a connection later than it closes it.
             left = self._ledger.jobs()
-            self._say(cleaner, [self._of_job("peek", job) for job in left])
+            self._say(cleaner, [self._requests.of_job("peek", job) for job in left])
             self._await_replies()
             if time.monotonic() > end:
                 expected = f"job {left[0]} held by nobody"

@@ -173,10 +173,11 @@ class Traffic:
 
     def poll(self, seconds: float) -> bool:
         """Take in what has come, or comes within this time; tell whether anything goes on."""
-        clients = {client.transport: client for client in self.clients.values()}
-        ready = wait_for(clients, seconds)
-        for transport in ready:
-            self._take_in(clients[transport], transport.receive())
+        clients = list(self.clients.values())
+        ready = wait_for([client.transport for client in clients], seconds)
+        for client in clients if ready else ():
+            if client.transport in ready:
+                self._take_in(client, client.transport.receive())
         return bool(ready)
 
     def _take_in(self, client: Client, data: bytes) -> bool:

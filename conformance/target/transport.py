@@ -15,6 +15,7 @@ PROMPT = 0.02
 """Seconds for which a read waits that is sure to get something soon."""
 _PROMPT = struct.pack("ll", 0, round(PROMPT * 1e6))
 _RESET = struct.pack("ii", 1, 0)
+_IN_AND_OUT = select.POLLIN | select.POLLOUT
 
 
 class Transport:
@@ -54,14 +55,15 @@ class Transport:
 
     def send_on(self) -> None:
         """Send what is left, as far as the server reads now."""
+        unsent = self.unsent
         try:
-            while self.unsent:
-                del self.unsent[: self._socket.send(self.unsent, socket.MSG_DONTWAIT)]
+            while unsent:
+                del unsent[: self._socket.send(unsent, socket.MSG_DONTWAIT)]
         except BlockingIOError:
             return
         except OSError:
             # What the server has sent before it hung up tells more than this error.
-            self.unsent.clear()
+            unsent.clear()
             self.is_deaf = True
         if self._half_closes:
             self._shut(socket.SHUT_WR)
@@ -73,16 +75,23 @@ class Transport:
 
     # ------------------------------------------------------------ receiving
 
-    def receive(self) -> bytes:
+    def receive(self, size: int = CHUNK, flags: int = socket.MSG_DONTWAIT) -> bytes:
         """Return what has come; empty if nothing has."""
-        return self._receive(CHUNK, socket.MSG_DONTWAIT)
+        try:
+            data = self._socket.recv(size, flags)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            data, self.error = b"", error
+        self.ended = not data
+        return data
 
     def receive_soon(self, size: int, whole: bool) -> bytes:
         """Return up to ``size`` bytes that are sure to come soon; ``whole``: as many as that.
 
         Fewer, or none, if they do not come within :data:`PROMPT` seconds.
         """
-        return self._receive(size, socket.MSG_WAITALL if whole else 0)
+        return self.receive(size, socket.MSG_WAITALL if whole else 0)
 
     def receive_within(self, seconds: float) -> bytes:
         """Return what has come, or else comes first within this time; empty if nothing does."""
@@ -92,16 +101,6 @@ class Transport:
         while not (data or self.ended) and (left := end - time.monotonic()) > 0:
             wait_for([self], left)
             data = self.receive()
-        return data
-
-    def _receive(self, size: int, flags: int) -> bytes:
-        try:
-            data = self._socket.recv(size, flags)
-        except BlockingIOError:
-            return b""
-        except OSError as error:
-            data, self.error = b"", error
-        self.ended = not data
         return data
 
     # ------------------------------------------------------------ the end
@@ -138,11 +137,11 @@ class Transport:
 
 def wait_for(transports: Iterable[Transport], seconds: float) -> list[Transport]:
     """Wait until something comes or can be sent on, or the time is up; return where that is so."""
-    waiting = {transport.number: transport for transport in transports}
-    poll = select.poll()
-    for number, transport in waiting.items():
-        poll.register(number, select.POLLIN | select.POLLOUT if transport.unsent else select.POLLIN)
-    ready = [waiting[number] for number, _ in poll.poll(max(seconds, 0) * 1000)]
+    poll, waiting = select.poll(), list(transports)
+    for transport in waiting:
+        poll.register(transport.number, _IN_AND_OUT if transport.unsent else select.POLLIN)
+    numbers = [number for number, _ in poll.poll(max(seconds, 0) * 1000)]
+    ready = [transport for transport in waiting if transport.number in numbers] if numbers else []
     for transport in ready:
         if transport.unsent:
             transport.send_on()
