@@ -14,6 +14,7 @@ from conformance.target.address import ask, visit
 from conformance.target.clock import FakeClock
 from conformance.target.clock_probe import why_not
 from conformance.target.launch import Launched
+from conformance.target.limits import USUAL
 from conformance.target.target import LaunchedTarget
 from tests.servers import (
     BEANSTALKD_COMMAND,
@@ -83,14 +84,14 @@ def _under_a_fake_clock(command: str) -> Iterator[tuple[Launched, FakeClock]]:
     assert FAKETIME is not None
     clock = FakeClock(FAKETIME)
     with Launched(command, clock.environment()) as server:
-        clock.watch(server.address)
+        clock.watch(server.address, USUAL.alive)
         yield server, clock
         clock.close()
 
 
 def _why_not(command: str) -> str:
     with _under_a_fake_clock(command) as (server, clock):
-        return why_not(server.address, clock, server.process.pid)
+        return why_not(server.address, clock, server.process.pid, USUAL.probe)
 
 
 @needs_faketime
@@ -119,7 +120,7 @@ def test_a_server_with_a_tick_passes_in_real_time(
 )
 def test_a_server_that_can_be_moved_is_left_as_it_was(command: str) -> None:
     with _under_a_fake_clock(command) as (server, clock):
-        assert why_not(server.address, clock, server.process.pid) == ""
+        assert why_not(server.address, clock, server.process.pid, USUAL.probe) == ""
         with visit(server.address, 5) as sock:
             stats = ask(sock, b"stats", 5).body or b""
             assert (ask(sock, b"list-tubes", 5).body or b"").count(b"\n- ") == 1
@@ -134,7 +135,7 @@ def test_jobs_that_are_there_already_are_left_alone() -> None:
         with visit(server.address, 5) as sock:
             for _ in range(3):
                 ask(sock, b"put 0 0 60 1\r\na", 5)
-        assert why_not(server.address, clock, server.process.pid) == ""
+        assert why_not(server.address, clock, server.process.pid, USUAL.probe) == ""
         with visit(server.address, 5) as sock:
             stats = ask(sock, b"stats", 5).body or b""
             assert b"\nreserves: 0\n" in (ask(sock, b"stats-job 1", 5).body or b"")
@@ -164,7 +165,7 @@ def test_the_clock_is_known_by_how_often_it_was_looked_at() -> None:
 @needs_faketime
 def test_a_clock_that_cannot_be_read_back_is_not_moved() -> None:
     with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
-        reason = why_not(server.address, clock, 2**22 + 1)
+        reason = why_not(server.address, clock, 2**22 + 1, USUAL.probe)
     assert reason == "nothing tells what the launched server's clock shows under libfaketime"
 
 

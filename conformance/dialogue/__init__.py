@@ -1,7 +1,8 @@
 """Directed dialogues: what a test says to the target, and what it expects to hear.
 
-A scenario has connections, tubes of its own and a clock; a connection begins exchanges; an
-exchange is a command and the reply that belongs to it. Each message goes into the transcript.
+A scenario has connections, tubes of its own and a clock; a connection says the usual commands and
+begins exchanges; an exchange is a command and the reply that belongs to it. Each message goes into
+the transcript.
 
 The central idea is that time is an interval (timed input-output conformance: Krichen and
 Tripakis, 2004). A test lives in nominal time, which only `clock.advance` moves; the target lives

@@ -58,7 +58,7 @@ class Traffic:
         self._attendant: Attendant | None = None
         if not target.clock.movable:
             self._attendant = Attendant()
-            self._attendant.watch(target.address)
+            self._attendant.watch(target.address, target.limits.alive)
 
     def now(self) -> int:
         """Return the time of the target's clock, in nanoseconds; it never stands still."""
@@ -98,7 +98,7 @@ class Traffic:
         self.clients.clear()
         self.judge.restarted()
         if self._attendant is not None:
-            self._attendant.watch(self._target.address)
+            self._attendant.watch(self._target.address, self._target.limits.alive)
 
     def abandon(self) -> None:
         """End all clients without looking at what comes; the target notices, if it can."""

@@ -20,8 +20,6 @@ from reference_server.wire import ProtocolError
 
 GRANULARITY = 0.01
 """Seconds by which the clocks of target and tester may differ over one scenario."""
-_CONTROL_LIMIT = 2.0
-"""Seconds that a server may take for a neutral command after its clock was moved."""
 
 _LOOK = 1000
 """Nanoseconds by which a faked clock moves each time it is looked at."""
@@ -70,22 +68,24 @@ class Attendant:
 
     def __init__(self) -> None:
         self._control: Transport | None = None
+        self._limit = 0.0
 
-    def watch(self, address: Address) -> None:
-        """Names the server; raises OSError."""
+    def watch(self, address: Address, limit: float) -> None:
+        """Names the server, each reply of which may take ``limit`` seconds; raises OSError."""
         self.close()
-        self._control = Transport(connect(address, _CONTROL_LIMIT))
+        self._limit = limit
+        self._control = Transport(connect(address, limit))
 
     def settle(self) -> None:
         """Returns when the server has done what it was sent before, if it does that in turn."""
         assert self._control is not None
         with contextlib.suppress(OSError, EOFError, ProtocolError):
             for _ in range(self.ROUND_TRIPS):
-                ask(self._control, b"list-tube-used", _CONTROL_LIMIT)
+                ask(self._control, b"list-tube-used", self._limit)
 
     def close(self) -> None:
         if self._control is not None:
-            self._control.hang_up(_CONTROL_LIMIT)
+            self._control.hang_up(self._limit)
 
 
 class ControlledClock(Attendant):

@@ -20,8 +20,6 @@ from conformance.target.starvation import processes
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, ReplyReader
 
-_LIMIT = 5.0
-"""Seconds that a reply may take which does not depend on the clock."""
 _IN_TIME = 2.0
 """Seconds of real time within which a server does what is due."""
 _EARLY = 0.02
@@ -41,15 +39,18 @@ class _Doubt(Exception):
     """The clock must not be moved; the text says why."""
 
 
-def why_not(address: Address, clock: FakeClock, pid: int) -> str:
-    """Why the clock of a server just launched cannot be moved; empty if it can."""
+def why_not(address: Address, clock: FakeClock, pid: int, limit: float) -> str:
+    """Why the clock of a server just launched cannot be moved; empty if it can.
+
+    A reply that does not depend on the clock may take ``limit`` seconds.
+    """
     if not clock.read_back(pid):
         return "nothing tells what the launched server's clock shows under libfaketime"
     if _has_sanitizer(pid):
         return _LOCKS_UP
     try:
-        with visit(address, _LIMIT) as holder, visit(address, _LIMIT) as waiting:
-            _Probe(holder, waiting, clock).run()
+        with visit(address, limit) as holder, visit(address, limit) as waiting:
+            _Probe(holder, waiting, clock, limit).run()
     except _Doubt as doubt:
         return str(doubt)
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
@@ -77,10 +78,13 @@ def _has_sanitizer(leader: int) -> bool:
 class _Probe:
     """Two clients of the server; ``holder`` is always answered at once, ``waiting`` waits."""
 
-    def __init__(self, holder: Transport, waiting: Transport, clock: FakeClock) -> None:
+    def __init__(
+        self, holder: Transport, waiting: Transport, clock: FakeClock, limit: float
+    ) -> None:
         self._holder = holder
         self._waiting = waiting
         self._clock = clock
+        self._limit = limit
 
     def run(self) -> None:
         """Raises :class:`_Doubt` if something does not happen as the clock says."""
@@ -148,7 +152,7 @@ class _Probe:
         self._must(self._says(_IN_TIME), _DOES_NOT_FOLLOW)
         for sock in (self._holder, self._waiting):
             with contextlib.suppress(ProtocolError):
-                ask(sock, b"delete " + job, _LIMIT)
+                ask(sock, b"delete " + job, self._limit)
 
     def _pause_of_zero_ends(self, before: bytes) -> None:
         """Expects that a client is served after an instant, without the clock being moved."""
@@ -162,7 +166,7 @@ class _Probe:
         self._waiting_asks(b"delete " + job)
 
     def _put(self, delay: int) -> bytes:
-        reply = ask(self._holder, b"put 0 %d 7200 0\r\n" % delay, _LIMIT)
+        reply = ask(self._holder, b"put 0 %d 7200 0\r\n" % delay, self._limit)
         self._must(reply.word == "INSERTED", _DOES_NOT_FOLLOW)
         return str(reply.args[0]).encode()
 
@@ -176,17 +180,17 @@ class _Probe:
         return int(told) if told.isdecimal() else None
 
     def _reserves(self) -> bytes:
-        reply = ask(self._holder, b"reserve", _LIMIT, tells_priority=None)
+        reply = ask(self._holder, b"reserve", self._limit, tells_priority=None)
         return str(reply.args[0]).encode()
 
     def _dictionary(self, line: bytes) -> dict[str, str]:
-        return yamlish.dictionary(ask(self._holder, line, _LIMIT).body or b"")
+        return yamlish.dictionary(ask(self._holder, line, self._limit).body or b"")
 
     def _ask(self, line: bytes) -> str:
-        return ask(self._holder, line, _LIMIT).word
+        return ask(self._holder, line, self._limit).word
 
     def _waiting_asks(self, line: bytes) -> None:
-        ask(self._waiting, line, _LIMIT)
+        ask(self._waiting, line, self._limit)
 
     def _says(self, seconds: float) -> bool:
         """Return whether a reply comes for who waits, within so many seconds of real time."""
@@ -196,7 +200,7 @@ class _Probe:
         reader = ReplyReader(tells_priority=None)
         reader.receive(data)
         while reader.next_reply() is None:
-            data = self._waiting.receive_within(_LIMIT)
+            data = self._waiting.receive_within(self._limit)
             self._must(bool(data), _DOES_NOT_FOLLOW)
             reader.receive(data)
         return True

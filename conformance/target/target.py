@@ -309,7 +309,7 @@ class LaunchedTarget(Target):
         if self._known_to_follow:
             return server
         self.clock_reason = (
-            why_not(server.where, clock, server.process.pid)
+            why_not(server.where, clock, server.process.pid, self.limits.probe)
             if self._answers
             else "under libfaketime, the launched server does not answer"
         )
@@ -327,7 +327,7 @@ class LaunchedTarget(Target):
         self._answers = server.answers()
         if fake is not None:
             try:
-                fake.watch(server.where)
+                fake.watch(server.where, self.limits.alive)
             except OSError:
                 server.end()
                 raise
