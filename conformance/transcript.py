@@ -14,13 +14,13 @@ What happens to the target as a whole, a signal or ``! restarts``, names no conn
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import re
 import string
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -39,11 +39,8 @@ AKIN, OWN = 30, 5
 """Of those in between, messages about the same job or tube, and the client's last commands."""
 
 
-_BEGINS = "# Counted before: "
-_DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
-_LINE = re.compile(
-    r"(?:  |> )?(?:([A-Z]+) ([<>!]) (.*)|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
-)
+BEGINS = "# Counted before: "
+"""The beginning of the line with the counters of before."""
 _NAMES = re.compile(
     rb"(?:^|\n)(?:%b ([0-9]+)|%b ([^ \r\n]+))"
     % (
@@ -53,9 +50,7 @@ _NAMES = re.compile(
 )
 """Where a message names a job or a tube."""
 RESTARTS = b"restarts"
-"""The event of a target that is ended and started again."""
-_ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
-_MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
+"""What happens to a target that is ended and started again."""
 
 
 def letters() -> Iterator[str]:
@@ -71,10 +66,6 @@ class Counters(NamedTuple):
     stats: Mapping[str, str]
     of_default: Mapping[str, str]
     next_id: int
-
-
-class NotATranscript(ValueError):
-    """A text is not in the format; it says which line, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,92 +141,55 @@ class Transcript:
     @property
     def head(self) -> str:
         """Return the target's earlier counters as a line of the format; empty if they are open."""
-        return f"{_BEGINS}{json.dumps(self.begins)}\n" if self.begins else ""
+        return f"{BEGINS}{json.dumps(self.begins)}\n" if self.begins else ""
 
     def render(self, marked: int | None = None, fold: bool = True) -> str:
         """All entries, two columns indented; ``marked`` gets an arrow.
 
         With ``fold``, a long transcript is cut before what leads to the marked entry.
         """
-        hidden = self._hidden(marked) if fold else set()
-        lines, left_out = [], 0
-        for number, entry in enumerate(self.entries):
-            if number in hidden:
-                left_out += 1
-                if number + 1 not in hidden:
-                    lines.append(f"  … {counted(left_out, 'message')} …")
-                    left_out = 0
-                continue
-            lines.append(("> " if number == marked else "  ") + entry.line(fold))
-        return "\n".join(lines)
-
-    def _hidden(self, marked: int | None) -> set[int]:
-        """The messages that have nothing to do with the marked one, as far as one can see."""
-        entries = self.entries
-        last = len(entries) if marked is None else marked + 1
-        hidden = set(range(HEAD, last - TAIL))
-        if marked is None or not hidden:
-            return hidden
-        shown = entries[marked]
-        own = [
-            number
-            for number in range(marked)
-            if (entries[number].connection, entries[number].direction) == (shown.connection, ">")
-        ]
-        about = _names(shown.data).union(*(_names(entries[number].data) for number in own[-1:]))
-        akin = [
-            number
-            for number in sorted(hidden)
-            if not entries[number].connection or not about.isdisjoint(_names(entries[number].data))
-        ]
-        return hidden - {*akin[-AKIN:], *own[-OWN:]}
+        return rendered(self.entries, marked, fold)
 
 
-def parse(text: str) -> Transcript:
-    """Reads the format; empty lines and comments (``#``) are skipped.
-
-    Raises :class:`NotATranscript`.
-    """
-    transcript, now = Transcript(), 0.0
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(_BEGINS):
-            transcript.begins = _counters(line.removeprefix(_BEGINS), number)
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        match = _LINE.fullmatch(line.rstrip())
-        if match is None:
-            raise NotATranscript(f"line {number} is not of a transcript: {line.strip()[:60]!r}")
-        connection, direction, data, seconds, event = match.groups()
-        if seconds is not None:
-            now += float(seconds)
-            transcript.add("", "+", f"{seconds}s".encode(), now)
-        elif event is not None:
-            transcript.add("", "!", event.encode(), now)
-        else:
-            transcript.add(connection, _DIRECTIONS[direction], _unescape(data, number), now)
-    return transcript
+def rendered(entries: Sequence[Entry], marked: int | None = None, fold: bool = True) -> str:
+    """Return entries as :meth:`Transcript.render` does."""
+    numbers = _told(entries, marked) if fold else range(len(entries))
+    lines, last = [], -1
+    for number in numbers:
+        if left_out := number - last - 1:
+            lines.append(f"  … {counted(left_out, 'message')} …")
+        lines.append(("> " if number == marked else "  ") + entries[number].line(fold))
+        last = number
+    return "\n".join(lines)
 
 
-def _counters(text: str, line: int) -> Counters:
-    with contextlib.suppress(ValueError, TypeError):
-        counters = Counters(*json.loads(text))
-        return Counters(dict(counters.stats), dict(counters.of_default), int(counters.next_id))
-    raise NotATranscript(f"line {line} does not tell what was counted before: {text[:60]!r}")
+def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:
+    """Return the messages that have to do with the marked one, as far as one can see."""
+    end = len(entries) if marked is None else marked + 1
+    hidden = range(HEAD, end - TAIL)
+    if not hidden:
+        return range(len(entries))
+    plain = itertools.chain(range(hidden.start), range(hidden.stop, len(entries)))
+    if marked is None:
+        return plain
+    shown = entries[marked]
+    own: deque[int] = deque(maxlen=OWN)
+    akin: deque[int] = deque(maxlen=AKIN)
+    asked = (shown.connection, ">")
+    own.extend(n for n in range(marked) if (entries[n].connection, entries[n].direction) == asked)
+    about = _names(shown.data).union(*(_names(entries[n].data) for n in list(own)[-1:]))
+    akin.extend(
+        number
+        for number in hidden
+        if not entries[number].connection or not about.isdisjoint(_names(entries[number].data))
+    )
+    return sorted({*plain, *own, *akin})
 
 
 def _names(data: bytes) -> set[bytes]:
     """The jobs and tubes that a message names, apart from default."""
     named = {job or tube for job, tube in _NAMES.findall(data)}
     return named - {b"default"}
-
-
-def _unescape(text: str, line: int) -> bytes:
-    def meant(match: re.Match[str]) -> str:
-        if match[3] is not None:
-            raise NotATranscript(f"line {line} has {match[3]!r}, which must be escaped")
-        return _MEANS[match[1]] if match[1] else chr(int(match[2], 16))
-
-    return _ESCAPE.sub(meant, text).encode("latin-1")
 
 
 def printable(text: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.oracle.underspecification import understood
 from conformance.random_testing.exploration import Exploration
+from conformance.reading import parse
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
-from conformance.transcript import Transcript, parse
+from conformance.transcript import Transcript
 from conformance.verdict import NotApplicable
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer

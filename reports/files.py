@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
+
+LONGEST_NAME = 80
+"""Characters of a title in names of files."""
+
+
+def named(title: str, name: str) -> str:
+    """Return the name of a file of a report, which begins with the title of the target, if any."""
+    beginning = re.sub(r"[^\w.-]+", "-", title).strip("-.")[:LONGEST_NAME]
+    return f"{beginning}-{name}" if beginning else name
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -74,14 +74,15 @@ def _kind(words: str) -> str:
     return words.replace(" ", "-")
 
 
-def report_page(results: Results) -> str:
-    """The report of a run."""
+def report_page(results: Results, kept: Collection[str] = ()) -> str:
+    """Return the report of a run; ``kept`` are the files beside it with whole transcripts."""
     others = [r for r in results.requirements if r.verdict is Verdict.NOT_APPLICABLE]
     quirks = [r for r in results.requirements if r.level == "quirk" and r not in others]
     rest = [("quirk", "", quirks), ("requirement", " of other profiles", others)]
     return _page(
         "report",
         results=results,
+        kept=kept,
         sections=_by_section(results.requirements),
         judged=_by_section(r for r in results.requirements if r not in quirks + others),
         rest=rest,

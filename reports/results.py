@@ -7,18 +7,16 @@ All times are in seconds. ``python -m reports.results`` prints the JSON Schema, 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from reports.files import named
 from reports.verdicts import DEVIATIONS, Level, Verdict
 
 MAX_BYTES = 64 << 20
 """Longer files are not read."""
-LONGEST_NAME = 80
-"""Characters of the target's name in names of files."""
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -147,6 +145,8 @@ class Evidence(_Data):
     """The last that the program printed, if the suite had started it."""
     reproduce: Text
     """The command that runs the test again."""
+    kept: Annotated[str, Field(pattern=r"^([\w-][\w.-]*/[\w-][\w.-]*)?$", max_length=500)] = ""
+    """The file with the whole transcript, as seen from the report."""
 
 
 class Cause(_Data):
@@ -256,8 +256,7 @@ class Results(_Data):
 
     def file(self, name: str) -> str:
         """Return the name of a file of the report: it begins with the name of the target."""
-        beginning = re.sub(r"[^\w.-]+", "-", self.target.title).strip("-.")[:LONGEST_NAME]
-        return f"{beginning}-{name}" if beginning else name
+        return named(self.target.title, name)
 
     def encode(self) -> str:
         """The text of ``results.json``."""

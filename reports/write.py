@@ -14,11 +14,20 @@ from reports.markdown import comparison_text, difference_text, report_text
 from reports.results import Results
 
 
-def write_report(results: Results, folder: Path) -> None:
-    """Writes results.json and what is made from it; raises OSError."""
+def write_report(results: Results, folder: Path, origin: Path | None = None) -> None:
+    """Writes results.json and what is made from it; raises OSError.
+
+    Whole transcripts are taken from ``origin``, if they are not there already.
+    """
+    told = {test.evidence.kept for test in results.tests if test.evidence} - {""}
+    for name in sorted(told):
+        if origin is not None and (origin / name).is_file() and not (folder / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            replace(folder / name, (origin / name).read_bytes())
+    kept = {name for name in told if (folder / name).is_file()}
     files = {
         "results.json": results.encode(),
-        "report.html": report_page(results),
+        "report.html": report_page(results, kept),
         "report.md": report_text(results),
         "summary.md": report_text(results, linked=False),
         "junit.xml": junit(results),

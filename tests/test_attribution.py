@@ -14,11 +14,12 @@ from conformance.oracle.oracle import Violation
 from conformance.oracle.reply_comparison import Before
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
+from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.target import Target
 from conformance.tests.test_stateful import test_any_conversation as any_conversation
-from conformance.transcript import Transcript, parse
+from conformance.transcript import Transcript
 from conformance.verdict import Deviation
 from fuzz.test_programs import test_any_program as any_program
 from reference_server import wire

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from conformance.catalogue import catalogue
+from conformance.reading import parse
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import Known
 from conformance.run.blocking import blockers
 from conformance.run.step import Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
-from conformance.transcript import parse
 from conformance.verdict import Deviation, TargetLost
 from reference_server.faults import Fault
 from reference_server.profiles import NEWEST

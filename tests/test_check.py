@@ -15,10 +15,11 @@ from conformance.oracle.check import check
 from conformance.oracle.diagnosis import diagnose
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
+from conformance.reading import NotATranscript, parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
-from conformance.transcript import NotATranscript, Transcript, parse
+from conformance.transcript import Transcript
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
 from reference_server.events import Connect
@@ -71,7 +72,8 @@ def test_every_byte_is_written_and_read_again() -> None:
         ("a > x", "line 2 is not of a transcript"),
         (r"A > \q", "line 2 has"),
         ("A > ü", "line 2 has"),
-        ("A > put …(760 more bytes)…", "line 2 has"),
+        ("A > put …(760 more bytes)…", "line 2 has left out 760 more bytes: take the whole"),
+        ("  … 1 message …", "line 2 has left out 1 message: take the whole transcript"),
         ("+ soon", "line 2 is not of a transcript"),
     ],
 )

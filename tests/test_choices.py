@@ -11,8 +11,8 @@ import pytest
 from conformance.oracle.check import check
 from conformance.oracle.states import Undecided
 from conformance.random_testing.exploration import Exploration
+from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
-from conformance.transcript import parse
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import model

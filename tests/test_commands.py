@@ -12,8 +12,8 @@ from conformance.oracle.underspecification import is_decided, is_free
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import program_of
 from conformance.random_testing.steps import Ask
+from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
-from conformance.transcript import parse
 from fuzz.campaign import Campaign
 from fuzz.mutate import Mutator
 from reference_server.commands import ABOUT_A_JOB, COMMANDS, Grammar, Kind

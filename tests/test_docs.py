@@ -15,9 +15,9 @@ import yaml
 from playwright.sync_api import sync_playwright
 
 from conformance.oracle.check import check
+from conformance.reading import parse
 from conformance.run.baseline import read_baseline
 from conformance.run.entry import OPTIONS
-from conformance.transcript import parse
 from reference_server.profiles import PROFILES
 from tests.servers import CHROMIUM, needs_chromium
 from tests.test_plugin import suite

@@ -18,6 +18,7 @@ import yaml
 from reports.results import Results, read_results, schema
 from reports.verdicts import Verdict
 from tests.servers import REFERENCE_COMMAND
+from tests.test_check import command
 from tests.test_plugin import refuses, suite
 
 ROOT = Path(__file__).parent.parent
@@ -206,6 +207,19 @@ def test_a_report_has_the_evidence_and_what_the_baseline_says(tmp_path: Path) ->
     assert [line[:2] for line in shown.transcript].count("> ") == 1
     assert "--launch" in shown.reproduce
     assert "(must): `issue 17`" in (tmp_path / "report.md").read_text()
+    name = "conformance.tests.test_other.test_peek_changes_nothing"
+    assert shown.kept == f"transcripts/{name}.transcript"
+    assert f'href="{shown.kept}"' in (tmp_path / "report.html").read_text("utf-8")
+    checked = command("check", str(tmp_path / shown.kept))
+    assert (checked.returncode, checked.stderr) == (1, "")
+    assert "OBSERVED  OK with reserves: 1\n" in checked.stdout
+    elsewhere = tmp_path / "elsewhere"
+    command("report", str(tmp_path / "results.json"), "-o", str(elsewhere))
+    assert (elsewhere / shown.kept).read_bytes() == (tmp_path / shown.kept).read_bytes()
+    # Where it is not, no link leads to it.
+    (tmp_path / shown.kept).unlink()
+    command("report", str(tmp_path / "results.json"), "-o", str(tmp_path / "again"))
+    assert "the whole transcript" not in (tmp_path / "again" / "report.html").read_text("utf-8")
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from conformance.oracle.states import State
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, take
+from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.target.target import LaunchedTarget, Remote, Target
-from conformance.transcript import parse
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import stats

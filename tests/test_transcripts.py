@@ -10,10 +10,11 @@ from conformance.oracle.check import check
 from conformance.oracle.diagnosis import Diagnosis, diagnose
 from conformance.oracle.oracle import Oracle, Violation
 from conformance.random_testing.exploration import Exploration
+from conformance.reading import NotATranscript, parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
-from conformance.transcript import NotATranscript, Transcript, parse
+from conformance.transcript import Transcript
 from fuzz.campaign import Campaign
 from reference_server.faults import Fault
 from reference_server.model import Model

@@ -22,7 +22,7 @@ def report(file: Path, folder: Path) -> None:
     """Make the report of a run again."""
     [results] = _read([file])
     try:
-        write_report(results, folder)
+        write_report(results, folder, file.parent)
     except OSError as error:
         raise refuse(f"cannot write to {folder}: {error.strerror}") from None
 

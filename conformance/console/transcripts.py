@@ -8,23 +8,29 @@ from pathlib import Path
 import click
 import pytest
 
+from conformance.console.progress import Progress
 from conformance.oracle.check import Finding
 from conformance.oracle.check import check as judged
 from conformance.random_testing.again import replayed
 from conformance.random_testing.replay import GOES_ON
+from conformance.reading import NotATranscript
+from conformance.recorded import Conversation, Recorded
 from conformance.run.suite import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
-from conformance.transcript import RESTARTS, NotATranscript, Transcript, parse
+from conformance.transcript import RESTARTS, Transcript, rendered
 from conformance.usage import Command, names_target, refuse
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports.words import counted
 
+STANDARD_INPUT = Path("-")
+_FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE|-")
+
 
 @click.command(cls=Command)
-@click.argument("file", type=click.Path(path_type=Path))
+@_FILE
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
@@ -37,17 +43,20 @@ def check(file: Path, profile: str) -> int:
 
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
-    transcript = _read(file)
+    recorded = _read(file)
+    progress = Progress("judged")
     try:
-        finding = judged(transcript, PROFILES[profile])
+        finding = judged(recorded, PROFILES[profile], progress.tell)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
-    return _told(transcript, finding, PROFILES[profile])
+    finally:
+        progress.end()
+    return _told(recorded, finding, PROFILES[profile])
 
 
 @click.command(cls=Command)
-@click.argument("file", type=click.Path(path_type=Path))
+@_FILE
 @names_target("auto")
 def replay(file: Path, target: str | None, launch: str | None, clock: str) -> int:
     """Drive a recorded transcript on a server, and judge it.
@@ -56,20 +65,26 @@ def replay(file: Path, target: str | None, launch: str | None, clock: str) -> in
     """
     if target is None and launch is None:
         raise refuse("give --target or --launch: on which server?")
-    transcript = _read(file)
+    recorded = _read(file)
+    transcript = Transcript(list(recorded.entries), recorded.begins)
     try:
         return _replay(transcript, Options(target, launch, clock, 0.25))
     except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
         raise refuse(str(error)) from None
 
 
-def _read(file: Path) -> Transcript:
+def _read(file: Path) -> Recorded:
+    name = "standard input" if file == STANDARD_INPUT else str(file)
+    progress = Progress("read")
     try:
-        return parse(file.read_text(encoding="utf-8"))
+        with open(0 if file == STANDARD_INPUT else file, encoding="utf-8") as lines:
+            return Recorded.of(progress.watch(lines))
     except OSError as error:
-        raise refuse(f"cannot read {file}: {error.strerror}") from None
+        raise refuse(f"cannot read {name}: {error.strerror}") from None
     except (NotATranscript, UnicodeDecodeError) as error:
-        raise refuse(f"{file}: {error}") from None
+        raise refuse(f"{name}: {error}") from None
+    finally:
+        progress.end()
 
 
 def _replay(transcript: Transcript, options: Options) -> int:
@@ -104,12 +119,12 @@ def _replay(transcript: Transcript, options: Options) -> int:
     return code
 
 
-def _told(transcript: Transcript, finding: Finding | None, profile: Profile) -> int:
+def _told(recorded: Conversation, finding: Finding | None, profile: Profile) -> int:
     """Tells what is wrong with a transcript, if anything is; gives the exit code."""
     if finding is None:
-        print(f"allowed by profile {profile.name}: {counted(len(transcript.entries), 'message')}")
+        print(f"allowed by profile {profile.name}: {counted(len(recorded.entries), 'message')}")
         return 0
-    print("TRANSCRIPT", transcript.render(finding.position), sep="\n")
+    print("TRANSCRIPT", rendered(recorded.entries, finding.position), sep="\n")
     print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")
     print(f"LEVEL     {finding.level}" + (f": {finding.about}" if finding.about else ""))
     return int(finding.level == "must")

@@ -46,7 +46,7 @@ This package imports the vocabulary and `reference_server`; it knows no target a
 """
 
 from conformance.oracle.check import Finding, Level, check
-from conformance.transcript import parse
+from conformance.reading import parse
 from conformance.verdict import Inconclusive
 
 __all__ = ["Finding", "Inconclusive", "Level", "check", "parse"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,10 +11,15 @@ from conformance.oracle.diagnosis import Diagnosis, diagnose
 from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import has_taken_open_line
-from conformance.transcript import RESTARTS, Entry, Transcript
+from conformance.recorded import Conversation
+from conformance.transcript import RESTARTS, Entry
 from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
+LOOKED_AT = 100_000
+"""Messages before a finding from which its level, and what it breaks, are told."""
+EVERY = 5_000
+"""Messages between two words on progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +36,32 @@ class Finding:
     about: str = ""
 
 
-def check(transcript: Transcript, profile: Profile = NEWEST) -> Finding | None:
+def check(
+    transcript: Conversation,
+    profile: Profile = NEWEST,
+    progress: Callable[[float], object] = lambda share: None,
+) -> Finding | None:
     """Return what is wrong with a transcript; None if nothing is. Raises Inconclusive.
 
-    What follows a finding is not judged, unless the text leaves open what was found.
+    What follows a finding is not judged, unless the text leaves open what was found. ``progress``
+    is told now and then which share is done.
     """
     entries = transcript.entries
-    violation = _violation(transcript, profile, lenient=True)
+    violation = _violation(transcript, profile, True, lambda share: progress(share / 2))
     if violation is not None:
-        shown = entries[: violation.mark + 1]
+        shown = _before(entries, violation)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         return found(violation, diagnosis, refused and not diagnosis.of_failures)
-    violation = _violation(transcript, profile, lenient=False)
+    violation = _violation(transcript, profile, False, lambda share: progress(0.5 + share / 2))
     if violation is None:
         return None
-    return found(violation, diagnose(violation, entries[: violation.mark + 1], profile), False)
+    return found(violation, diagnose(violation, _before(entries, violation), profile), False)
+
+
+def _before(entries: Sequence[Entry], violation: Violation) -> Sequence[Entry]:
+    """Return what a violation is told from: of a long conversation, the last messages."""
+    return entries[max(violation.mark + 1 - LOOKED_AT, 0) : violation.mark + 1]
 
 
 def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
@@ -59,7 +75,9 @@ def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
     return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)
 
 
-def _violation(transcript: Transcript, profile: Profile, lenient: bool) -> Violation | None:
+def _violation(
+    transcript: Conversation, profile: Profile, lenient: bool, progress: Callable[[float], object]
+) -> Violation | None:
     judge = Judge(profile, counters=transcript.begins, lenient=lenient)
     if transcript.begins is not None:
         # Whoever moves the clock, or looks whether the target attends to it.
@@ -67,6 +85,8 @@ def _violation(transcript: Transcript, profile: Profile, lenient: bool) -> Viola
     clients: dict[str, int] = {}
     numbers = itertools.count(1)
     for position, entry in enumerate(transcript.entries):
+        if position % EVERY == 0:
+            progress(position / len(transcript.entries))
         if entry.direction == "+":
             continue
         if entry.data == RESTARTS and not entry.connection:
@@ -93,6 +113,7 @@ def _take(judge: Judge, clients: dict[str, int], entry: Entry, position: int) ->
         judge.sent(conn, entry.data, now)
     elif entry.direction == "<":
         judge.received(conn, entry.data, now, position)
+        judge.rest(now, position)
     elif entry.data == b"half-closes":
         judge.half_close(conn, now)
     elif entry.data in (b"closes", b"closed by the target"):

@@ -86,6 +86,16 @@ class FastGear:
         if name == "quiet" and self._may_save(*args):
             self._save()
 
+    @property
+    def has_much(self) -> bool:
+        """Whether so much has come since the last point from which to judge again."""
+        return len(self._calls) > _CHECKPOINT
+
+    def rest(self, now: int, mark: int) -> None:
+        """Remember another point from which to judge again, if all is settled."""
+        if self._may_save(now):
+            self.do("quiet", mark, now)
+
     def awaits(self, now: int) -> bool:
         """Tell whether something must still come, in haste's eyes."""
         self._calm = None

@@ -173,6 +173,11 @@ class Judge:
         """Tell whether something must still come, in haste's eyes."""
         return self._gear.awaits(now)
 
+    def rest(self, now: int, mark: int) -> None:
+        """Let go of what was before, if that is much and nothing is open."""
+        if self._gear.has_much:
+            self._gear.rest(now, mark)
+
     def quiet(self, now: int, mark: int) -> None:
         """Judge that nothing more has come, though the target has had the time to answer."""
         self._gear.do("quiet", mark, now)

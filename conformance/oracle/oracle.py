@@ -170,11 +170,11 @@ class Oracle(Transitions):
             if request is None:
                 break
             self.take(conn, request, now)
-        done = len(client.items)
-        if done > _KEPT and all(state.done[conn] == done for state in self.states):
-            del client.items[:-1]
+        done = min(state.done[conn] for state in self.states)
+        if done > _KEPT:
+            del client.items[: done - 1]
             for state in self.states:
-                state.done[conn] = 1
+                state.done[conn] -= done - 1
 
     def half_close(self, conn: int, now: int) -> None:
         """Note that a client sends nothing more."""

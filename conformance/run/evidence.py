@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from conformance.catalogue import Requirement
+from conformance.run.keeping import Keeper
 from conformance.run.runner import Outcome
 from conformance.run.step import Step
 from conformance.transcript import printable
@@ -19,7 +20,9 @@ SHORT = 4000
 """Characters of what was expected and observed."""
 
 
-def gather(error: Deviation, outcome: Outcome, reproduce: Sequence[str]) -> Evidence:
+def gather(
+    error: Deviation, outcome: Outcome, reproduce: Sequence[str], test: str, keeper: Keeper
+) -> Evidence:
     """Return the evidence for a deviation; ``reproduce`` is a command that shows it again."""
     transcript, marked = outcome.transcript, error.marked
     if marked is None and transcript.entries:
@@ -30,6 +33,7 @@ def gather(error: Deviation, outcome: Outcome, reproduce: Sequence[str]) -> Evid
         observed=clean(error.observed, SHORT),
         said=clean(outcome.said),
         reproduce=clean(shlex.join(reproduce)),
+        kept=keeper.keep(test, transcript, error, marked),
     )
 
 

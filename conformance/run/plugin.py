@@ -15,6 +15,7 @@ from conformance.run.distribution import wait_together
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
 from conformance.run.interruption import Interruption
+from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
@@ -33,6 +34,7 @@ from reports.results import Test
 from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
 _SUITE = pytest.StashKey[Suite]()
+_KEEPER = pytest.StashKey[Keeper]()
 _BASELINE = pytest.StashKey[Mapping[str, Known]]()
 
 
@@ -78,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     selection = Selection(config.stash[_SUITE], _is_worker(config))
     config.pluginmanager.register(selection, "conformance-selection")
     config.stash[_BASELINE] = {}
+    config.stash[_KEEPER] = Keeper(chosen.beanstalk_report, options.name)
     path = chosen.beanstalk_baseline
     if chosen.beanstalk_update_baseline and path is None:
         raise pytest.UsageError("a baseline can be updated only where one is named")
@@ -105,6 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
             # It takes longer to import than the rest, and most runs write no report.
             from conformance.run.record import Recorder
 
+            config.stash[_KEEPER].clear()
             recorder = Recorder(folder, summary, options, chosen.beanstalk_strict)
             config.pluginmanager.register(recorder, "conformance-recorder")
 
@@ -225,7 +229,9 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
     deviation = error.deviation if isinstance(error, Inconclusive) else error
     step = evidence = None
     if isinstance(deviation, Deviation) and verdict is not Verdict.SEEN:
-        evidence = gather(deviation, outcome, _reproduce(item))
+        evidence = gather(
+            deviation, outcome, _reproduce(item), test_id(item), item.config.stash[_KEEPER]
+        )
     if isinstance(error, Deviation):
         step = step_of(error, outcome.transcript, suite.target.profile)
     test = Test(
@@ -300,7 +306,7 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
+    item: pytest.Function, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     observation = observation_of(report)

@@ -1,0 +1,99 @@
+"""Transcripts that are read again: whole ones, and what failures show, as it was pasted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from conformance.transcript import BEGINS, Counters, Direction, Entry, Transcript
+
+_DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
+_LINE = re.compile(
+    r"(?:([A-Z]+) ([<>!])(?: (.*))?|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
+)
+_ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
+_MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
+_LEFT_OUT = re.compile(r"… ([\d,]+ messages?) …|…\(([\d,]+ more bytes?)\)…")
+_TITLE = re.compile("_{2,} .* _{2,}")
+"""The line above a failure."""
+
+
+class NotATranscript(ValueError):
+    """A text is not in the format; it says which line, and why."""
+
+
+def parse(text: str) -> Transcript:
+    """Reads the format, or a failure; raises :class:`NotATranscript`."""
+    transcript = Transcript()
+    for found in read(text.splitlines()):
+        if isinstance(found, Counters):
+            transcript.begins = found
+        else:
+            transcript.entries.append(found)
+    return transcript
+
+
+def read(lines: Iterable[str]) -> Iterator[Entry | Counters]:
+    """Yield the entries in lines, and what had been counted before.
+
+    Empty lines and comments (``#``) are skipped, and so is what a failure has around its
+    transcript. Raises :class:`NotATranscript`.
+    """
+    now = 0.0
+    for number, line in _transcript(lines):
+        if line.startswith(BEGINS):
+            yield _counters(line.removeprefix(BEGINS), number)
+        if line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if left_out := _LEFT_OUT.search(line):
+            what = left_out[1] or left_out[2]
+            raise NotATranscript(
+                f"line {number} has left out {what}: take the whole transcript, which is in the"
+                " folder transcripts of a report"
+            )
+        if match is None:
+            raise NotATranscript(f"line {number} is not of a transcript: {line[:60]!r}")
+        connection, direction, data, seconds, event = match.groups()
+        if seconds is not None:
+            now += float(seconds)
+            yield Entry("", "+", f"{seconds}s".encode(), now)
+        elif event is not None:
+            yield Entry("", "!", event.encode(), now)
+        else:
+            yield Entry(connection, _DIRECTIONS[direction], _unescape(data or "", number), now)
+
+
+def _transcript(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are of a transcript, or should be, without indentation."""
+    has_begun = is_over = is_above = False
+    for number, whole in enumerate(lines, 1):
+        # A mark, or a quotation; connections have letters.
+        line = whole.strip().lstrip("> ")
+        if line == "TRANSCRIPT" or line.startswith("REQUIREMENT "):
+            if has_begun:
+                raise NotATranscript(f"line {number} begins another failure: give one of them")
+            is_above = line != "TRANSCRIPT"
+        elif line.startswith(("EXPECTED ", "OBSERVED ")) and not is_above:
+            is_over = True
+        elif line and not (is_above or is_over or _TITLE.fullmatch(line)):
+            has_begun = True
+            yield number, line
+
+
+def _counters(text: str, line: int) -> Counters:
+    with contextlib.suppress(ValueError, TypeError):
+        counters = Counters(*json.loads(text))
+        return Counters(dict(counters.stats), dict(counters.of_default), int(counters.next_id))
+    raise NotATranscript(f"line {line} does not tell what was counted before: {text[:60]!r}")
+
+
+def _unescape(text: str, line: int) -> bytes:
+    def meant(match: re.Match[str]) -> str:
+        if match[3] is not None:
+            raise NotATranscript(f"line {line} has {match[3]!r}, which must be escaped")
+        return _MEANS[match[1]] if match[1] else chr(int(match[2], 16))
+
+    return _ESCAPE.sub(meant, text).encode("latin-1")
