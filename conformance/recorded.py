@@ -23,7 +23,7 @@ class Conversation(Protocol):
 
     @property
     def begins(self) -> Counters | None:
-        """What the target had counted before, if that is known."""
+        """The counters of the target before, if these are known."""
         ...
 
 
@@ -35,7 +35,7 @@ class Packed(Sequence[Entry]):
         self._ends = array("Q", [0])
         self._times = array("d")
         self._kinds = array("I")
-        """Which connection it is of, and its direction."""
+        """The connection that it is of, and its direction."""
         self._names: dict[str, int] = {}
         self._by_number: list[str] = []
 

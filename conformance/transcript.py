@@ -50,7 +50,7 @@ _NAMES = re.compile(
 )
 """Where a message names a job or a tube."""
 RESTARTS = b"restarts"
-"""What happens to a target that is ended and started again."""
+"""The event of a target that is ended and started again."""
 
 
 def letters() -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 READ, WRITE, ERROR, HANGUP = 1, 4, 8, 16
-"""What is waited for, and what happened; the bits of poll(2)."""
+"""The events that are waited for, and that have happened; the bits of poll(2)."""
 _ALWAYS = select.EPOLLET | select.EPOLLRDHUP if hasattr(select, "epoll") else 0
 _BATCH = 64
 """Events taken from the kernel at a time."""

@@ -1,4 +1,4 @@
-"""How far a command is that takes long, on standard error."""
+"""The progress of a command that takes long, on standard error."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class FastGear:
 
     @property
     def has_much(self) -> bool:
-        """Whether so much has come since the last point from which to judge again."""
+        """Return whether so much has come since the last point from which to judge again."""
         return len(self._calls) > _CHECKPOINT
 
     def rest(self, now: int, mark: int) -> None:

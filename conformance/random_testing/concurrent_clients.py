@@ -23,7 +23,7 @@ from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 
 LEAVES = 0.01
-"""How often a client that is idle, or waits, leaves, and another comes."""
+"""The share of turns in which a client that is idle, or waits, leaves, and another comes."""
 MOST_TIME = 5.0
 """Seconds after which clients do nothing more; a slow target has less to do."""
 
