@@ -22,15 +22,16 @@ from typing import Any
 import yaml
 
 from conformance.catalogue import catalogue
+from reference_server import profiles
 
 FOLDER = Path(__file__).parent / "documents"
 UNTESTABLE = Path(__file__).parent.parent / "conformance" / "requirements" / "untestable.yaml"
+_NAMES = tuple(profiles.PROFILES)
 PROFILES: Mapping[str, tuple[str, ...]] = {
-    **{f"protocol-{name}": (name,) for name in ("1.0", "1.2", "1.4.3", "1.5", "1.8", "1.9")},
-    **{f"protocol-{name}": (name,) for name in ("1.10", "1.12", "1.13")},
+    **{f"protocol-{name}": (name,) for name in _NAMES if name not in ("0.6", "1.4")},
     "protocol-1.4.6": ("1.4",),
     "seed-000": ("0.6",),
-    "seed-001": ("1.2", "1.4.3", "1.4", "1.5", "1.8", "1.9", "1.10", "1.12", "1.13"),
+    "seed-001": _NAMES[_NAMES.index("1.2") :],
     "seed-002": ("1.10",),
     "seed-003": ("1.4",),
     "seed-004": ("1.4",),
