@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ NAME = 6
 """Bytes of a body that are its name, at most."""
 
 
+@dataclass(slots=True)
 class Requests:
     """Makes up requests for clients of the same tubes.
 
@@ -29,98 +31,92 @@ class Requests:
     it may say more while it waits. ``known``: jobs that anybody may name.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        profile: Profile,
-        tubes: Sequence[str],
-        chance: Random,
-        now: Callable[[], int],
-        tidy: bool,
-        waits_on: bool,
-    ) -> None:
-        self.known: deque[int] = deque(maxlen=20)
-        self._target = target
-        self._profile = profile
-        self._tubes = tubes
-        self._chance = chance
-        self._now = now
-        self._tidy = tidy
-        self._waits_on = waits_on
+    target: Target
+    profile: Profile
+    tubes: Sequence[str]
+    chance: Random
+    now: Callable[[], int]
+    tidy: bool
+    waits_on: bool
+    known: deque[int] = field(default_factory=lambda: deque(maxlen=20))
+    _puts: float = 0.0
+    """How often a client puts a job."""
+
+    def __post_init__(self) -> None:
         # Where jobs are scarce, clients wait.
         self._puts = self._pick((0.3, 0.6))
 
     def _pick(self, options: Sequence[T]) -> T:
-        return self._chance.choice(options)
+        return self.chance.choice(options)
 
     def burst(self, client: Client) -> list[Said]:
         """Return the requests that a client sends in one go."""
         length = self._pick((1, 1, 1, 2, 3))
         burst: list[Said] = []
-        while len(burst) < (1 if self._tidy else length):
+        while len(burst) < (1 if self.tidy else length):
             burst.append(self._command(client))
-            if burst[-1][1].verb == WAITS and not self._waits_on:
+            if burst[-1][1].verb == WAITS and not self.waits_on:
                 # What is sent while it waits need not be read, nor its end be seen behind that.
                 break
         return burst
 
     def _command(self, client: Client) -> Said:
-        if client.held and self._chance.random() < 0.5:
+        if client.held and self.chance.random() < 0.5:
             about_held = ("delete", "delete", "release", "bury", "touch", "peek")
             return self.of_job(self._one_of(about_held), self._pick(client.held))
-        kind = self._chance.random()
+        kind = self.chance.random()
         if kind < self._puts:
             return self.put(client)
         if kind < 0.85:
             return self._reserve(client)
-        if self.known and (kind < 0.97 or not self._profile.has_tubes):
+        if self.known and (kind < 0.97 or not self.profile.has_tubes):
             # Which jobs a kick takes would depend on an order that nobody has seen.
             verbs = ("kick-job", "kick-job", "reserve-job", "delete", "release", "touch", "bury")
             return self.of_job(self._one_of(verbs), self._pick(self.known))
-        if not self._profile.has_tubes:
+        if not self.profile.has_tubes:
             return self.put(client)
-        return self.of_tube(client, self._pick(("use", "watch", "ignore")), self._pick(self._tubes))
+        return self.of_tube(client, self._pick(("use", "watch", "ignore")), self._pick(self.tubes))
 
     def _one_of(self, verbs: Sequence[str]) -> str:
         """Return one of these commands, as far as there are such."""
         # Where ready jobs cannot be deleted, those that are buried would be left over.
-        leaves = () if "ready" in self._profile.deletes else ("bury",)
-        known = [v for v in verbs if v in self._profile.commands and v not in leaves]
+        leaves = () if "ready" in self.profile.deletes else ("bury",)
+        known = [v for v in verbs if v in self.profile.commands and v not in leaves]
         return self._pick(known)
 
     def put(self, client: Client) -> Said:
         """Return a put of a job whose body is no other one's."""
         pri, delay = self._pick(PRIORITIES), 0
-        if self._chance.random() < 0.05 and "delayed" in self._profile.deletes:
+        if self.chance.random() < 0.05 and "delayed" in self.profile.deletes:
             # No two delays end together: which is first, then, is left open.
-            delay = LONG + 60 * self._now()
+            delay = LONG + 60 * self.now()
         # No two bodies are the same.
-        more = self._pick([n for n in (0, 1, 100, 3000) if self._target.takes(NAME + n)])
-        body = b"%d" % self._now() + b"x" * more
+        more = self._pick([n for n in (0, 1, 100, 3000) if self.target.takes(NAME + n)])
+        body = b"%d" % self.now() + b"x" * more
         head = b"put %d %d %d %d\r\n" % (pri, delay, LONG, len(body))
-        asked = Asked("put", self._now(), 0, pri, delay, client.used, body)
+        asked = Asked("put", self.now(), 0, pri, delay, client.used, body)
         return head + body + b"\r\n", asked
 
     def _reserve(self, client: Client) -> Said:
-        if client.patient and not client.held and self._chance.random() < 0.5:
+        if client.patient and not client.held and self.chance.random() < 0.5:
             return self.waits(client)
-        if not self._profile.has_timeouts:
+        if not self.profile.has_timeouts:
             return self.put(client)
-        asked = Asked("reserve-at-once", self._now(), watched=client.watched)
+        asked = Asked("reserve-at-once", self.now(), watched=client.watched)
         return b"reserve-with-timeout 0\r\n", asked
 
     def waits(self, client: Client) -> Said:
         """Return a request for a job that is waited for."""
         lines = [b"reserve\r\n"]
-        if self._profile.has_timeouts:
+        if self.profile.has_timeouts:
             lines.append(b"reserve-with-timeout %d\r\n" % LONG)
-        return self._pick(lines), Asked(WAITS, self._now(), watched=client.watched)
+        return self._pick(lines), Asked(WAITS, self.now(), watched=client.watched)
 
     def of_job(self, verb: str, job: int) -> Said:
         """Return a request about a job."""
         pri = self._pick(PRIORITIES)
         more = {"release": f" {pri} 0", "bury": f" {pri}"}.get(verb, "")
-        return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self._now(), job, pri)
+        return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self.now(), job, pri)
 
     def of_tube(self, client: Client, verb: str, tube: str) -> Said:
         """Return a request about a tube, and note what comes of it for the client."""
@@ -130,4 +126,4 @@ class Requests:
             client.watched = tuple({*client.watched, tube})
         elif client.watched != (tube,):
             client.watched = tuple({*client.watched} - {tube})
-        return f"{verb} {tube}\r\n".encode(), Asked(verb, self._now())
+        return f"{verb} {tube}\r\n".encode(), Asked(verb, self.now())

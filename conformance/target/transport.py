@@ -76,7 +76,7 @@ class Transport:
     # ------------------------------------------------------------ receiving
 
     def receive(self, size: int = CHUNK, flags: int = socket.MSG_DONTWAIT) -> bytes:
-        """Return what has come; empty if nothing has."""
+        """Return up to ``size`` bytes of what has come; empty if nothing has."""
         try:
             data = self._socket.recv(size, flags)
         except BlockingIOError:
