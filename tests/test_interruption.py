@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -15,6 +16,8 @@ from unittest import mock
 import pytest
 
 from conformance import yamlish
+from conformance.run.interruption import Interruption
+from conformance.run.suite import Options, Suite
 from conformance.target.address import Address, ask, ask_all, visit
 from conformance.target.clock import clear_leftovers
 from conformance.target.launch import Launched, LaunchError
@@ -189,3 +192,23 @@ def test_the_folder_of_a_clock_goes_with_the_next_run(tmp_path: Path) -> None:
             (tmp_path / name).mkdir()
         clear_leftovers()
     assert [path.name for path in tmp_path.iterdir()] == names[1:]
+
+
+def test_an_interrupted_worker_ends_without_freeing_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_exit: list[Callable[[], None]] = []
+    codes: list[int] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    suite = Suite(Options(None, None, "auto", 0.25), distributed=True)
+    worker = Interruption(suite, is_worker=True)
+    worker.attend()
+    (end,) = at_exit
+    end()
+    assert not codes
+    with pytest.raises(KeyboardInterrupt):
+        worker._comes()
+    end()
+    assert codes == [pytest.ExitCode.INTERRUPTED]

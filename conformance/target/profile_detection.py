@@ -34,7 +34,7 @@ def recognise(address: Address, version: str, limit: float) -> tuple[Profile, st
     told = profile_of_version(version)
     if told is NEWEST:
         return told, _as_told(told, version)
-    known, missing = _news(address, limit)
+    known, missing, stats = _news(address, limit)
     order = list(PROFILES.values())
     oldest = order[0]
     latest = max(known, key=order.index, default=oldest)
@@ -50,6 +50,8 @@ def recognise(address: Address, version: str, limit: float) -> tuple[Profile, st
     if gap is not None:
         why = f"it has no {missing[gap]}, but {known[latest]}"
         return NEWEST, f"the newest, as no profile fits: {why}"
+    if not missing and not _keys(stats):
+        return NEWEST, "the newest, as its stats cannot be read"
     if not missing:
         return NEWEST, "as it has all that is asked for"
     first, name = next(iter(missing.items()))
@@ -83,10 +85,10 @@ def pipelines(address: Address, line: bytes, limit: float) -> bool:
     return data.count(CRLF) >= 2
 
 
-def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str]]:
+def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:
     """Of which profiles a server knows something that was new then, of which nothing, and what.
 
-    The oldest comes first. A profile is in neither if that cannot be told.
+    The oldest comes first. A profile is in neither if that cannot be told. Its stats come last.
     """
     replies = {name: _ask(address, line, limit) for name, line in _STATISTICS.items()}
     bodies = {name: reply.body or b"" for name, reply in replies.items() if reply is not None}
@@ -104,7 +106,7 @@ def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Prof
             if absent:
                 missing[profile] = absent[0]
         older = profile
-    return known, missing
+    return known, missing, bodies.get("stats", b"")
 
 
 def _new_things(
@@ -126,7 +128,9 @@ def _new_things(
         if reply is not None and reply.word in ("OK", "NOT_FOUND", "BAD_FORMAT"):
             yield "underscores in names", reply != BAD_FORMAT
     if profile.yaml_quotes and not older.yaml_quotes:
-        begins = [match[1] for body in bodies.values() for match in _STRING.finditer(body)]
+        # What cannot be read shows nothing of how it was meant.
+        told = [body for body in bodies.values() if _keys(body)]
+        begins = [match[1] for body in told for match in _STRING.finditer(body)]
         if begins:
             yield "quoted strings in stats", b'"' in begins
 
