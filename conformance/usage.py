@@ -46,8 +46,17 @@ def names_target(clock: str) -> Callable[[_Function], _Function]:
     """Return a decorator that adds the options which name a target; ``clock`` is the default."""
     clocks = click.Choice(["auto", "real", "fake"])
     launch = "a server to start: a command with {port} or {path}"
+    start = "how long it may take until it listens"
 
     def add(function: _Function) -> _Function:
+        function = option(
+            *(WHAT, "--start-timeout"),
+            type=float,
+            default=8.0,
+            show_default=True,
+            metavar="SECONDS",
+            help=start,
+        )(function)
         function = option(
             *(WHAT, "--clock"),
             type=clocks,

@@ -94,6 +94,7 @@ def fuzz(
     target: str | None,
     launch: str | None,
     clock: str,
+    start_timeout: float,
     seconds: float,
     seed: int,
     jobs: int,
@@ -108,7 +109,9 @@ def fuzz(
     if math.isnan(seconds):
         # No range excludes it.
         raise refuse("--time takes a number of seconds")
-    options = Options(target, launch, clock if launch is not None else "auto", 0.25)
+    options = Options(
+        target, launch, clock if launch is not None else "auto", start_timeout=start_timeout
+    )
     try:
         options.check()
         for folder in filter(None, (findings, corpus)):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.run.suite import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launch import DidNotStart, Launched
@@ -158,6 +159,20 @@ def test_the_run_goes_on_in_real_time(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     reason = "under libfaketime, the launched server exited with status 1 before it listened"
     assert f"real clock ({reason})" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("0.5", "did not listen within 0.5 seconds"),
+        ("nan", "the time until a server listens is more than 0 seconds"),
+    ],
+)
+def test_how_long_a_server_may_take_is_an_option(limit: str, said: str) -> None:
+    command = f"{sys.executable} -c 'import time; time.sleep(99)' {{port}}"
+    refuses(suite(f"--launch={command}", f"--start-timeout={limit}", "--clock=real"), said)
+    again = Options(None, command, "auto", start_timeout=20).chosen
+    assert again[-1] == "--beanstalk-start-timeout=20"
 
 
 @pytest.mark.parametrize("clock", ["real", "auto"])

@@ -58,7 +58,9 @@ def check(file: Path, profile: str) -> int:
 @click.command(cls=Command)
 @_FILE
 @names_target("auto")
-def replay(file: Path, target: str | None, launch: str | None, clock: str) -> int:
+def replay(
+    file: Path, target: str | None, launch: str | None, clock: str, start_timeout: float
+) -> int:
     """Drive a recorded transcript on a server, and judge it.
 
     Exit codes are those of check.
@@ -68,7 +70,7 @@ def replay(file: Path, target: str | None, launch: str | None, clock: str) -> in
     recorded = _read(file)
     transcript = Transcript(list(recorded.entries), recorded.begins)
     try:
-        return _replay(transcript, Options(target, launch, clock, 0.25))
+        return _replay(transcript, Options(target, launch, clock, start_timeout=start_timeout))
     except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
         raise refuse(str(error)) from None
 

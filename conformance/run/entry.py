@@ -28,6 +28,12 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "default": "auto",
         "help": "clock of a launched server: fake moves it with libfaketime (default: if it can)",
     },
+    "start-timeout": {
+        "type": float,
+        "default": 8.0,
+        "metavar": "SECONDS",
+        "help": "how long a launched server may take until it listens (default: 8)",
+    },
     "lateness": {
         "type": float,
         "default": 0.25,

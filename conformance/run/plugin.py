@@ -71,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         profile=chosen.beanstalk_profile,
         name=chosen.beanstalk_name,
         labels=tuple(chosen.beanstalk_label),
+        start_timeout=chosen.beanstalk_start_timeout,
     )
     options.check()
     for level in LEVELS:

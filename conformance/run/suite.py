@@ -25,7 +25,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.command import LaunchError, check_command
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.limits import Limits
+from conformance.target.limits import USUAL, Limits
 from conformance.target.target import LaunchedTarget, Remote, Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -38,18 +38,19 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The choices of the command line; ``lateness`` and ``fuzz_time`` in seconds."""
+    """The choices of the command line; times are in seconds."""
 
     address: str | None
     command: str | None
     clock: str
-    lateness: float
+    lateness: float = USUAL.lateness
     examples: int = 25
     seed: int = 0
     fuzz_time: float = 10.0
     profile: str = AUTO
     name: str = ""
     labels: tuple[str, ...] = ()
+    start_timeout: float = USUAL.start
 
     def check(self) -> None:
         """Raises UsageError if they contradict each other or make no sense."""
@@ -66,6 +67,8 @@ class Options:
             raise pytest.UsageError("the number of examples is 1 or more")
         if not 0 < self.fuzz_time < math.inf:
             raise pytest.UsageError("the time for hostile bytes is more than 0 seconds")
+        if not 0 < self.start_timeout < math.inf:
+            raise pytest.UsageError("the time until a server listens is more than 0 seconds")
         if not 0 < self.lateness <= 0.5:
             raise pytest.UsageError("the lateness is more than 0 and at most 0.5 seconds")
         if self.profile not in (AUTO, *PROFILES):
@@ -75,7 +78,7 @@ class Options:
 
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
-        limits = Limits(lateness=self.lateness)
+        limits = Limits(lateness=self.lateness, start=self.start_timeout)
         if self.address is not None:
             return Remote(self.address, limits)
         if self.command is not None:
@@ -94,6 +97,8 @@ class Options:
             target = [f"--target={self.address}"]
         else:
             target = [] if self.command is None else ["--launch", self.command]
+        if self.start_timeout != USUAL.start:
+            target.append(f"--beanstalk-start-timeout={self.start_timeout:g}")
         return target if self.profile == AUTO else [*target, f"--beanstalk-profile={self.profile}"]
 
 
