@@ -79,7 +79,6 @@ class Command(click.Command):
             record = parameter.get_help_record(ctx)
             if record is not None and not isinstance(parameter, click.Argument):
                 groups.setdefault(getattr(parameter, "group", _PLAIN), []).append(record)
-        # That of --help is the last one.
         for title, records in groups.items():
             with formatter.section(click.style(title, bold=True)):
                 formatter.write_dl(records)

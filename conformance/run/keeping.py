@@ -49,7 +49,8 @@ class Keeper:
 
 def _file_name(test: str) -> str:
     """Return a test as the name of a file: the same only for the same test."""
-    plain = re.sub(r"[^\w.-]+", "-", test.replace("::", ".")).strip("-.")
-    if len(plain) <= _LONGEST:
+    dotted = test.replace("::", ".")
+    plain = re.sub(r"[^\w.-]+", "-", dotted).strip("-.")
+    if plain == dotted and len(plain) <= _LONGEST:
         return plain
     return f"{plain[:_LONGEST]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
