@@ -13,8 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from conformance.run.runner import Outcome
+from conformance.target.fate import CRASHED, hangs
 from conformance.target.footprint import NAMES
-from conformance.target.target import CRASHED, Target, hangs
+from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, NotApplicable, NotTestable, TargetLost
 

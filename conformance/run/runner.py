@@ -11,8 +11,9 @@ from conformance.random_testing.exploration import Exploration
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
+from conformance.target.fate import hangs
 from conformance.target.silences import Awaited
-from conformance.target.target import Target, hangs
+from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
 

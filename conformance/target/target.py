@@ -8,47 +8,27 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.target.clock import FakeClock, RealClock, TargetClock, faketime_library
 from conformance.target.clock_probe import why_not
+from conformance.target.fate import CRASHED, HANGS, hangs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import DidNotStart, Launched
+from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
-from conformance.target.silences import Silences
 from conformance.target.starvation import Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
 from reference_server.commands import COMMANDS
-from reference_server.profiles import NEWEST, Profile
+from reference_server.profiles import Profile
 from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
-CRASHED = "the target crashed"
-HANGS = "the target hangs"
-
-
-@dataclass(slots=True)
-class Learnt:
-    """The knowledge of a target that holds for any other of its kind."""
-
-    profile: Profile = NEWEST
-    counts_nothing: bool = False
-    """Its statistics have been asked for again and again, and did not count that."""
-    pipelines: bool = True
-    """It answers commands that arrive together, as it must; else it gets one at a time."""
-    known: bytes | None = None
-    """A line that it answers, if it hangs up at others."""
-    ignores_ends: bool = False
-    """It has not ended a connection on which nothing more can come."""
-    max_job_size: int | None = None
-    """The largest body that it takes, as far as it has told."""
-    silences: Silences = field(default_factory=Silences)
-    """The replies that it was waited for in vain."""
 
 
 class Target(ABC):
@@ -215,11 +195,6 @@ class Target(ABC):
         neutral = self.profile.neutral
         self.learnt.pipelines = pipelines(self.address, neutral, limits.detection)
         return self.profile
-
-
-def hangs(fate: str | None) -> bool:
-    """Return whether this fate of a target is that it is there, and does not answer."""
-    return fate is not None and fate.startswith(HANGS)
 
 
 def _small(text: str) -> int | None:

@@ -1,0 +1,27 @@
+"""The knowledge of a target that was gathered while it was tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from conformance.target.silences import Silences
+from reference_server.profiles import NEWEST, Profile
+
+
+@dataclass(slots=True)
+class Learnt:
+    """The knowledge of a target that holds for any other of its kind."""
+
+    profile: Profile = NEWEST
+    counts_nothing: bool = False
+    """Its statistics have been asked for again and again, and did not count that."""
+    pipelines: bool = True
+    """It answers commands that arrive together, as it must; else it gets one at a time."""
+    known: bytes | None = None
+    """A line that it answers, if it hangs up at others."""
+    ignores_ends: bool = False
+    """It has not ended a connection on which nothing more can come."""
+    max_job_size: int | None = None
+    """The largest body that it takes, as far as it has told."""
+    silences: Silences = field(default_factory=Silences)
+    """The replies that it was waited for in vain."""
