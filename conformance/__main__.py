@@ -12,14 +12,14 @@ from conformance.console.run import list_requirements, run
 from conformance.console.servers import cleanup, serve
 from conformance.console.transcripts import check, replay
 from conformance.run.record import suite_version
-from conformance.usage import Group
+from conformance.usage import ConsoleGroup
 from conformance.usage import run as run_command
 from fuzz.cli import fuzz
 
 NAME = "beanstalk-conformance"
 
 console = click.version_option(suite_version(), prog_name=NAME)(
-    Group(
+    ConsoleGroup(
         titles={
             "Test a server": [run, fuzz, cleanup, list_requirements],
             "Recorded conversations": [check, replay],

@@ -70,7 +70,7 @@ def names_target(clock: str) -> Callable[[_Function], _Function]:
     return add
 
 
-class Command(click.Command):
+class ConsoleCommand(click.Command):
     """A command whose options are in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -84,7 +84,7 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-class Group(click.Group):
+class ConsoleGroup(click.Group):
     """A group of commands, each under a title; its first commands are the most important ones."""
 
     def __init__(self, *args: Any, titles: dict[str, list[click.Command]], **kwargs: Any) -> None:

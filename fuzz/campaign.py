@@ -9,7 +9,7 @@ from random import Random
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import Lines
 from conformance.random_testing.exploration import PATIENCE, Exploration
-from conformance.random_testing.replay import Finding, lost, told
+from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import HASTE, Reducer
 from conformance.random_testing.steps import Ask, Program, Step, take
@@ -37,7 +37,7 @@ class Campaign:
         self.looks = True
         """Set if statistics are compared at the end of each program."""
 
-    def run(self, programs: int) -> Finding | None:
+    def run(self, programs: int) -> Counterexample | None:
         """Plays so many programs; gives what the first violation comes down to."""
         chance = Random(self._exploration.seed)
         for _ in self._exploration.budget.turns(programs):
@@ -47,19 +47,19 @@ class Campaign:
         self.close()
         return None
 
-    def play(self, chance: Random) -> Finding | None:
+    def play(self, chance: Random) -> Counterexample | None:
         """Plays one program; gives it if it shows a violation."""
         steps: list[Step] = []
         try:
             self._play(chance, steps)
         except Violation as violation:
-            return Finding(steps, told(violation, self._target), self._end().transcript)
+            return Counterexample(steps, told(violation, self._target), self._end().transcript)
         except OSError as error:
             # The target does not accept connections any more.
             if self._session is None:
                 raise
             gone = lost(error, self._session)
-            return Finding(steps, gone, self._end().transcript)
+            return Counterexample(steps, gone, self._end().transcript)
         except Inconclusive:
             self._exploration.undecided += 1
             self._end()
@@ -92,11 +92,11 @@ class Campaign:
 
     # ------------------------------------------------------------ making it small
 
-    def smallest(self, found: Finding) -> Finding:
+    def smallest(self, found: Counterexample) -> Counterexample:
         """Return the smallest form of a finding; itself, if it is not seen again."""
         return Reducer(self._exploration, self._target, self.looks).smallest(found)
 
-    def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Finding]:
+    def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Counterexample]:
         """Yield the findings of single lines that are complete commands."""
         session: Session | None = None
         for line in lines:
@@ -124,5 +124,5 @@ class Campaign:
         """In how many of :data:`REPLAYS` replays a program shows a violation."""
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
 
-    def _replayed(self, program: Program, patience: float, limit: float) -> Finding | None:
+    def _replayed(self, program: Program, patience: float, limit: float) -> Counterexample | None:
         return self._exploration.replayed(self._target, program, patience, limit, self.looks)

@@ -26,7 +26,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
 from conformance.transcript import printable
-from conformance.usage import USAGE, Command, names_target, option, refuse
+from conformance.usage import USAGE, ConsoleCommand, names_target, option, refuse
 from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
@@ -80,7 +80,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True, max=MOST_SECONDS)
 _TRIED, _KEPT = "How much to try", "What to keep"
 
 
-@click.command(cls=Command)
+@click.command(cls=ConsoleCommand)
 @names_target("real")
 @option(
     _TRIED, "--time", "seconds", type=_SECONDS, default=60.0, metavar="SECONDS", help="for how long"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from random import Random
 
-from fuzz.suppression import Known
+from fuzz.suppression import Suppression
 from reports.files import replace
 
 MOST = 5000
@@ -32,7 +32,7 @@ class Pool:
         """All that was seen come of an input."""
         self.avoids: frozenset[str] = frozenset()
         """Commands that are not sent any more, as it is known what is wrong with them."""
-        self.known = Known()
+        self.known = Suppression()
         """Lines that are hardly sent any more, for the same reason."""
         self._inputs: list[bytes] = []
         self._names: set[str] = set()

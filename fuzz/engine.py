@@ -11,7 +11,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.target.target import Target
 from fuzz.campaign import Campaign
 from fuzz.corpus import Pool
-from fuzz.hostile import Author, Progress
+from fuzz.hostile import CaseAuthor, Progress
 from fuzz.program import Choices
 
 CASES = 5
@@ -32,7 +32,7 @@ def judge(target: Target) -> Callable[[bytes], None]:
         campaign = Campaign(
             exploration,
             target,
-            lambda session, chance: Author(session, chance, Pool(), progress).steps(CASES),
+            lambda session, chance: CaseAuthor(session, chance, Pool(), progress).steps(CASES),
         )
         found = campaign.play(Choices(data))
         campaign.close()

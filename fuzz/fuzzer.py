@@ -17,7 +17,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, without_chunks
-from conformance.random_testing.replay import GOES_ON, Finding
+from conformance.random_testing.replay import GOES_ON, Counterexample
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from fuzz import undefined_input as wild
@@ -120,7 +120,7 @@ class Fuzzer:
             self._wild = None
         return report
 
-    def _file(self, found: Finding, most: float) -> None:
+    def _file(self, found: Counterexample, most: float) -> None:
         """Makes small what was found, and files it, unless it is known."""
         kind = found.violation.kind
         self._kinds[kind] += 1
@@ -143,7 +143,7 @@ class Fuzzer:
             with contextlib.suppress(OSError):
                 first.unlink()
 
-    def _file_lines(self, found: Finding, most: float) -> bool:
+    def _file_lines(self, found: Counterexample, most: float) -> bool:
         """Files what single lines of what was found show by themselves; gives whether any does."""
         lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
@@ -155,7 +155,7 @@ class Fuzzer:
                 break
         return shown
 
-    def _keep(self, small: Finding) -> None:
+    def _keep(self, small: Counterexample) -> None:
         profile = self._exploration.profile
         lines = lines_of(small.program, profile)
         self._pool.known.learn(lines)

@@ -79,10 +79,10 @@ class Progress:
 
 def cases(pool: Pool, progress: Progress, session: Session, chance: Random) -> Iterator[Step]:
     """A program of hostile bytes."""
-    return Author(session, chance, pool, progress).steps(CASES)
+    return CaseAuthor(session, chance, pool, progress).steps(CASES)
 
 
-class Author:
+class CaseAuthor:
     """Makes up a program of some cases; ``pool`` has inputs to begin with, and keeps new ones.
 
     Where others use the target, it keeps to tubes of its own and lets their jobs alone.

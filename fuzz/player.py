@@ -28,10 +28,10 @@ def second_gear(
     session: Session, chance: Random, brisk: bool = False, commands: int = COMMANDS
 ) -> Iterator[Step]:
     """A program of the second gear. ``brisk``: fast and long, where nothing is timed."""
-    return Author(session, chance, brisk).steps(MANY if brisk else commands)
+    return ProgramAuthor(session, chance, brisk).steps(MANY if brisk else commands)
 
 
-class Author:
+class ProgramAuthor:
     """Makes up a program of ``commands`` commands step by step, while it is played.
 
     Choices depend on the model, never on what the target says.

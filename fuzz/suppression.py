@@ -28,7 +28,7 @@ _SOME = 2**31
 _PLAIN = {"number", "name"}
 
 
-class Known:
+class Suppression:
     """Forms of lines that have shown what is wrong; those of plain lines are never among them."""
 
     def __init__(self) -> None:

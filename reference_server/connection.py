@@ -13,7 +13,7 @@ BUFFER_LIMIT = 65536
 """Bytes kept for a client that may not be answered yet; beyond it, its socket is not read."""
 
 
-class Connection:
+class ServedConnection:
     """One client; the engine's link to it."""
 
     unsent_limit = BUFFER_LIMIT

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Tick
+from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Tick
 from reference_server.model import Model
 from reference_server.wire import RequestReader
 
@@ -66,7 +66,7 @@ class Engine:
         self._last += 1
         profile = replace(self.model.profile, max_job_size=self.model.max_job_size)
         self._sessions[self._last] = _Session(link, self._reader(profile))
-        self._run(self._last, Connect())
+        self._run(self._last, Connected())
         return self._last
 
     def receive(self, conn: int, data: bytes) -> int:

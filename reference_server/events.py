@@ -7,7 +7,7 @@ from typing import NamedTuple
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 
-class Connect(NamedTuple):
+class Connected(NamedTuple):
     """A client connected."""
 
 
@@ -31,6 +31,6 @@ class Hangup(NamedTuple):
     """Not a reply: the server closes the connection."""
 
 
-Event = Connect | Command | Put | Body | Malformed | HalfClose | Close | Tick | Drain
+Event = Connected | Command | Put | Body | Malformed | HalfClose | Close | Tick | Drain
 Output = tuple[int, Reply | Hangup]
 """A connection and what it gets."""

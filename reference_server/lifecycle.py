@@ -17,7 +17,7 @@ from reference_server import wire
 from reference_server.commands import U64
 from reference_server.events import Hangup, Output
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Alarm, Connection, Job, Timer, Tube
+from reference_server.state import SECOND, Alarm, Client, Job, Timer, Tube
 from reference_server.store import Store
 from reference_server.wire import Reply
 
@@ -112,7 +112,7 @@ class Lifecycle(Store):
         waiting.took_turn()
         self._outputs.append((conn.id, self._give(job, conn)))
 
-    def _give(self, job: Job, conn: Connection) -> Reply:
+    def _give(self, job: Job, conn: Client) -> Reply:
         """Let a client hold a job, and return the reply that tells it."""
         self._make_reserved(job, conn)
         return wire.RESERVED(job.id, job.body, *self._told(job))
@@ -123,14 +123,14 @@ class Lifecycle(Store):
 
     # ------------------------------------------------------------ the job that is next
 
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         """Return the job that a reserve gets; None if there is none."""
         ids = self._next_ids(conn)
         if not ids:
             return None
         return self.jobs[ids[0] if len(ids) == 1 else self.choose(ids)]
 
-    def _next_ids(self, conn: Connection) -> list[int]:
+    def _next_ids(self, conn: Client) -> list[int]:
         """Return the ids of the jobs in all watched, unpaused tubes of which a reserve gets one:
         the oldest of the smallest priority with beanstalkd."""
         tubes = [tube for tube in conn.watch if tube.ready and not tube.pause]
@@ -161,26 +161,26 @@ class Lifecycle(Store):
 
     # ------------------------------------------------------------ clients that wait
 
-    def _give_up(self, conn: Connection) -> Reply | None:
+    def _give_up(self, conn: Client) -> Reply | None:
         """Answer a client that cannot wait any more, or end its connection."""
         if self.profile.has_timeouts:
             return wire.TIMED_OUT
         self._outputs.append((conn.id, Hangup()))
         return None
 
-    def _safe_until(self, conn: Connection) -> int | None:
+    def _safe_until(self, conn: Client) -> int | None:
         """Return when a client is not made to wait any more; None if it may be for ever."""
         if not (self.profile.deadline_soon and conn.deadlines):
             return None
         return conn.deadlines[0][0] - SAFETY_MARGIN
 
-    def _set_wake_up(self, conn: Connection) -> None:
+    def _set_wake_up(self, conn: Client) -> None:
         due = [at for at in (conn.timeout_at, self._safe_until(conn)) if at is not None]
         if due:
             conn.wakes_at = min(due)
             self._timers.add((conn.wakes_at, Timer.WAIT, conn.id))
 
-    def _wake_up(self, conn: Connection) -> None:
+    def _wake_up(self, conn: Client) -> None:
         """Tell a client that it has waited to the end of its timeout, or to its safety margin."""
         safe_until = self._safe_until(conn)
         soon = safe_until is not None and safe_until <= self.now

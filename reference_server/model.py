@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 from reference_server import stats, wire
 from reference_server.commands import COMMANDS
-from reference_server.events import Close, Connect, Drain, Event, HalfClose, Hangup, Output
+from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Output
 from reference_server.lifecycle import Lifecycle
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Connection, Job, JobState
+from reference_server.state import SECOND, Client, Job, JobState
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Model(Lifecycle):
         """Handle one event at ``now`` (nanoseconds) and return the replies it causes, in order.
 
         ``conn`` names the connection that the event is about: any new number for
-        :class:`Connect`, that number from then on. A waiting connection must not be given
+        :class:`Connected`, that number from then on. A waiting connection must not be given
         commands.
         """
         outputs = self._outputs = []
@@ -107,7 +107,7 @@ class Model(Lifecycle):
             if event.counts:
                 self.commands[event.counts] += 1
             self._outputs.append((conn, event.reply))
-        elif isinstance(event, Connect):
+        elif isinstance(event, Connected):
             self._connect(conn)
         elif isinstance(event, HalfClose):
             self._half_close(self.connections[conn])
@@ -116,7 +116,7 @@ class Model(Lifecycle):
         elif isinstance(event, Drain):
             self.draining = True
 
-    def _command(self, conn: Connection, command: Command) -> None:
+    def _command(self, conn: Client, command: Command) -> None:
         self.commands[command.verb] += 1
         method = _METHODS[command.verb]
         if self.profile.id_is_optional:
@@ -129,20 +129,20 @@ class Model(Lifecycle):
 
     def _connect(self, number: int) -> None:
         """Begin with "default", used and watched ("Job Lifecycle")."""
-        conn = self.connections[number] = Connection(number, self._default)
+        conn = self.connections[number] = Client(number, self._default)
         self.total_connections += 1
         self._default.using += 1
         self._default.refs += 1
         self._add_watch(conn, self._default)
 
-    def _half_close(self, conn: Connection) -> None:
+    def _half_close(self, conn: Client) -> None:
         conn.half_closed = True
         if conn.waiting:
             self._stop_waiting(conn)
             if reply := self._give_up(conn):
                 self._outputs.append((conn.id, reply))
 
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         """Make the jobs of a client that has left ready again ("Worker Commands": reserve)."""
         if conn.incoming is not None:
             self._deref(conn.incoming.tube)
@@ -161,7 +161,7 @@ class Model(Lifecycle):
 
     # ------------------------------------------------------------ "Producer Commands"
 
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         """Take the line of a put; what is too big is refused later ("Producer Commands": put)."""
         self.commands["put"] += 1
         if put.size > self.max_job_size:
@@ -172,10 +172,10 @@ class Model(Lifecycle):
         conn.use.refs += 1
         self.next_id += 1
 
-    def _end_put(self, conn: Connection, body: Body) -> None:
+    def _end_put(self, conn: Client, body: Body) -> None:
         self._outputs.append((conn.id, self._body(conn, body.data)))
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         """Insert the job whose body has come ("Producer Commands": put)."""
         job, conn.incoming = conn.incoming, None
         if job is None:
@@ -191,7 +191,7 @@ class Model(Lifecycle):
         self._enqueue(job)
         return wire.BURIED if job.state is JobState.BURIED else wire.INSERTED(job.id)
 
-    def _use(self, conn: Connection, name: str) -> Reply:
+    def _use(self, conn: Client, name: str) -> Reply:
         """Let what a client puts go into a tube ("Producer Commands": use)."""
         tube = self._tube(name)
         tube.refs += 1
@@ -203,11 +203,11 @@ class Model(Lifecycle):
 
     # ------------------------------------------------------------ "Worker Commands"
 
-    def _reserve_without_timeout(self, conn: Connection) -> Reply | None:
+    def _reserve_without_timeout(self, conn: Client) -> Reply | None:
         """Give a job, as soon as there is one ("Worker Commands": reserve)."""
         return self._reserve(conn, None)
 
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         """Give a job, or let the client wait for one ("Worker Commands": reserve-with-timeout).
 
         ``timeout`` is in seconds, None for ever.
@@ -228,7 +228,7 @@ class Model(Lifecycle):
         self._set_wake_up(conn)
         return None
 
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         """Give the job that is named, unless it is reserved ("Worker Commands": reserve-job)."""
         job = self.jobs.get(id)
         if job is None or job.state is JobState.RESERVED:
@@ -237,7 +237,7 @@ class Model(Lifecycle):
         self._dequeue(job)
         return self._give(job, conn)
 
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         """Remove a job, unless another client holds it ("Worker Commands": delete)."""
         job = self.jobs.get(id)
         if job is None or job.reserver not in (None, conn):
@@ -251,7 +251,7 @@ class Model(Lifecycle):
         self._deref(job.tube)
         return wire.DELETED
 
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         """Put a reserved job back into the ready or delay queue ("Worker Commands": release)."""
         job = self._held(conn, id)
         if job is None:
@@ -264,7 +264,7 @@ class Model(Lifecycle):
         self._enqueue(job)
         return wire.BURIED if job.state is JobState.BURIED else wire.RELEASED
 
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         """Set a reserved job aside until it is kicked ("Worker Commands": bury)."""
         job = self._held(conn, id)
         if job is None:
@@ -275,7 +275,7 @@ class Model(Lifecycle):
         self._make_buried(job)
         return wire.BURIED
 
-    def _touch(self, conn: Connection, id: int) -> Reply:
+    def _touch(self, conn: Client, id: int) -> Reply:
         """Let the TTR of a reserved job begin again ("Worker Commands": touch)."""
         job = self._held(conn, id)
         if job is None:
@@ -284,14 +284,14 @@ class Model(Lifecycle):
         self._set_deadline(job, conn)
         return wire.TOUCHED
 
-    def _watch(self, conn: Connection, name: str) -> Reply:
+    def _watch(self, conn: Client, name: str) -> Reply:
         """Add a tube to the watch list ("Worker Commands": watch)."""
         tube = self._tube(name)
         if tube not in conn.watch:
             self._add_watch(conn, tube)
         return wire.WATCHING(len(conn.watch))
 
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         """Remove a tube from the watch list, but the last ("Worker Commands": ignore)."""
         tube = self._by_name.get(name)
         if tube is not None and tube in conn.watch:
@@ -302,26 +302,26 @@ class Model(Lifecycle):
 
     # ------------------------------------------------------------ "Other Commands"
 
-    def _peek(self, _: Connection, id: int) -> Reply:
+    def _peek(self, _: Client, id: int) -> Reply:
         """Show the job that is named ("Other Commands": peek)."""
         return self._found(self.jobs.get(id))
 
-    def _peek_ready(self, conn: Connection) -> Reply:
+    def _peek_ready(self, conn: Client) -> Reply:
         """Show the next ready job of the used tube ("Other Commands": peek-ready)."""
         return self._found(self._next_of(conn.use))
 
-    def _peek_delayed(self, conn: Connection) -> Reply:
+    def _peek_delayed(self, conn: Client) -> Reply:
         """Show the delayed job with the shortest delay left ("Other Commands": peek-delayed)."""
         return self._found(self._soonest(conn.use))
 
-    def _peek_buried(self, conn: Connection) -> Reply:
+    def _peek_buried(self, conn: Client) -> Reply:
         """Show the next job in the list of buried jobs ("Other Commands": peek-buried)."""
         return self._found(next(iter(conn.use.buried.values()), None))
 
     def _found(self, job: Job | None) -> Reply:
         return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body, *self._told(job))
 
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         """Make buried jobs ready, or delayed ones if none is buried ("Other Commands": kick)."""
         tube = conn.use
         count = min(bound, len(tube.buried) or len(tube.delayed))
@@ -333,7 +333,7 @@ class Model(Lifecycle):
             self._kick_one(job)
         return wire.KICKED_COUNT(count)
 
-    def _kick_job(self, _: Connection, id: int) -> Reply:
+    def _kick_job(self, _: Client, id: int) -> Reply:
         """Make the job that is named ready ("Other Commands": kick-job)."""
         job = self.jobs.get(id)
         if job is None or job.state not in (JobState.BURIED, JobState.DELAYED):
@@ -347,37 +347,37 @@ class Model(Lifecycle):
         self.records += 1
         self._make_ready(job)
 
-    def _stats_job(self, _: Connection, id: int) -> Reply:
+    def _stats_job(self, _: Client, id: int) -> Reply:
         """Tell all about a job ("Other Commands": stats-job)."""
         job = self.jobs.get(id)
         return wire.NOT_FOUND if job is None else wire.OK(stats.job(self, job))
 
-    def _stats_tube(self, _: Connection, name: str) -> Reply:
+    def _stats_tube(self, _: Client, name: str) -> Reply:
         """Tell all about a tube ("Other Commands": stats-tube)."""
         tube = self._by_name.get(name)
         return wire.NOT_FOUND if tube is None else wire.OK(stats.tube(self, tube))
 
-    def _stats(self, _: Connection) -> Reply:
+    def _stats(self, _: Client) -> Reply:
         """Tell all about the server ("Other Commands": stats)."""
         return wire.OK(stats.server(self))
 
-    def _list_tubes(self, _: Connection) -> Reply:
+    def _list_tubes(self, _: Client) -> Reply:
         """List all tubes that exist ("Other Commands": list-tubes)."""
         return wire.OK(stats.names(self.tubes))
 
-    def _list_tube_used(self, conn: Connection) -> Reply:
+    def _list_tube_used(self, conn: Client) -> Reply:
         """Tell the tube that the client uses ("Other Commands": list-tube-used)."""
         return wire.USING(conn.use.name)
 
-    def _list_tubes_watched(self, conn: Connection) -> Reply:
+    def _list_tubes_watched(self, conn: Client) -> Reply:
         """List the tubes that the client watches ("Other Commands": list-tubes-watched)."""
         return wire.OK(stats.names(conn.watch))
 
-    def _quit(self, _: Connection) -> Hangup:
+    def _quit(self, _: Client) -> Hangup:
         """End the connection ("Other Commands": quit)."""
         return Hangup()
 
-    def _pause_tube(self, _: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, _: Client, name: str, delay: int) -> Reply:
         """Let no job of a tube be reserved for a time ("Other Commands": pause-tube)."""
         tube = self._by_name.get(name)
         if tube is None:

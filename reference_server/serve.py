@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from reference_server.connection import Connection
+from reference_server.connection import ServedConnection
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.listening import Listeners
@@ -49,7 +49,7 @@ def host() -> Callable[[], Mapping[str, object]]:
 class Server:
     """Runs a model on a loop; ``clock`` gives nanoseconds that never go back."""
 
-    connection = Connection
+    connection = ServedConnection
     """Takes the loop, the engine and the socket of a new client."""
 
     def __init__(

@@ -99,7 +99,7 @@ class Job:
     body: bytes = b""
     state: JobState = JobState.READY
     deadline: int = 0
-    reserver: Connection | None = None
+    reserver: Client | None = None
     reserves: int = 0
     timeouts: int = 0
     releases: int = 0
@@ -120,7 +120,7 @@ class Tube:
     ready: SortedList[tuple[int, int]] = field(default_factory=SortedList)
     delayed: SortedList[tuple[int, int]] = field(default_factory=SortedList)
     buried: OrderedDict[int, Job] = field(default_factory=OrderedDict)
-    waiting: Bag[Connection] = field(default_factory=Bag)
+    waiting: Bag[Client] = field(default_factory=Bag)
     urgent: int = 0
     reserved: int = 0
     using: int = 0
@@ -133,7 +133,7 @@ class Tube:
 
 
 @dataclass(eq=False, slots=True)
-class Connection:
+class Client:
     """A client; ``reserved`` holds its jobs in the order in which it got them.
 
     While it waits for a job, ``timeout_at`` is when it gives up (None: never) and ``wakes_at``

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Bag, Connection, Job, JobState, Tube
+from reference_server.state import SECOND, Bag, Client, Job, JobState, Tube
 
 COUNTED_COMMANDS = (
     *("put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve"),
@@ -28,13 +28,13 @@ _UNKNOWN_HOST: Mapping[str, object] = {
 }
 
 
-class Server(Protocol):
+class ServerFacts(Protocol):
     """The state of a server, as far as its statistics tell it; see :class:`Model`."""
 
     profile: Profile
     host: Callable[[], Mapping[str, object]]
     tubes: Bag[Tube]
-    connections: dict[int, Connection]
+    connections: dict[int, Client]
     commands: Counter[str]
     max_job_size: int
     max_jobs_ready: int | None
@@ -48,7 +48,7 @@ class Server(Protocol):
     records: int
 
 
-def _document(model: Server, command: str, values: Mapping[str, object]) -> bytes:
+def _document(model: ServerFacts, command: str, values: Mapping[str, object]) -> bytes:
     """Return a dictionary in YAML, without what the profile lacks, and what is None."""
     lacks = model.profile.lacks
     lines = [
@@ -64,7 +64,7 @@ def names(tubes: Iterable[Tube]) -> bytes:
     return "".join(["---\n", *(f"- {tube.name}\n" for tube in tubes)]).encode()
 
 
-def _quote(model: Server, value: object) -> object:
+def _quote(model: ServerFacts, value: object) -> object:
     # Without quotes, the os of a Linux kernel is a comment.
     is_comment = str(value).startswith("#")
     return f'"{value}"' if model.profile.yaml_quotes or is_comment else value
@@ -75,7 +75,7 @@ def _seconds(time: int) -> int:
     return time // SECOND if time >= 0 else -(-time // SECOND)
 
 
-def job(model: Server, job: Job) -> bytes:
+def job(model: ServerFacts, job: Job) -> bytes:
     """Return the document of stats-job, or of stats where that may name a job."""
     timed = job.state in (JobState.RESERVED, JobState.DELAYED)
     return _document(
@@ -100,7 +100,7 @@ def job(model: Server, job: Job) -> bytes:
     )
 
 
-def tube(model: Server, tube: Tube) -> bytes:
+def tube(model: ServerFacts, tube: Tube) -> bytes:
     """Return the document of stats-tube."""
     return _document(
         model,
@@ -124,7 +124,7 @@ def tube(model: Server, tube: Tube) -> bytes:
     )
 
 
-def server(model: Server) -> bytes:
+def server(model: ServerFacts) -> bytes:
     """Return the document of stats."""
     tubes, connections = model.tubes, model.connections.values()
     host = {**_UNKNOWN_HOST, **model.host()}

@@ -12,7 +12,7 @@ from reference_server.state import (
     URGENT,
     Alarm,
     Bag,
-    Connection,
+    Client,
     Job,
     JobState,
     Timer,
@@ -27,7 +27,7 @@ class Store:
         self.now = now
         self.jobs: dict[int, Job] = {}
         self.tubes: Bag[Tube] = Bag()
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, Client] = {}
         self.next_id = 1
         self._by_name: dict[str, Tube] = {}
         self._timers: SortedList[Alarm] = SortedList()
@@ -68,12 +68,12 @@ class Store:
             self.tubes.remove(tube)
             del self._by_name[tube.name]
 
-    def _add_watch(self, conn: Connection, tube: Tube) -> None:
+    def _add_watch(self, conn: Client, tube: Tube) -> None:
         conn.watch.add(tube)
         tube.watching += 1
         tube.refs += 1
 
-    def _remove_watch(self, conn: Connection, tube: Tube) -> None:
+    def _remove_watch(self, conn: Client, tube: Tube) -> None:
         conn.watch.remove(tube)
         tube.watching -= 1
         self._deref(tube)
@@ -94,7 +94,7 @@ class Store:
         """Return the first job of a queue; None if it is empty."""
         return self.jobs[queue[0][1]] if queue else None
 
-    def _held(self, conn: Connection, id: int) -> Job | None:
+    def _held(self, conn: Client, id: int) -> Job | None:
         """Return the job with this id, if this client has reserved it."""
         return conn.reserved.get(id)
 
@@ -117,7 +117,7 @@ class Store:
         job.buries += 1
         job.tube.buried[job.id] = job
 
-    def _make_reserved(self, job: Job, conn: Connection) -> None:
+    def _make_reserved(self, job: Job, conn: Client) -> None:
         """Let a client hold a job, until its TTR ends."""
         job.state = JobState.RESERVED
         job.reserver = conn
@@ -135,12 +135,12 @@ class Store:
         job.reserver = None
         job.tube.reserved -= 1
 
-    def _set_deadline(self, job: Job, conn: Connection) -> None:
+    def _set_deadline(self, job: Job, conn: Client) -> None:
         job.deadline = self.now + job.ttr * SECOND
         conn.deadlines.add((job.deadline, job.id))
         self._timers.add((job.deadline, Timer.TTR, job.id))
 
-    def _clear_deadline(self, job: Job, conn: Connection) -> None:
+    def _clear_deadline(self, job: Job, conn: Client) -> None:
         conn.deadlines.remove((job.deadline, job.id))
         self._timers.remove((job.deadline, Timer.TTR, job.id))
 
@@ -160,14 +160,14 @@ class Store:
 
     # ------------------------------------------------------------ clients that wait
 
-    def _start_waiting(self, conn: Connection, timeout_at: int | None) -> None:
+    def _start_waiting(self, conn: Client, timeout_at: int | None) -> None:
         """Let a client wait for a job of its tubes until ``timeout_at``; None: for ever."""
         conn.waiting = True
         for tube in conn.watch:
             tube.waiting.add(conn)
         conn.timeout_at = timeout_at
 
-    def _stop_waiting(self, conn: Connection) -> None:
+    def _stop_waiting(self, conn: Client) -> None:
         conn.waiting = False
         for tube in conn.watch:
             tube.waiting.remove(conn)

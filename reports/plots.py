@@ -37,7 +37,7 @@ class Bar(NamedTuple):
     text: str
 
 
-class Tick(NamedTuple):
+class AxisTick(NamedTuple):
     """A mark on an axis, or a line across the plot: where, and its label."""
 
     at: float
@@ -52,9 +52,9 @@ class Plot:
     unit: str
     summary: str
     bars: list[Bar]
-    across: list[Tick]
-    up: list[Tick]
-    marks: list[Tick]
+    across: list[AxisTick]
+    up: list[AxisTick]
+    marks: list[AxisTick]
 
 
 def histogram(title: str, unit: str, measured: Measured) -> Plot:
@@ -87,9 +87,9 @@ def histogram(title: str, unit: str, measured: Measured) -> Plot:
         f" {duration(measured.p90)}, 99 % within {duration(measured.p99)}, the longest"
         f" {duration(measured.longest)}.",
         bars,
-        [Tick(across(10.0**decade), duration(10.0**decade)) for decade in range(low, high + 1)],
-        [Tick(up(share), f"{share:.0%}") for share in _until(top, step)],
-        [Tick(across(seconds), label) for label, seconds in marks],
+        [AxisTick(across(10.0**decade), duration(10.0**decade)) for decade in range(low, high + 1)],
+        [AxisTick(up(share), f"{share:.0%}") for share in _until(top, step)],
+        [AxisTick(across(seconds), label) for label, seconds in marks],
     )
 
 

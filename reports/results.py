@@ -20,6 +20,7 @@ MAX_BYTES = 64 << 20
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Word = Literal["conforms", "does not conform", "incomplete", "no verdict"]
 Text = Annotated[str, Field(max_length=100_000)]
 
 
@@ -88,7 +89,7 @@ class Target(_Data):
 class Conclusion(_Data):
     """The verdict of the target."""
 
-    word: Literal["conforms", "does not conform", "incomplete", "no verdict"]
+    word: Word
     sentence: Text
     must_broken: Count
     """Requirements of level must that are not met."""

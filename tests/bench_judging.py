@@ -27,7 +27,7 @@ from fuzz.campaign import Campaign
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.program import BRISK, Writer
-from reference_server.events import Connect
+from reference_server.events import Connected
 from reference_server.model import Model
 from reference_server.wire import Body, Put
 from tests.servers import BEANSTALKD_COMMAND
@@ -52,7 +52,7 @@ def round_trips(target: Target, seed: int) -> int:
 def generator(target: Target, seed: int) -> int:
     """Commands of the second gear's generator, pipelined, their replies read and not looked at."""
     model = Model()
-    model.step(Connect(), 0, 1)
+    model.step(Connected(), 0, 1)
     for _ in range(50):
         model.step(Put(0, 0, 60, 1), 0, 1)
         model.step(Body(b"a"), 0, 1)

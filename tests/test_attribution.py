@@ -24,12 +24,12 @@ from conformance.verdict import Deviation
 from fuzz.test_programs import test_any_program as any_program
 from reference_server import wire
 from reference_server.commands import COMMANDS
-from reference_server.events import Connect
+from reference_server.events import Connected
 from reference_server.faults import Fault
 from reference_server.faults.protocol import KeepsHeld
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import SECOND, Connection
+from reference_server.state import SECOND, Client
 from reference_server.wire import (
     UNKNOWN_COMMAND,
     Body,
@@ -49,7 +49,7 @@ TAKES = frozenset(verb for verb, grammar in COMMANDS.items() if grammar.kinds)
 class StaleTimeout(Model):
     """The timeout of an earlier reserve ends a later one that has none."""
 
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         stale: dict[int, int] = self.__dict__.setdefault("stale", {})
         reply = super()._reserve(conn, timeout)
         if timeout is not None:
@@ -61,7 +61,7 @@ class StaleTimeout(Model):
 
 
 class TouchReserves(Model):
-    def _touch(self, conn: Connection, id: int) -> Reply:
+    def _touch(self, conn: Client, id: int) -> Reply:
         reply = super()._touch(conn, id)
         if reply == wire.TOUCHED:
             self.jobs[id].reserves += 1
@@ -69,14 +69,14 @@ class TouchReserves(Model):
 
 
 class Blind(Model):
-    def _peek_ready(self, conn: Connection) -> Reply:
+    def _peek_ready(self, conn: Client) -> Reply:
         return wire.NOT_FOUND
 
 
 class YoungAgain(Model):
     """The age of a job starts again when it is released."""
 
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         reply = super()._release(conn, id, pri, delay)
         if reply == wire.RELEASED:
             self.jobs[id].created = self.now
@@ -202,7 +202,7 @@ def test_what_is_not_seen_again_breaks_nothing_for_certain() -> None:
     class Once(Model):
         seen = 0
 
-        def _touch(self, conn: Connection, id: int) -> Reply:
+        def _touch(self, conn: Client, id: int) -> Reply:
             reply = super()._touch(conn, id)
             Once.seen += 1
             if Once.seen == 1 and reply == wire.TOUCHED:
@@ -275,7 +275,7 @@ def test_statistics_are_explained_by_how_much_they_differ(
     asked: str, expected: str, observed: str, named: bool
 ) -> None:
     model = KeepsHeld(NEWEST)
-    model.step(Connect(), 0, 1)
+    model.step(Connected(), 0, 1)
     ((_, reply),) = model.step(Command(asked), 0, 1)
     assert isinstance(reply, Reply)
     said = escape(reply.encode().replace(b"pid: 0", b"pid: 1"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.baseline import BaselineError, Known, changes, read_baseline
+from conformance.run.baseline import BaselineError, KnownDeviation, changes, read_baseline
 from reports.verdicts import Verdict
 
 
@@ -55,14 +55,14 @@ def test_a_baseline_that_cannot_be_used(tmp_path: Path, text: str, sentence: str
 def test_which_verdicts_a_known_deviation_covers(
     verdict: str, flaky: bool, covers: set[str]
 ) -> None:
-    known = Known(verdict, "it lies", flaky=flaky)
+    known = KnownDeviation(verdict, "it lies", flaky=flaky)
     assert {verdict for verdict in Verdict if known.covers(verdict)} == covers
 
 
 def test_what_has_changed_in_a_baseline_is_told() -> None:
-    old = {slug: Known("fail", "x") for slug in ("a", "b", "c")}
-    many = {str(number): Known("fail", "x") for number in range(7)}
-    assert changes(old, {"b": Known("non-strict", "x"), "c": Known("fail", "y", "z"), **many}) == (
-        "9 known deviations; 7 added: 0, 1, 2, 3, 4, …; 1 removed: a; 1 with another verdict: b"
-    )
+    old = {slug: KnownDeviation("fail", "x") for slug in ("a", "b", "c")}
+    many = {str(number): KnownDeviation("fail", "x") for number in range(7)}
+    assert changes(
+        old, {"b": KnownDeviation("non-strict", "x"), "c": KnownDeviation("fail", "y", "z"), **many}
+    ) == ("9 known deviations; 7 added: 0, 1, 2, 3, 4, …; 1 removed: a; 1 with another verdict: b")
     assert changes(old, old) == "3 known deviations; no verdict has changed"

@@ -10,7 +10,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
 from reference_server.model import Model
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import (
     PAUSED,
     UNKNOWN_COMMAND,
@@ -72,7 +72,7 @@ def test_how_a_line_is_refused_is_no_matter_of_what_is_counted() -> None:
 class _KeepsThePause(Model):
     """A tube that is paused cannot be paused for another time."""
 
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         return PAUSED if self.is_paused(name) else super()._pause_tube(conn, name, delay)
 
 

@@ -11,7 +11,7 @@ from conformance.catalogue import catalogue
 from conformance.reading import parse
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
-from conformance.run.baseline import Known
+from conformance.run.baseline import KnownDeviation
 from conformance.run.blocking import blockers
 from conformance.run.step import Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
@@ -258,7 +258,7 @@ def test_a_server_that_takes_no_job_is_told_of_put() -> None:
 # ---------------------------------------------------------------- verdicts
 
 
-def _tally(baseline: Mapping[str, Known]) -> Tally:
+def _tally(baseline: Mapping[str, KnownDeviation]) -> Tally:
     tally = Tally(catalogue(), baseline, "a server")
     blocked = {"put.inserted": "use.using"}
     tally.add(
@@ -285,7 +285,7 @@ def test_what_is_blocked_is_counted_and_named_and_never_a_pass() -> None:
 
 
 def test_what_is_blocked_neither_comes_back_nor_goes_away() -> None:
-    baseline = {slug: Known("fail", "issue 17") for slug in ("use.using", "put.inserted")}
+    baseline = {slug: KnownDeviation("fail", "issue 17") for slug in ("use.using", "put.inserted")}
     tally = _tally(baseline)
     assert tally.gone() == []
     assert [entry.requirement.slug for entry in tally.deviations(known=False)] == ["delete.ready"]

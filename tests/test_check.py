@@ -22,11 +22,11 @@ from conformance.target.limits import Limits
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation
 from fuzz.campaign import Campaign
-from reference_server.events import Connect
+from reference_server.events import Connected
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import NOT_FOUND, Reply, parse_line
 from tests.servers import REFERENCE_COMMAND
 
@@ -113,8 +113,8 @@ def test_a_name_may_be_used_again_after_the_end_of_its_connection(tmp_path: Path
 def test_others_may_have_been_in_default(tube: str, allowed: bool) -> None:
     model, transcript = Model(), Transcript()
     # Somebody of whom the transcript does not tell is still there.
-    model.step(Connect(), 0, 2)
-    model.step(Connect(), 0, 1)
+    model.step(Connected(), 0, 2)
+    model.step(Connected(), 0, 1)
     for line in (f"use {tube}", f"stats-tube {tube}"):
         request = parse_line(line.encode(), NEWEST)
         [(_, reply)] = model.step(request, 0, 1)
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_named(text: str, requirements: list[str]) -> None:
     assert broken(parse(text).entries, NEWEST) == requirements
 
 
-def _deaf_use(self: Model, conn: Connection, name: str) -> Reply:
+def _deaf_use(self: Model, conn: Client, name: str) -> Reply:
     return NOT_FOUND
 
 

@@ -17,10 +17,10 @@ from conformance.target.builtin import BuiltIn
 from fuzz.campaign import Campaign
 from fuzz.mutate import Mutator
 from reference_server.commands import ABOUT_A_JOB, COMMANDS, Grammar, Kind
-from reference_server.events import Connect
+from reference_server.events import Connected
 from reference_server.model import Model
 from reference_server.profiles import PROFILES, Profile
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import Body, Command, Put, Reply, parse_line
 
 EXAMPLES = {Kind.TUBE: "default", Kind.COUNT: "1", Kind.TIMEOUT: "0"}
@@ -49,7 +49,7 @@ def _said(profile: Profile) -> dict[str, set[str]]:
     said: dict[str, set[str]] = {}
     step = Model._command
 
-    def noted(model: Model, conn: Connection, command: Command) -> None:
+    def noted(model: Model, conn: Client, command: Command) -> None:
         before = len(model._outputs)
         step(model, conn, command)
         words = said.setdefault(command.verb, set())
@@ -95,7 +95,7 @@ def test_every_command_has_a_probe_that_changes_nothing_or_a_reason(grammar: Gra
     assert command.verb == grammar.verb
     model = Model(profile)
     for conn in (1, 2):
-        model.step(Connect(), 0, conn)
+        model.step(Connected(), 0, conn)
     for delay in (0, 0, 60):
         model.step(Put(0, delay, 60, 1), 0, 1)
         model.step(Body(b"a"), 0, 1)

@@ -15,10 +15,10 @@ from conformance.random_testing.steps import Ask, Program, take
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.tests import test_stateful
-from conformance.tests.test_stateful import Conversation
+from conformance.tests.test_stateful import AnyConversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
-from fuzz.player import Author
+from fuzz.player import ProgramAuthor
 from fuzz.program import Choices
 from reference_server.faults import FAULTS, NO_FAULT
 
@@ -26,7 +26,7 @@ from reference_server.faults import FAULTS, NO_FAULT
 def test_a_program_can_be_made_of_any_bytes() -> None:
     server = BuiltIn()
     session = Exploration(1).session(server)
-    for step in Author(session, Choices(bytes(range(256)) * 8)).steps(50):
+    for step in ProgramAuthor(session, Choices(bytes(range(256)) * 8)).steps(50):
         take(session, step)
     session.finish()
     session.abandon()
@@ -52,7 +52,7 @@ def test_a_program_is_made_small() -> None:
     assert len(tried) < 60
 
 
-def _flaky(machine: Callable[[], Conversation], **_: object) -> None:
+def _flaky(machine: Callable[[], AnyConversation], **_: object) -> None:
     """Finds a violation that it does not see again."""
     conversation = machine()
     conversation.about_a_tube(1, "use", "a", apart=True)
@@ -83,7 +83,7 @@ def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> No
 
     target = BuiltIn(fault=FAULTS["list-tubes-lists-the-tube-that-was-deleted-last"])
     before = connections()
-    conversation = Conversation(Exploration(1), target)
+    conversation = AnyConversation(Exploration(1), target)
     conversation.about_a_tube(1, "use", "a", apart=True)
     conversation.about_a_tube(2, "use", "b", apart=True)
     try:

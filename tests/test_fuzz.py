@@ -24,9 +24,9 @@ from fuzz.coverage import Coverage
 from fuzz.engine import judge
 from fuzz.fuzzer import Fuzzer, Report
 from fuzz.health import GROWN, LEAKED, Health, growth, thinned
-from fuzz.hostile import Author, Progress
+from fuzz.hostile import CaseAuthor, Progress
 from fuzz.mutate import Mutator
-from fuzz.suppression import Known
+from fuzz.suppression import Suppression
 from fuzz.undefined_input import Action, with_single_lines
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES
@@ -111,7 +111,7 @@ def _program(seed: int) -> Program:
     target = BuiltIn()
     session = Exploration(1).session(target)
     steps: list[Step] = []
-    for step in Author(session, Random(seed), Pool(), Progress()).steps(200):
+    for step in CaseAuthor(session, Random(seed), Pool(), Progress()).steps(200):
         steps.append(step)
         take(session, step)
     session.abandon()
@@ -313,7 +313,7 @@ def test_any_engine_can_drive_it() -> None:
 
 
 def test_forms_of_lines_that_have_shown_what_is_wrong() -> None:
-    known = Known()
+    known = Suppression()
     assert known.news([b"peek 1", b"peek 1x", b"peek 0~", b"kick 1x", None]) == [
         b"peek 1x",
         b"kick 1x",

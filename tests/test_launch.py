@@ -69,14 +69,14 @@ def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(tmp_path: Path)
 
 BUSY = """
 import threading, time
-plain = serve.Connection.takes
+plain = serve.ServedConnection.takes
 def busy(self, data):
-    serve.Connection.takes = plain
+    serve.ServedConnection.takes = plain
     end = time.process_time() + 2
     while time.process_time() < end:
         pass
     plain(self, data)
-serve.Connection.takes = busy
+serve.ServedConnection.takes = busy
 """
 
 
@@ -85,7 +85,7 @@ def test_a_first_answer_that_needs_the_cpu_is_waited_for(tmp_path: Path) -> None
         assert server.answers()
 
 
-SILENT = "serve.Connection.takes = lambda self, data: None"
+SILENT = "serve.ServedConnection.takes = lambda self, data: None"
 
 
 def test_a_server_that_never_answers(tmp_path: Path) -> None:

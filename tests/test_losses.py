@@ -22,7 +22,7 @@ LATER = """
 import signal
 from reference_server.wire import requests as wire
 from reference_server.events import Connect, HalfClose
-parse, step, asked, takes = wire.parse_line, Model.step, [], serve.Connection.takes
+parse, step, asked, takes = wire.parse_line, Model.step, [], serve.ServedConnection.takes
 def crash(*_):
     os.kill(os.getpid(), signal.SIGSEGV)
 def ask(line, profile):
@@ -36,7 +36,7 @@ def happen(self, event, now, conn=0):
     return step(self, event, now, conn)
 wire.parse_line, Model.step = ask, happen
 """
-SOON = "serve.Connection.takes = lambda *of: (takes(*of), crash())"
+SOON = "serve.ServedConnection.takes = lambda *of: (takes(*of), crash())"
 BLAMED = "test_kick_takes_a_bound_of_32_bits"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from reference_server.commands import ABOUT_A_JOB, COMMANDS
 from reference_server.engine import Engine
-from reference_server.events import Close, Connect, Event, Tick
+from reference_server.events import Close, Connected, Event, Tick
 from reference_server.lifecycle import BECOMES, REPLIES, STATES, TRANSITIONS
 from reference_server.model import Model
 from reference_server.state import SECOND
@@ -21,8 +21,8 @@ from reference_server.wire import Body, Command, Put, Reply
 def _busy(model: Model, seed: int) -> None:
     """Some random commands, so that there is something to copy."""
     chance = random.Random(seed)
-    model.step(Connect(), 0, 1)
-    model.step(Connect(), 0, 2)
+    model.step(Connected(), 0, 1)
+    model.step(Connected(), 0, 2)
     for _ in range(300):
         conn = chance.choice((1, 2))
         if model.is_waiting(conn):
@@ -54,8 +54,8 @@ def test_a_copy_answers_as_the_model_does_and_shares_nothing() -> None:
             model.step(Close(), model.now, number)
             twin.step(Close(), twin.now, number)
         later = model.now + 10**10
-        model.step(Connect(), later, 3)
-        twin.step(Connect(), later, 3)
+        model.step(Connected(), later, 3)
+        twin.step(Connected(), later, 3)
         for verb in ("stats", "peek-ready", "peek-delayed", "peek-buried", "reserve"):
             event = Command(verb)
             assert model.step(event, later, 3) == twin.step(event, later, 3)
@@ -92,7 +92,7 @@ def _model_with_job(state: str, delay: int = 5) -> tuple[Model, int]:
     """Return a model with two clients, and its one job, in a state as the first client sees it."""
     model = Model()
     for conn in (1, 2):
-        model.step(Connect(), 0, conn)
+        model.step(Connected(), 0, conn)
     model.step(Put(0, delay if state == "delayed" else 0, 9, 1), 0, 1)
     model.step(Body(b"a"), 0, 1)
     if state in ("buried", "reserved"):

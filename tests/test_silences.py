@@ -17,7 +17,7 @@ from conformance.verdict import Deviation
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Connection as Client
+from reference_server.state import Client
 from reference_server.wire import NOT_FOUND, OK, Reply
 
 FULL = 1.0

@@ -11,7 +11,7 @@ import pytest
 from conformance.random_testing.effort import BUSY, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import minimise
-from conformance.random_testing.replay import Finding
+from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.smaller import Reducer
 from conformance.random_testing.steps import Ask, Leave, Program, Step, Wait
 from conformance.target.builtin import BuiltIn
@@ -42,7 +42,7 @@ def _idle() -> float:
     return 0.0
 
 
-def _found(target: BuiltIn, exploration: Exploration, program: Program) -> Finding:
+def _found(target: BuiltIn, exploration: Exploration, program: Program) -> Counterexample:
     found = exploration.replayed(target, program)
     assert found is not None
     return found
@@ -80,7 +80,7 @@ def test_a_finding_is_made_small_without_starting_the_target_for_each_try(
         restarts.append(target)
         plain(target)
 
-    def counted(*args: object, **options: object) -> Finding | None:
+    def counted(*args: object, **options: object) -> Counterexample | None:
         tries.append(args)
         return replayed(*args, **options)  # type: ignore[arg-type]
 

@@ -122,11 +122,11 @@ import re, time
 from reference_server import stats
 tube = stats.tube
 stats.tube = lambda *of: re.sub(rb"(?m)^pause-time-left: .*", b"pause-time-left: 7", tube(*of))
-plain = serve.Connection.takes
+plain = serve.ServedConnection.takes
 def slow(self, data):
     time.sleep(1.2)
     plain(self, data)
-serve.Connection.takes = slow
+serve.ServedConnection.takes = slow
 """
 
 

@@ -19,7 +19,7 @@ from fuzz.campaign import Campaign
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import INSERTED, Put, Reply
 from tests.servers import REFERENCE_COMMAND, changed_server
 from tests.test_check import check_text, command
@@ -117,7 +117,7 @@ def test_a_finding_about_counters_tells_what_was_counted_before(tmp_path: Path) 
     class Extra(Model):
         """The connections of clients that put are counted twice."""
 
-        def _put(self, conn: Connection, put: Put) -> None:
+        def _put(self, conn: Client, put: Put) -> None:
             self.total_connections += 1
             super()._put(conn, put)
 

@@ -11,7 +11,7 @@ ON_A_TERMINAL, IN_A_FILE = 0.5, 10.0
 _LINES = 10_000
 
 
-class Progress:
+class ProgressBar:
     """Says ``verb``, and how much is done, now and then."""
 
     def __init__(self, verb: str) -> None:

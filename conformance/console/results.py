@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from conformance.usage import Command, refuse
+from conformance.usage import ConsoleCommand, refuse
 from reports.comparison import Difference
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_comparison, write_report
@@ -15,7 +15,7 @@ from reports.write import write_comparison, write_report
 _RESULTS = click.Path(path_type=Path)
 
 
-@click.command(cls=Command)
+@click.command(cls=ConsoleCommand)
 @click.argument("file", type=_RESULTS, metavar="results.json")
 @click.option("-o", "folder", type=_RESULTS, required=True, metavar="FOLDER", help="where to")
 def report(file: Path, folder: Path) -> None:
@@ -27,7 +27,7 @@ def report(file: Path, folder: Path) -> None:
         raise refuse(f"cannot write to {folder}: {error.strerror}") from None
 
 
-@click.command(cls=Command)
+@click.command(cls=ConsoleCommand)
 @click.argument("files", type=_RESULTS, metavar="results.json…", nargs=-1, required=True)
 @click.option("-o", "folder", type=_RESULTS, metavar="FOLDER", help="write it as pages there")
 def compare(files: tuple[Path, ...], folder: Path | None) -> int:

@@ -13,7 +13,7 @@ import pytest
 
 from conformance.run.entry import OPTIONS
 from conformance.run.listing import Listing
-from conformance.usage import Command, Option, suggestion
+from conformance.usage import ConsoleCommand, Option, suggestion
 
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -81,7 +81,7 @@ def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     )
 
 
-run = Command(
+run = ConsoleCommand(
     "run",
     callback=_run,
     help=f"Run the suite on a server; without one, on the built-in reference server.\n{_PYTEST}",
@@ -110,7 +110,7 @@ def _for_pytest(chosen: Mapping[str, Any]) -> list[str]:
     return told
 
 
-@click.command("list", cls=Command)
+@click.command("list", cls=ConsoleCommand)
 @click.option("-k", "expression", metavar="EXPRESSION", help="by name, such as put. or TTR")
 @click.option("-m", "level", metavar="LEVEL", help="of a level: must or de_facto")
 @click.option("--json", "as_json", is_flag=True, help="as JSON, with clauses and names of tests")

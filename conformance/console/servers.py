@@ -7,12 +7,12 @@ import click
 from conformance.target.address import TargetError
 from conformance.target.cleanup import clean_up
 from conformance.target.target import Remote
-from conformance.usage import ADDRESS, Command, refuse
+from conformance.usage import ADDRESS, ConsoleCommand, refuse
 from reference_server import serve as server
 from reference_server.wire import ProtocolError
 
 
-@click.command(cls=Command)
+@click.command(cls=ConsoleCommand)
 @click.option("--target", metavar="ADDRESS", required=True, help=ADDRESS)
 def cleanup(target: str) -> int:
     """Remove what killed runs have left on a server.
@@ -32,7 +32,7 @@ def cleanup(target: str) -> int:
 
 
 @click.command(
-    cls=Command, add_help_option=False, context_settings={"ignore_unknown_options": True}
+    cls=ConsoleCommand, add_help_option=False, context_settings={"ignore_unknown_options": True}
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from conformance.console.progress import Progress
+from conformance.console.progress import ProgressBar
 from conformance.oracle.check import Finding
 from conformance.oracle.check import check as judged
 from conformance.random_testing.again import replayed
@@ -19,7 +19,7 @@ from conformance.run.suite import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
 from conformance.transcript import RESTARTS, Transcript, rendered
-from conformance.usage import Command, names_target, refuse
+from conformance.usage import ConsoleCommand, names_target, refuse
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -29,7 +29,7 @@ STANDARD_INPUT = Path("-")
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE|-")
 
 
-@click.command(cls=Command)
+@click.command(cls=ConsoleCommand)
 @_FILE
 @click.option(
     "--profile",
@@ -44,7 +44,7 @@ def check(file: Path, profile: str) -> int:
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
     recorded = _read(file)
-    progress = Progress("judged")
+    progress = ProgressBar("judged")
     try:
         finding = judged(recorded, PROFILES[profile], progress.tell)
     except Inconclusive as error:
@@ -55,7 +55,7 @@ def check(file: Path, profile: str) -> int:
     return _told(recorded, finding, PROFILES[profile])
 
 
-@click.command(cls=Command)
+@click.command(cls=ConsoleCommand)
 @_FILE
 @names_target("auto")
 def replay(
@@ -77,7 +77,7 @@ def replay(
 
 def _read(file: Path) -> Recorded:
     name = "standard input" if file == STANDARD_INPUT else str(file)
-    progress = Progress("read")
+    progress = ProgressBar("read")
     try:
         with open(0 if file == STANDARD_INPUT else file, encoding="utf-8") as lines:
             return Recorded.of(progress.watch(lines))

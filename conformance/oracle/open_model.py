@@ -15,7 +15,7 @@ from reference_server import wire
 from reference_server.events import Event, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Alarm, Connection, Job, Timer, Tube
+from reference_server.state import SECOND, Alarm, Client, Job, Timer, Tube
 from reference_server.wire import Body, Put, Reply
 
 LATE = ""
@@ -134,7 +134,7 @@ class OpenModel(Model):
             self.gone[tube.name] = pause
             self.reborn.discard(tube.name)
 
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         reply = super()._pause_tube(conn, name, delay)
         if reply != wire.NOT_FOUND or name not in self.gone:
             return reply
@@ -144,13 +144,13 @@ class OpenModel(Model):
         self.gone[name] = length, self.now + length
         return wire.PAUSED
 
-    def _list_tubes(self, conn: Connection) -> Reply:
+    def _list_tubes(self, conn: Client) -> Reply:
         return _loose(super()._list_tubes(conn), frozenset(self.gone))
 
-    def _stats(self, conn: Connection) -> Reply:
+    def _stats(self, conn: Client) -> Reply:
         return _loose(super()._stats(conn), frozenset({"current-tubes"} if self.gone else ()))
 
-    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+    def _stats_tube(self, conn: Client, name: str) -> Reply:
         reply = super()._stats_tube(conn, name)
         if reply == wire.NOT_FOUND:
             return _loose(reply, frozenset({"OK"} if name in self.gone else ()))
@@ -158,7 +158,7 @@ class OpenModel(Model):
 
     # ------------------------------------------------------------ bodies that are too big
 
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if put.size <= self.max_job_size:
             return
@@ -167,7 +167,7 @@ class OpenModel(Model):
             self.refused.add(conn.id)
             self._outputs.append((conn.id, wire.JOB_TOO_BIG))
 
-    def _end_put(self, conn: Connection, body: Body) -> None:
+    def _end_put(self, conn: Client, body: Body) -> None:
         if conn.id in self.refused:
             self.refused.remove(conn.id)
             return
@@ -178,7 +178,7 @@ class OpenModel(Model):
             assert isinstance(reply, Reply)
             self._outputs[-1] = id, _loose(reply, _NO_END)
 
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         super()._close(conn)
         self.refused.discard(conn.id)
 
@@ -195,7 +195,7 @@ class OpenModel(Model):
         # It is among those that are kicked whichever of the others comes before it.
         return head if len(jobs) <= max(kicked, 1) else self.choose(jobs)
 
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         # Where nobody waits, it makes no difference which is kicked first.
         self._kicked = 0 if conn.use.waiting else min(bound, len(conn.use.delayed))
         reply = super()._kick(conn, bound)

@@ -12,7 +12,7 @@ from conformance.oracle.open_model import OpenModel
 from conformance.oracle.renaming import rename
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
-from reference_server.events import Connect, Hangup, Output
+from reference_server.events import Connected, Hangup, Output
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Job, JobState
 from reference_server.wire import Command, Put, Reply
@@ -69,7 +69,7 @@ class State:
 
     def connect(self, conn: int) -> None:
         """Let a client connect; no time passes, as timers that are due may have fired before."""
-        self.model.handle(Connect(), self.model.now, conn)
+        self.model.handle(Connected(), self.model.now, conn)
         self.done[conn] = 0
         self.owed[conn] = deque()
 

@@ -49,7 +49,7 @@ class Item:
 
 
 @dataclass(slots=True)
-class Client:
+class OracleClient:
     """The requests that a client has sent, understood once for all states."""
 
     reader: RequestReader
@@ -83,7 +83,7 @@ class Transitions:
         self.hasty = False
         self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
         """The word of the reply to a neutral command."""
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, OracleClient] = {}
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
 
     def _first_state(self) -> State:
@@ -91,7 +91,7 @@ class Transitions:
 
     def _arrived(self, conn: int) -> None:
         reader = LenientReader if self.lenient else RequestReader
-        self.clients[conn] = Client(reader(self.profile))
+        self.clients[conn] = OracleClient(reader(self.profile))
 
     def take(self, conn: int, request: Request | Open, now: int) -> None:
         """Note a request that the target will come to."""
@@ -108,7 +108,7 @@ class Transitions:
 
     def _signalled(self, now: int) -> None:
         """Note that the target gets a signal, and comes to it some time."""
-        signals = self.clients.setdefault(SIGNALS, Client(RequestReader(self.profile)))
+        signals = self.clients.setdefault(SIGNALS, OracleClient(RequestReader(self.profile)))
         signals.items.append(Item(Drain(), now))
 
     def moved(self, before: int, now: int) -> None:

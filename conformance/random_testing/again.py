@@ -9,8 +9,7 @@ from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
-from conformance.random_testing.replay import Finding as Seen
-from conformance.random_testing.replay import lost, program_of, told
+from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import play
 from conformance.target.target import Target
@@ -31,10 +30,11 @@ def replayed(
     try:
         play(session, program)
     except Violation as violation:
-        seen = Seen(program, told(violation, target), session.transcript)
+        seen = Counterexample(program, told(violation, target), session.transcript)
         return _told(target, profile, seen)
     except OSError as error:
-        return _told(target, profile, Seen(program, lost(error, session), session.transcript))
+        seen = Counterexample(program, lost(error, session), session.transcript)
+        return _told(target, profile, seen)
     finally:
         session.abandon()
     shown = session.transcript
@@ -43,7 +43,7 @@ def replayed(
     return shown, None
 
 
-def _told(target: Target, profile: Profile, seen: Seen) -> tuple[Transcript, Finding]:
+def _told(target: Target, profile: Profile, seen: Counterexample) -> tuple[Transcript, Finding]:
     """A violation, without the lines that are open if that is possible."""
     if target.exclusive:
         # Where others are, it is not done again and again.

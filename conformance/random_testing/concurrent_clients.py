@@ -12,7 +12,7 @@ from random import Random
 from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
-from conformance.random_testing.crowd_client import Client
+from conformance.random_testing.crowd_client import CrowdClient
 from conformance.random_testing.crowd_requests import NAME, Requests, Said
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
@@ -65,7 +65,7 @@ class Crowd:
         self._requests = Requests(
             target, profile, tubes, chance, self._now, tidy, self._may_wait_on
         )
-        self._clients: list[Client] = []
+        self._clients: list[CrowdClient] = []
         self._letters = letters()
         self._tick = self._last = 0
 
@@ -149,7 +149,7 @@ class Crowd:
         transport = self._target.connect()
         self._last += 1
         reader = ReplyReader(self._profile.tells_priority)
-        client = Client(transport, self._last, next(self._letters), patient, reader)
+        client = CrowdClient(transport, self._last, next(self._letters), patient, reader)
         self._clients.append(client)
         self._history.connect(client.conn)
         if not self._profile.has_tubes:
@@ -160,7 +160,7 @@ class Crowd:
         first.append(of_tube(client, "ignore", "default"))
         self._say(client, [of_tube(client, "use", self._chance.choice(self._tubes)), *first])
 
-    def _leaves(self, client: Client, half: bool) -> None:
+    def _leaves(self, client: CrowdClient, half: bool) -> None:
         """A client closes its connection, or (``half``) sends nothing more and reads to the end."""
         if client.leaving:
             return
@@ -176,12 +176,12 @@ class Crowd:
         else:
             self._forget(client)
 
-    def _forget(self, client: Client) -> None:
+    def _forget(self, client: CrowdClient) -> None:
         self._history.ended(client.conn)
         self._clients.remove(client)
         client.transport.close()
 
-    def _goes_on(self, client: Client) -> None:
+    def _goes_on(self, client: CrowdClient) -> None:
         holds = client.held or (self._tidy and client.asked)
         leaves = client is not self._clients[0] and not holds
         if leaves and self._chance.random() < LEAVES:
@@ -194,7 +194,7 @@ class Crowd:
         elif not client.asked:
             self._say(client, self._requests.burst(client))
 
-    def _say(self, client: Client, burst: Sequence[Said]) -> None:
+    def _say(self, client: CrowdClient, burst: Sequence[Said]) -> None:
         for text, asked in burst:
             self._history.sent(client.conn, text, asked.at)
             self._ledger.asks(client.name, asked)
@@ -214,7 +214,7 @@ class Crowd:
             self._receive(clients[transport])
         return bool(ready)
 
-    def _receive(self, client: Client) -> None:
+    def _receive(self, client: CrowdClient) -> None:
         time = self._target.clock.time()
         data = client.transport.receive()
         if client.transport.ended:
@@ -233,7 +233,7 @@ class Crowd:
         except ProtocolError as error:
             raise Violation(["a reply of the protocol"], str(error), mark) from error
 
-    def _hears(self, client: Client, reply: Reply, mark: int) -> None:
+    def _hears(self, client: CrowdClient, reply: Reply, mark: int) -> None:
         now = self._now()
         if not client.asked:
             raise Violation(["no reply without a request"], str(reply), mark)

@@ -17,7 +17,7 @@ from conformance.random_testing.budget import Budget
 from conformance.random_testing.effort import Effort
 from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
-from conformance.random_testing.replay import Finding, lost, program_of, told
+from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Program, Wait, play
 from conformance.target.target import Target
@@ -207,7 +207,7 @@ class Exploration:
             play(session, program)
             session.abandon()
         except Violation as violation:
-            seen = Finding(program, told(violation, target), session.transcript)
+            seen = Counterexample(program, told(violation, target), session.transcript)
             self.start_anew(session)
             raise self.deviation(self.firmest(seen, target), transcript, where) from violation
         except Inconclusive:
@@ -225,7 +225,7 @@ class Exploration:
         limit: float = LIMIT,
         look: bool = True,
         anew: bool = True,
-    ) -> Finding | None:
+    ) -> Counterexample | None:
         """Return the violation of a program without waits, within so many seconds.
 
         ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
@@ -248,9 +248,9 @@ class Exploration:
             play(session, program, look)
             is_over = not session.is_spent and session.judge.oracle.is_settled
         except Violation as violation:
-            found = Finding(program, told(violation, target), session.transcript)
+            found = Counterexample(program, told(violation, target), session.transcript)
         except OSError as error:
-            found = Finding(program, lost(error, session), session.transcript)
+            found = Counterexample(program, lost(error, session), session.transcript)
         except Inconclusive:
             return None
         finally:
@@ -262,7 +262,7 @@ class Exploration:
                     session.clean_up(patience)
         return found
 
-    def firmest(self, found: Finding, target: Target, look: bool = True) -> Finding:
+    def firmest(self, found: Counterexample, target: Target, look: bool = True) -> Counterexample:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         hastily = partial(replayed, anew=False)
@@ -272,7 +272,9 @@ class Exploration:
         with self.effort.spent(target.starved):
             return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 
-    def deviation(self, found: Finding, transcript: Transcript, where: str = "") -> Deviation:
+    def deviation(
+        self, found: Counterexample, transcript: Transcript, where: str = ""
+    ) -> Deviation:
         """The failure of a test for what was found; it is kept for the next run.
 
         ``transcript`` then shows it.

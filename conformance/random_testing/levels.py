@@ -16,7 +16,7 @@ from functools import partial
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
 from conformance.oracle.underspecification import KINDS, Lines, is_decided, is_free
-from conformance.random_testing.replay import Finding, commands
+from conformance.random_testing.replay import Counterexample, commands
 from conformance.random_testing.steps import Ask, Leave, Program, Step
 from reference_server.commands import U64
 from reference_server.profiles import NAME_CHARS, Profile
@@ -25,7 +25,7 @@ from reference_server.wire import CRLF
 AGAIN = 3
 """Times that what was found without is looked for again; it must be seen then at least once."""
 
-Replayed = Callable[[Program], Finding | None]
+Replayed = Callable[[Program], Counterexample | None]
 """The outcome of a program; None if nothing is wrong with it."""
 Change = Callable[[Ask], Step | None]
 """The step instead of an open line; None: no step."""
@@ -35,8 +35,8 @@ _DIGITS = re.compile(rb"[0-9]{1,9}")
 
 
 def firmest(
-    found: Finding, replayed: Replayed, patiently: Replayed, profile: Profile, seconds: float
-) -> Finding:
+    found: Counterexample, replayed: Replayed, patiently: Replayed, profile: Profile, seconds: float
+) -> Counterexample:
     """The finding, or what is left of it without lines that the text leaves open.
 
     For so many seconds, it is looked for with ``replayed``; what is taken for it must be seen
@@ -52,7 +52,7 @@ class _Search:
 
     def __init__(
         self,
-        found: Finding,
+        found: Counterexample,
         replayed: Replayed,
         patiently: Replayed,
         profile: Profile,
@@ -64,13 +64,13 @@ class _Search:
         self._patiently = patiently
         self._profile = profile
         self._end = time.monotonic() + seconds
-        self._firm: Finding | None = None
+        self._firm: Counterexample | None = None
         of_failures = diagnosis_of(found, profile).of_failures
         self._open = every_ask if of_failures else partial(open_steps, profile=profile)
         forms = () if of_failures else (_plain, _malformed, _unknown, _neutral)
         self._changes: list[Change] = [_left_out, *(partial(form, profile) for form in forms)]
 
-    def result(self) -> Finding:
+    def result(self) -> Counterexample:
         """The firm finding if there is one, else that with the fewest open lines."""
         size = len(self._open(self._best.program))
         while size and not self._is_over:
@@ -111,7 +111,7 @@ class _Search:
         self._best = found
         return True
 
-    def _is_other(self, found: Finding, instead: Collection[bytes]) -> bool:
+    def _is_other(self, found: Counterexample, instead: Collection[bytes]) -> bool:
         """Return whether a finding is about the steps put in, and not what it was about before."""
         asked, before = _asked(found), _asked(self._found)
         alike = found.violation.kind == self._found.violation.kind
@@ -122,7 +122,7 @@ class _Search:
     def _count(self) -> int:
         return len(self._open(self._best.program))
 
-    def _seen_again(self, found: Finding) -> Finding | None:
+    def _seen_again(self, found: Counterexample) -> Counterexample | None:
         for _ in range(AGAIN):
             again = self._patiently(found.program)
             if again is not None and not diagnosis_of(again, self._profile).de_facto:
@@ -130,7 +130,7 @@ class _Search:
         return None
 
 
-def diagnosis_of(found: Finding, profile: Profile) -> Diagnosis:
+def diagnosis_of(found: Counterexample, profile: Profile) -> Diagnosis:
     """Return the diagnosis of a finding."""
     return diagnose(found.violation, found.shown.entries, profile)
 
@@ -242,7 +242,7 @@ def _instead(step: Ask, text: bytes) -> Ask:
     return step._replace(text=text.replace(b"%%", b"%"), job=None, cuts=())
 
 
-def _asked(found: Finding) -> bytes:
+def _asked(found: Counterexample) -> bytes:
     """Return the last request of the concerned client."""
     entries = found.shown.entries
     shown = entries[-1].connection if entries else ""

@@ -23,7 +23,7 @@ GOES_ON = "a server that goes on"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Counterexample:
     """A program that shows a violation, and what came of it."""
 
     program: Program

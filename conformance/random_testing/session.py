@@ -18,7 +18,7 @@ from conformance.oracle.underspecification import is_plain
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.leftovers import Leftovers
 from conformance.random_testing.snapshot import counted
-from conformance.random_testing.traffic import Client, Traffic
+from conformance.random_testing.traffic import SessionClient, Traffic
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
@@ -58,7 +58,7 @@ class Session:
         self._profile = profile
         self._jobs = JobTags()
         self._traffic = traffic = Traffic(target, self.transcript, self._jobs)
-        self._sending: Client | None = None
+        self._sending: SessionClient | None = None
         late = round(target.limits.lateness * 1e9)
         self._margin = late + 4 * EARLY
         # Some servers count a client with the first that it says: that is tested elsewhere.
@@ -122,7 +122,7 @@ class Session:
         """Return whether there were jobs of anybody when it began, as far as that was looked at."""
         return self._leftovers.in_default > 0 or bool(self._leftovers.tubes)
 
-    def _client(self, number: int) -> Client:
+    def _client(self, number: int) -> SessionClient:
         client = self._traffic.clients.get(number)
         if client is None:
             self.flush()

@@ -12,7 +12,7 @@ from conformance.oracle.underspecification import Lines
 from conformance.random_testing.exploration import PATIENCE, Exploration
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, Shows, minimise, without_steps
-from conformance.random_testing.replay import Finding
+from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.steps import Ask, Leave, Program
 from conformance.target.target import Target
 from reference_server.commands import U64
@@ -49,7 +49,7 @@ class Reducer:
     target: Target
     looks: bool = True
 
-    def smallest(self, found: Finding) -> Finding:
+    def smallest(self, found: Counterexample) -> Counterexample:
         """Return the smallest form of a finding; itself, if it is not seen again."""
         with self.exploration.effort.spent(self.target.starved):
             small = self._made_small(found)
@@ -59,7 +59,7 @@ class Reducer:
             # Without its open lines, less of the rest may be needed.
             return small if firm is small else self._made_small(firm, firmly=True)
 
-    def _made_small(self, found: Finding, firmly: bool = False) -> Finding:
+    def _made_small(self, found: Counterexample, firmly: bool = False) -> Counterexample:
         """``firmly``: it stays one that breaks the text."""
         # In haste most of the way; but on a busy machine, what is shown may have been missed.
         hastily = _Pace(minimise, HASTE, TRY, firmly)
@@ -69,7 +69,7 @@ class Reducer:
             smaller = self._reduced(found, hastily._replace(anew=True)) or found
         return self._reduced(smaller, _Pace(without_steps, PATIENCE, LONG_TRY, firmly)) or smaller
 
-    def _reduced(self, found: Finding, pace: _Pace) -> Finding | None:
+    def _reduced(self, found: Counterexample, pace: _Pace) -> Counterexample | None:
         """Return what becomes of a finding at a pace; None if it is not seen again."""
         effort = self.exploration.effort
         # What is done with the result has its share of the time, too.
@@ -91,13 +91,13 @@ class Reducer:
         shown = self._replayed(program, PATIENCE, math.inf)
         return shown if self._is_good(shown, pace.firmly) else None
 
-    def _is_good(self, shown: Finding | None, firmly: bool) -> TypeGuard[Finding]:
+    def _is_good(self, shown: Counterexample | None, firmly: bool) -> TypeGuard[Counterexample]:
         profile = self.exploration.profile
         return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
 
     def _replayed(
         self, program: Program, patience: float, limit: float, anew: bool = True
-    ) -> Finding | None:
+    ) -> Counterexample | None:
         return self.exploration.replayed(self.target, program, patience, limit, self.looks, anew)
 
 

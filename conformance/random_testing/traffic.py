@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.job_tags import JobTags
-from conformance.random_testing.waiting import Wait
+from conformance.random_testing.waiting import Waiting
 from conformance.target.clock import Attendant
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
@@ -18,7 +18,7 @@ from reference_server.wire import Reply
 
 
 @dataclass(slots=True)
-class Client:
+class SessionClient:
     """A client's connection, its number for the judge, and its name in the transcript."""
 
     transport: Transport
@@ -46,7 +46,7 @@ class Traffic:
     """
 
     def __init__(self, target: Target, transcript: Transcript, tags: JobTags) -> None:
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, SessionClient] = {}
         self.patience = target.limits.reply
         self.unforeseen: Reply | None = None
         self.judge: Judge
@@ -75,11 +75,11 @@ class Traffic:
 
     # ------------------------------------------------------------ coming and going
 
-    def open(self, number: int) -> Client:
+    def open(self, number: int) -> SessionClient:
         """Open the connection of a client; raise OSError if there is none."""
         transport = self._target.connect()
         self._last += 1
-        client = self.clients[number] = Client(transport, self._last, next(self._letters))
+        client = self.clients[number] = SessionClient(transport, self._last, next(self._letters))
         self.judge.connect(client.conn)
         self.settle()
         return client
@@ -109,14 +109,14 @@ class Traffic:
 
     # ------------------------------------------------------------ sending
 
-    def say(self, client: Client, text: bytes) -> None:
+    def say(self, client: SessionClient, text: bytes) -> None:
         """Judge what a client says next, which is yet to be sent."""
         if not client.burst and not client.unsent:
             self._since = self.now()
         self._since += 1
         client.known = self.judge.sent(client.conn, text, self._since)
 
-    def send(self, client: Client) -> None:
+    def send(self, client: SessionClient) -> None:
         """Send what was kept back."""
         data, client.unsent = client.unsent, bytearray()
         client.burst += data
@@ -128,7 +128,7 @@ class Traffic:
                 raise Violation(["a target that reads"], "it stopped reading")
             self.poll(0.01)
 
-    def deliver(self, client: Client, hasty: bool) -> None:
+    def deliver(self, client: SessionClient, hasty: bool) -> None:
         """Send what is left of a burst, and, unless in haste, take in what it causes."""
         self.send(client)
         if client.burst:
@@ -146,7 +146,7 @@ class Traffic:
 
     def hear(self) -> None:
         """Take in replies until none is missing."""
-        wait, pause = Wait(self.patience), 0.001
+        wait, pause = Waiting(self.patience), 0.001
         for client in list(self.clients.values()):
             whole = True
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:
@@ -180,7 +180,7 @@ class Traffic:
                 self._take_in(client, client.transport.receive())
         return bool(ready)
 
-    def _take_in(self, client: Client, data: bytes) -> bool:
+    def _take_in(self, client: SessionClient, data: bytes) -> bool:
         """Take in what a client got; tell whether it got anything."""
         if not (data or client.transport.ended):
             return False

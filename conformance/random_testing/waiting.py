@@ -8,7 +8,7 @@ MOST = 12
 """Times the patience for one reply that is waited for many, as long as some come."""
 
 
-class Wait:
+class Waiting:
     """Waiting for replies that may take ``patience`` seconds each, but not for ever."""
 
     def __init__(self, patience: float) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from conformance.catalogue import Requirement
-from conformance.run.baseline import Known
+from conformance.run.baseline import KnownDeviation
 from reference_server.profiles import NEWEST
-from reports.results import Test
+from reports.results import Conclusion, Test, Word
 from reports.verdicts import DEVIATIONS, Verdict
 from reports.words import counted
 
@@ -21,7 +21,7 @@ _TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
 
 @dataclass(slots=True)
-class Entry:
+class Judgement:
     """The verdict of one requirement, with a reason where it is not a pass.
 
     ``known`` is what the baseline says of it, if that covers this verdict. ``blocked_by``: the
@@ -32,7 +32,7 @@ class Entry:
     verdict: Verdict = Verdict.NOT_RUN
     reason: str = ""
     tests: int = 0
-    known: Known | None = None
+    known: KnownDeviation | None = None
     blocked_by: list[str] = field(default_factory=list)
 
 
@@ -47,17 +47,6 @@ class Result(NamedTuple):
         return Verdict.BLOCKED if slug in self.blocked else self.test.verdict
 
 
-class Conclusion(NamedTuple):
-    """The verdict of a target: in one word, in numbers of requirements, and in a sentence."""
-
-    word: str
-    must_broken: int
-    non_strict: int
-    tested: int
-    applicable: int
-    sentence: str
-
-
 @dataclass
 class Tally:
     """The verdicts of all requirements of a run, in a profile.
@@ -67,11 +56,11 @@ class Tally:
     """
 
     catalogue: Mapping[str, Requirement]
-    baseline: Mapping[str, Known]
+    baseline: Mapping[str, KnownDeviation]
     target: str = ""
     profile: str = NEWEST.name
     selected: bool = False
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, Judgement] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
         """Takes in what came of tests."""
@@ -80,7 +69,7 @@ class Tally:
             for slug in result.test.requirements:
                 found[slug].append(result)
         for slug, requirement in self.catalogue.items():
-            entry = Entry(requirement.judged_by(self.profile), tests=len(found[slug]))
+            entry = Judgement(requirement.judged_by(self.profile), tests=len(found[slug]))
             self.entries[slug] = entry
             if found[slug]:
                 entry.verdict, worst = min(
@@ -97,7 +86,7 @@ class Tally:
             known = self.baseline.get(slug)
             entry.known = known if known and known.covers(entry.verdict) else None
 
-    def deviations(self, *, known: bool) -> list[Entry]:
+    def deviations(self, *, known: bool) -> list[Judgement]:
         """The requirements that the target does not meet, those of the baseline or the others."""
         found = (e for e in self.entries.values() if e.verdict in DEVIATIONS)
         return [entry for entry in found if (entry.known is not None) is known]
@@ -114,7 +103,7 @@ class Tally:
         """Return whether a baseline can hold all deviations: our errors do not belong there."""
         return not any(entry.verdict is Verdict.ERROR for entry in self.entries.values())
 
-    def updated_baseline(self) -> dict[str, Known]:
+    def updated_baseline(self) -> dict[str, KnownDeviation]:
         """The baseline as this run would have it; what was not tested stays as it is."""
         tested = (Verdict.PASS, Verdict.FAIL, Verdict.NON_STRICT)
         kept = {
@@ -127,7 +116,7 @@ class Tally:
                 old = self.baseline.get(slug)
                 reason = old.reason if old else "not looked into yet"
                 link, flaky = (old.link, old.flaky) if old else ("", False)
-                kept[slug] = Known(str(entry.verdict), reason, entry.reason, link, flaky)
+                kept[slug] = KnownDeviation(str(entry.verdict), reason, entry.reason, link, flaky)
         return kept
 
     def conclusion(self) -> Conclusion:
@@ -140,7 +129,7 @@ class Tally:
         tested = sum(e.verdict in _TESTED for e in applicable)
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)
         if not any(e.verdict in _TESTED for e in self.entries.values()):
-            word = "no verdict"
+            word: Word = "no verdict"
             told = f"{word}; tested {count}"
         elif broken:
             word = "does not conform"
@@ -154,7 +143,14 @@ class Tally:
             told = f"{word} with {loose} non-strict" if loose else word
             told += f"; tested {count}"
         sentence = f"{self.target}: {told}" + (f" ({missing})" if missing else "")
-        return Conclusion(word, broken, loose, tested, len(applicable), sentence)
+        return Conclusion(
+            word=word,
+            sentence=sentence,
+            must_broken=broken,
+            non_strict=loose,
+            tested=tested,
+            applicable=len(applicable),
+        )
 
     def is_partial(self) -> bool:
         """Return whether something was not tested though this run has the means for it."""
@@ -168,7 +164,7 @@ def grounds(reason: str) -> str:
     return reason.partition(": expected ")[0]
 
 
-def _missing(entries: Iterable[Entry]) -> str:
+def _missing(entries: Iterable[Judgement]) -> str:
     """Why requirements were not tested, counted."""
     reasons = Counter(
         _why(entry) for entry in entries if entry.verdict not in (*_TESTED, Verdict.SEEN)
@@ -179,7 +175,7 @@ def _missing(entries: Iterable[Entry]) -> str:
     return "; ".join([*(f"{count} {reason}" for reason, count in told), *others])
 
 
-def _why(entry: Entry) -> str:
+def _why(entry: Judgement) -> str:
     """Why a requirement was not tested."""
     if entry.blocked_by:
         return f"blocked by {entry.blocked_by[0]}"

@@ -25,7 +25,7 @@ class BaselineError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDeviation:
     """A known deviation; a ``flaky`` one may be absent, or non-strict only."""
 
     verdict: str
@@ -39,12 +39,12 @@ class Known:
         return verdict == self.verdict or (self.flaky and verdict == Verdict.NON_STRICT)
 
 
-def is_known(baseline: Mapping[str, Known], slug: str, verdict: str) -> bool:
+def is_known(baseline: Mapping[str, KnownDeviation], slug: str, verdict: str) -> bool:
     """Return whether a baseline lists this deviation of a requirement."""
     return slug in baseline and baseline[slug].covers(verdict)
 
 
-def read_baseline(path: Path) -> Mapping[str, Known]:
+def read_baseline(path: Path) -> Mapping[str, KnownDeviation]:
     """The known deviations by slug; raises :class:`BaselineError`."""
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
@@ -61,7 +61,7 @@ def read_baseline(path: Path) -> Mapping[str, Known]:
     return {_slug(path, slug): _known(path, slug, entry) for slug, entry in document.items()}
 
 
-def write_baseline(path: Path, known: Mapping[str, Known]) -> None:
+def write_baseline(path: Path, known: Mapping[str, KnownDeviation]) -> None:
     """Writes known deviations; raises :class:`BaselineError`."""
     document = {
         slug: {key: value for key, value in asdict(entry).items() if value}
@@ -74,7 +74,7 @@ def write_baseline(path: Path, known: Mapping[str, Known]) -> None:
         raise BaselineError(f"cannot write the baseline {path}: {error.strerror}") from error
 
 
-def changes(before: Mapping[str, Known], after: Mapping[str, Known]) -> str:
+def changes(before: Mapping[str, KnownDeviation], after: Mapping[str, KnownDeviation]) -> str:
     """Return in words what a new baseline has that the old one had not."""
     added = [slug for slug in after if slug not in before]
     removed = [slug for slug in before if slug not in after]
@@ -95,7 +95,7 @@ def _slug(path: Path, slug: Any) -> str:
     return str(slug)
 
 
-def _known(path: Path, slug: str, entry: Any) -> Known:
+def _known(path: Path, slug: str, entry: Any) -> KnownDeviation:
     takes = f"takes the keys {', '.join(sorted(_KEYS))}"
     if not isinstance(entry, Mapping):
         raise BaselineError(f"the baseline {path}: {slug} {takes}")
@@ -106,4 +106,4 @@ def _known(path: Path, slug: str, entry: Any) -> Known:
         raise BaselineError(f"the baseline {path}: {slug} needs a verdict: {choice}")
     if not isinstance(entry.get("reason"), str):
         raise BaselineError(f"the baseline {path}: {slug} needs a reason")
-    return Known(**entry)
+    return KnownDeviation(**entry)

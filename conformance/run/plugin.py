@@ -10,7 +10,7 @@ import pytest
 
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
-from conformance.run.baseline import BaselineError, Known, is_known, read_baseline
+from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
 from conformance.run.distribution import wait_together
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
@@ -19,7 +19,7 @@ from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
-from conformance.run.progress import Progress, is_wanted
+from conformance.run.progress import ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
@@ -35,7 +35,7 @@ from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
 _SUITE = pytest.StashKey[Suite]()
 _KEEPER = pytest.StashKey[Keeper]()
-_BASELINE = pytest.StashKey[Mapping[str, Known]]()
+_BASELINE = pytest.StashKey[Mapping[str, KnownDeviation]]()
 
 
 def _part(name: str) -> Any:
@@ -132,7 +132,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     if is_wanted(reporter):
         session.config.pluginmanager.register(
-            Progress(reporter, _has_target(session.config)), "conformance-progress"
+            ProgressLine(reporter, _has_target(session.config)), "conformance-progress"
         )
     if _has_target(session.config):
         try:

@@ -24,7 +24,7 @@ CAUSES = 10
 Status = tuple[str, str, object]
 
 
-class Progress:
+class ProgressLine:
     """One line that is written anew, in place of dots; deviations are lines above it.
 
     Each cause is told once; there are so many lines only, as all are in the summary.

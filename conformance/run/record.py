@@ -66,8 +66,6 @@ class Recorder:
     def _results(self, exit_code: int) -> format.Results:
         options, observations = self._options, self._summary.observations
         tally = self._summary.tally()
-        conclusion = tally.conclusion()._asdict()
-        conclusion["sentence"] = clean(conclusion["sentence"])
         return format.Results(
             suite=format.Suite(
                 version=suite_version(),
@@ -86,7 +84,7 @@ class Recorder:
                 arguments=options.chosen,
             ),
             target=observations[0].target,
-            verdict=format.Conclusion(**conclusion),
+            verdict=tally.conclusion(),
             health=self._summary.health(),
             vitals=_vitals(self._summary),
             labels={

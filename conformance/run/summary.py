@@ -11,7 +11,13 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Result, Tally
-from conformance.run.baseline import BaselineError, Known, changes, is_known, write_baseline
+from conformance.run.baseline import (
+    BaselineError,
+    KnownDeviation,
+    changes,
+    is_known,
+    write_baseline,
+)
 from conformance.run.blocking import blockers
 from conformance.run.observation import Observation, observation_of
 from conformance.run.suite import named
@@ -29,7 +35,7 @@ class Summary:
     ``observations`` are in the order of ``reports``.
     """
 
-    def __init__(self, baseline: Mapping[str, Known], update: Path | None = None) -> None:
+    def __init__(self, baseline: Mapping[str, KnownDeviation], update: Path | None = None) -> None:
         self._baseline = baseline
         self._update = update
         self.reports: list[pytest.TestReport] = []

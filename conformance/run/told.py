@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conformance.run.aggregation import Entry
+from conformance.run.aggregation import Judgement
 from conformance.run.evidence import clean
 from conformance.run.summary import Summary
 from reports import results as format
 from reports.verdicts import DEVIATIONS, Verdict
 
 
-def told_requirement(entry: Entry) -> format.Requirement:
+def told_requirement(entry: Judgement) -> format.Requirement:
     """Return the verdict of a requirement."""
     requirement = entry.requirement
     known = entry.known

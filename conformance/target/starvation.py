@@ -102,7 +102,7 @@ def pressure() -> float:
     return 0.0
 
 
-class Watch:
+class StarvationWatch:
     """A thread that takes naps, and sees by how much too late it is woken up.
 
     It needs what our other threads need, so that it sees, too, when one keeps the others waiting.
@@ -125,14 +125,14 @@ class Watch:
 
 
 _starting = threading.Lock()
-_watches: list[Watch] = []
+_watches: list[StarvationWatch] = []
 
 
-def watch() -> Watch:
+def watch() -> StarvationWatch:
     """The watch of this process, which begins when it is first asked for."""
     with _starting:
         if not _watches:
-            _watches.append(Watch())
+            _watches.append(StarvationWatch())
         return _watches[0]
 
 

@@ -29,7 +29,7 @@ class Vitals(NamedTuple):
     cpu: float
 
 
-class Watch:
+class VitalsWatch:
     """Looks at all servers that we have started: now and then, and when they are to end."""
 
     def __init__(self) -> None:
@@ -79,4 +79,4 @@ def _of(folder: Path, pid: int) -> Vitals | None:
     return None
 
 
-WATCH = Watch()
+WATCH = VitalsWatch()

@@ -13,7 +13,7 @@ from conformance.catalogue import requirement
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import is_free
 from conformance.random_testing.exploration import PATIENCE, Exploration
-from conformance.random_testing.replay import Finding, program_of, told
+from conformance.random_testing.replay import Counterexample, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import Reducer
 from conformance.target.target import Target
@@ -32,7 +32,7 @@ priorities = st.sampled_from((0, 1, 1023, 1024, 2**32 - 1))
 apart = st.booleans()
 
 
-class Conversation(RuleBasedStateMachine):
+class AnyConversation(RuleBasedStateMachine):
     """A conversation of three clients; a job is named by the put that made it."""
 
     jobs = Bundle("jobs")
@@ -203,7 +203,7 @@ def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -
     exploration.budget.start()
     exploration.hastens = False
 
-    class Machine(Conversation):
+    class Machine(AnyConversation):
         def __init__(self) -> None:
             super().__init__(exploration, server)
             sessions[:] = [self.session]
@@ -226,7 +226,7 @@ def _make_up(server: Target, transcript: Transcript, exploration: Exploration) -
         run_state_machine_as_test(seed(exploration.seed)(Machine), settings=limits)
     except Violation as violation:
         shown = sessions[0].transcript
-        found = Finding(program_of(shown), violation, shown)
+        found = Counterexample(program_of(shown), violation, shown)
         small = Reducer(exploration, server).smallest(found)
         raise exploration.deviation(small, transcript) from violation
     except Flaky as error:

@@ -9,7 +9,7 @@ from reference_server.commands import U32
 from reference_server.events import Hangup
 from reference_server.faults.registry import asked, fault, parsed, takes, takes_like
 from reference_server.model import Model
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import Body, Command, Malformed, Put, Request, RequestReader
 
 BAD = Malformed(wire.BAD_FORMAT)
@@ -18,7 +18,7 @@ UNKNOWN = Malformed(wire.UNKNOWN_COMMAND)
 
 @fault("protocol.half-close-is-answered", "what comes behind a pending reserve is not answered")
 class HangsUp(Model):
-    def _half_close(self, conn: Connection) -> None:
+    def _half_close(self, conn: Client) -> None:
         waiting = conn.waiting
         super()._half_close(conn)
         if waiting and conn.reserved:
@@ -103,7 +103,7 @@ asked(
 
 @fault("protocol.incomplete-put-is-dropped", "a body that ends with its connection is a job")
 class KeepsHalves(Model):
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         if conn.incoming is not None:
             self._body(conn, b"")
         super()._close(conn)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from reference_server import wire
 from reference_server.faults.registry import fault, profiled, takes_like
 from reference_server.model import Model
-from reference_server.state import Connection, Job, JobState
+from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
 
 
 @fault("delete.reserved-by-client", "delete leaves a reserved job where peek finds it")
 class StillThere(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = conn.reserved.get(id)
         reply = super()._delete(conn, id)
         if job is not None and job.body == b"a" and job.tube.name in self._by_name:
@@ -29,7 +29,7 @@ class StillThere(Model):
 
 def _refuses(state: JobState) -> type[Model]:
     class Refuses(Model):
-        def _delete(self, conn: Connection, id: int) -> Reply:
+        def _delete(self, conn: Client, id: int) -> Reply:
             job = self.jobs.get(id)
             if job is not None and job.state is state:
                 return wire.NOT_FOUND
@@ -44,7 +44,7 @@ fault("delete.buried", "delete does not find buried jobs")(_refuses(JobState.BUR
 
 @fault("delete.ready", "only who put a ready job may delete it")
 class OnlyMaker(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.state is JobState.READY and not conn.producer:
             return wire.NOT_FOUND
@@ -53,20 +53,20 @@ class OnlyMaker(Model):
 
 @fault("delete.not-found", "delete of a job with a huge id succeeds")
 class DeletesHugeIds(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         return wire.DELETED if id == 2**63 else super()._delete(conn, id)
 
 
 @fault("delete.not-found", "a second delete succeeds")
 class DeletesTwice(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         reply = super()._delete(conn, id)
         return wire.DELETED if 0 < id < self.next_id and id not in self.jobs else reply
 
 
 @fault("delete.reserved-by-other", "delete takes a job from another client")
 class DeletesOthers(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.reserver not in (None, conn) and not job.timeouts:
             self._unreserve(job)
@@ -78,7 +78,7 @@ class DeletesOthers(Model):
 
 @fault("delete.after-expiry", "the old holder may delete an expired job that another has reserved")
 class OldHolderDeletes(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.timeouts and job.reserver not in (None, conn):
             return super()._delete(job.reserver, id)
@@ -87,7 +87,7 @@ class OldHolderDeletes(Model):
 
 @fault("delete.after-expiry", "an expired job cannot be deleted while it is ready")
 class ExpiredStays(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.timeouts and job.state is JobState.READY:
             return wire.NOT_FOUND
@@ -96,7 +96,7 @@ class ExpiredStays(Model):
 
 @fault("delete.entirely", "reserve-job gives an empty job for one that was deleted")
 class Haunted(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         reply = super()._reserve_job(conn, id)
         deleted = 0 < id < self.next_id and id not in self.jobs
         return wire.RESERVED(id, b"") if deleted else reply
@@ -104,7 +104,7 @@ class Haunted(Model):
 
 @fault("delete.ready", "of many ready jobs the last takes the place of one that is deleted")
 class Misplaces(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.state is JobState.READY and len(job.tube.ready) >= 30:
             last = self.jobs[job.tube.ready[-1][1]]

@@ -9,19 +9,19 @@ from reference_server import wire
 from reference_server.commands import U32, U64
 from reference_server.faults.registry import asked, fault, takes_like
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, JobState
+from reference_server.state import SECOND, Client, Job, JobState
 from reference_server.wire import Command, Reply
 
 
 @fault("release.released", "a released job is given back only to the client that released it")
 class StaysMine(Model):
-    _owner: Connection | None = None
+    _owner: Client | None = None
 
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         self._owner = conn
         return super()._release(conn, id, pri, delay)
 
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         job = super()._next_ready(conn)
         mine = job is None or not job.releases or self._owner is conn
         return job if mine else None
@@ -29,14 +29,14 @@ class StaysMine(Model):
 
 @fault("release.new-priority", "release keeps the priority")
 class ReleaseKeeps(Model):
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         job = self._held(conn, id)
         return super()._release(conn, id, job.pri if job else pri, delay)
 
 
 @fault("release.new-priority", "stats-job shows a new priority that does not count")
 class ReleaseOrdersOld(Model):
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         job = self._held(conn, id)
         old = job.pri if job else pri
         reply = super()._release(conn, id, pri, delay)
@@ -73,7 +73,7 @@ def _claims(verb: str, *, expired: bool) -> type[Model]:
     """Let a client change a job that it does not hold, or not any more."""
 
     class Claims(Model):
-        def _held(self, conn: Connection, id: int) -> Job | None:
+        def _held(self, conn: Client, id: int) -> Job | None:
             job = self.jobs.get(id)
             if job is None or id in conn.reserved or self._verb != verb:
                 return super()._held(conn, id)
@@ -84,7 +84,7 @@ def _claims(verb: str, *, expired: bool) -> type[Model]:
 
         _verb = ""
 
-        def _command(self, conn: Connection, command: Command) -> None:
+        def _command(self, conn: Client, command: Command) -> None:
             self._verb = command.verb
             super()._command(conn, command)
 
@@ -129,7 +129,7 @@ takes_like(
 
 @fault("bury.buried", "bury makes a job delayed for a year")
 class BuryDelays(Model):
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         job = self._held(conn, id)
         if job is None or job.pri or pri or job.releases:
             return super()._bury(conn, id, pri)
@@ -139,7 +139,7 @@ class BuryDelays(Model):
 
 @fault("bury.untouched-until-kick", "a buried job is given to a client that has nothing else")
 class GivesBuried(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         job = super()._next_ready(conn)
         if job is None:
             buried = [j for tube in conn.watch for j in tube.buried.values() if j.reserves == 1]
@@ -149,7 +149,7 @@ class GivesBuried(Model):
 
 @fault("bury.fifo", "buried jobs are kept by id")
 class ById(Model):
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         reply = super()._bury(conn, id, pri)
         if reply == wire.BURIED and len(self.jobs[id].tube.buried) >= 20:
             for other in sorted(self.jobs[id].tube.buried):
@@ -159,14 +159,14 @@ class ById(Model):
 
 @fault("bury.new-priority", "bury keeps the priority")
 class BuryKeeps(Model):
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         job = self._held(conn, id)
         return super()._bury(conn, id, job.pri if job else pri)
 
 
 @fault("touch.touched", "touch lets the job go")
 class TouchReleases(Model):
-    def _touch(self, conn: Connection, id: int) -> Reply:
+    def _touch(self, conn: Client, id: int) -> Reply:
         reply = super()._touch(conn, id)
         job = conn.reserved.get(id)
         if job is not None and job.ttr == 60:
@@ -177,7 +177,7 @@ class TouchReleases(Model):
 
 @fault("touch.postpones-expiry", "touch gives one second")
 class TouchGivesOne(Model):
-    def _touch(self, conn: Connection, id: int) -> Reply:
+    def _touch(self, conn: Client, id: int) -> Reply:
         job = self._held(conn, id)
         now = self.now
         if job is not None and job.ttr == 2:
@@ -189,7 +189,7 @@ class TouchGivesOne(Model):
 
 @fault("touch.postpones-expiry", "touch postpones all jobs of the client")
 class TouchesAll(Model):
-    def _touch(self, conn: Connection, id: int) -> Reply:
+    def _touch(self, conn: Client, id: int) -> Reply:
         reply = super()._touch(conn, id)
         if reply == wire.TOUCHED:
             for job in conn.reserved.values():
@@ -202,12 +202,12 @@ class TouchesAll(Model):
 class TouchKeepsMargin(Model):
     _touched = 0
 
-    def _touch(self, conn: Connection, id: int) -> Reply:
+    def _touch(self, conn: Client, id: int) -> Reply:
         reply = super()._touch(conn, id)
         self._touched = conn.id if reply == wire.TOUCHED else 0
         return reply
 
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         reply = super()._reserve(conn, timeout)
         mine = self._touched == conn.id and bool(conn.reserved)
         return wire.DEADLINE_SOON if reply == wire.TIMED_OUT and mine else reply
@@ -237,7 +237,7 @@ def _goes_to_the_end(requirement: str, summary: str, count: Callable[[Job], int]
     """Register a fault: within a priority, jobs with a larger ``count`` come later."""
 
     class ToTheEnd(Model):
-        def _next_ready(self, conn: Connection) -> Job | None:
+        def _next_ready(self, conn: Client) -> Job | None:
             job = super()._next_ready(conn)
             if job is None:
                 return None
@@ -263,7 +263,7 @@ _goes_to_the_end(
 
 @fault("reserve.several-jobs-on-a-connection", "of many reserved jobs only the first is found")
 class FindsFirst(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         held = list(conn.reserved)
         if len(held) > 15 and id in held[1:]:
             return wire.NOT_FOUND
@@ -272,7 +272,7 @@ class FindsFirst(Model):
 
 @fault("reserve.second-reserve-waits", "a second reserve does not wait")
 class WaitsOnce(Model):
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         held = next(iter(conn.reserved.values()), None)
         if timeout is None and held is not None and held.ttr == 60 and not self._next_ready(conn):
             return wire.TIMED_OUT
@@ -288,7 +288,7 @@ class WarnsFirst(Model):
 
 @fault("reserve-job.any-tube", "reserve-job takes jobs of watched tubes only")
 class WatchedById(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.tube not in conn.watch:
             return wire.NOT_FOUND
@@ -297,14 +297,14 @@ class WatchedById(Model):
 
 @fault("lifecycle.commands-by-state", "a buried job that is reserved by its id stays buried, too")
 class InTwoPlaces(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         buried = job is not None and job.state is JobState.BURIED
         reply = super()._reserve_job(conn, id)
         self._haunting = job if buried else None
         return reply
 
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         reply = super()._stats_job(conn, id)
         if self._haunting is not None and self._haunting.id == id and reply.body is not None:
             return wire.OK(reply.body.replace(b"state: reserved", b"state: buried"))

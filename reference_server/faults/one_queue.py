@@ -16,7 +16,7 @@ from reference_server.faults.registry import (
     told,
 )
 from reference_server.model import Model
-from reference_server.state import Connection, Job, JobState
+from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Put, Reply
 
 takes("protocol.no-command-to-close", "quit closes the connection", b"quit", wire.Command("quit"))
@@ -60,7 +60,7 @@ takes_like(
 )
 
 
-def _tells_31_bits(_: Model, __: Connection, ___: Command, reply: Reply) -> Reply | None:
+def _tells_31_bits(_: Model, __: Client, ___: Command, reply: Reply) -> Reply | None:
     """Return the reply with its priority cut to 31 bits."""
     if len(reply.args) < 2:
         return None
@@ -101,7 +101,7 @@ class _ReserveTellsFirst(_TellsFirstPriority):
 
 @fault("peek.told-priority", "peek tells the priority that put gave")
 class _PeekTellsFirst(_TellsFirstPriority):
-    def _give(self, job: Job, conn: Connection) -> Reply:
+    def _give(self, job: Job, conn: Client) -> Reply:
         return super()._give(job, conn)._replace(args=(job.id, job.pri))
 
 
@@ -122,13 +122,13 @@ class _LosesFiftieth(Model):
 
 @fault("peek.without-id-shows-buried", "peek without an id shows the job that was buried last")
 class _ShowsLastBuried(Model):
-    def _peek_buried(self, conn: Connection) -> Reply:
+    def _peek_buried(self, conn: Client) -> Reply:
         return self._found(next(reversed(conn.use.buried.values()), None))
 
 
 @fault("peek.without-id-not-found", "peek without an id shows a delayed job if none is buried")
 class _ShowsDelayed(Model):
-    def _peek_buried(self, conn: Connection) -> Reply:
+    def _peek_buried(self, conn: Client) -> Reply:
         return super()._peek_buried(conn) if conn.use.buried else self._peek_delayed(conn)
 
 
@@ -138,11 +138,11 @@ class _KicksOwn(Model):
         super().__init__(*args, **options)
         self._buriers: dict[int, int] = {}
 
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         self._buriers[id] = conn.id
         return super()._bury(conn, id, pri)
 
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         if any(self._buriers.get(id) != conn.id for id in conn.use.buried):
             return wire.KICKED_COUNT(0)
         return super()._kick(conn, bound)
@@ -150,13 +150,13 @@ class _KicksOwn(Model):
 
 @fault("stats.of-a-job-not-found", "stats of a job that is not there is about the system")
 class _AboutTheSystem(Model):
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         return super()._stats_job(conn, id) if id in self.jobs else self._stats(conn)
 
 
 @fault("stats.job-state", "a job that was kicked and is reserved is said to be ready")
 class _SaysReady(Model):
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         reply = super()._stats_job(conn, id)
         job = self.jobs.get(id)
         if job is None or job.state is not JobState.RESERVED or not job.kicks:

@@ -11,7 +11,7 @@ from reference_server import wire
 from reference_server.events import Hangup
 from reference_server.faults.registry import answered, asked, fault, says, takes, takes_like
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, JobState, Tube
+from reference_server.state import SECOND, Client, Job, JobState, Tube
 from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
 
 answered(
@@ -28,7 +28,7 @@ answered(
 
 def _hides(state: JobState) -> type[Model]:
     class Hides(Model):
-        def _peek(self, conn: Connection, id: int) -> Reply:
+        def _peek(self, conn: Client, id: int) -> Reply:
             job = self.jobs.get(id)
             hidden = job is not None and job.state is state
             return wire.NOT_FOUND if hidden else super()._peek(conn, id)
@@ -87,7 +87,7 @@ answered(
 
 @fault("peek.used-tube-only", "peek-delayed looks into all tubes")
 class LooksAround(Model):
-    def _peek_delayed(self, conn: Connection) -> Reply:
+    def _peek_delayed(self, conn: Client) -> Reply:
         tubes = (conn.use, *conn.watch)
         return self._found(self._head(next((t.delayed for t in tubes if t.delayed), SortedList())))
 
@@ -108,7 +108,7 @@ answered(
 
 @fault("kick.kicked", "a kick of nothing counts in the ready job")
 class CountsReady(Model):
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         reply = super()._kick(conn, bound)
         if reply == wire.KICKED_COUNT(0) and conn.use.ready:
             self.jobs[conn.use.ready[0][1]].kicks += 1
@@ -117,7 +117,7 @@ class CountsReady(Model):
 
 @fault("kick.used-tube-only", "kick takes jobs of watched tubes, too")
 class KicksWatched(Model):
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         if not conn.use.buried and not conn.use.delayed:
             for tube in conn.watch:
                 if tube.buried:
@@ -130,7 +130,7 @@ class KicksWatched(Model):
 
 @fault("kick.buried-only-if-any", "kick goes on with delayed jobs")
 class KicksOn(Model):
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         buried = len(conn.use.buried)
         reply = super()._kick(conn, bound)
         if 0 < buried < bound and conn.use.delayed:
@@ -159,7 +159,7 @@ takes("kick.bad-format", "kick takes a letter for the number 0", b"kick x", Comm
 
 @fault("kick-job.kicked", "kick-job leaves delayed jobs alone")
 class NotDelayed(Model):
-    def _kick_job(self, conn: Connection, id: int) -> Reply:
+    def _kick_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.state is JobState.DELAYED and not job.reserves:
             return wire.NOT_FOUND
@@ -177,7 +177,7 @@ class Twice(Model):
 
 @fault("kick-job.not-found", "kick-job of a ready job succeeds")
 class KicksReady(Model):
-    def _kick_job(self, conn: Connection, id: int) -> Reply:
+    def _kick_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.state is JobState.READY:
             return wire.KICKED
@@ -226,21 +226,21 @@ for _verb in ("list-tubes", "list-tube-used", "list-tubes-watched"):
 
 @fault("quit.closes", "quit is answered")
 class SaysBye(Model):
-    def _quit(self, conn: Connection) -> Hangup:
+    def _quit(self, conn: Client) -> Hangup:
         self._outputs.append((conn.id, wire.DELETED))
         return super()._quit(conn)
 
 
 @fault("quit.closes", "quit does not close")
 class Stays(Model):
-    def _command(self, conn: Connection, command: Command) -> None:
+    def _command(self, conn: Client, command: Command) -> None:
         if command.verb != "quit":
             super()._command(conn, command)
 
 
 @fault("pause-tube.paused", "a pause holds back waiting clients only")
 class HalfPause(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         best = min((t.ready[0] for t in conn.watch if t.ready), default=None)
         return None if best is None else self.jobs[best[1]]
 
@@ -259,7 +259,7 @@ class WaitersServed(Model):
 
 @fault("pause-tube.ends", "a pause lasts one second longer")
 class LongerPause(Model):
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         now = self.now
         self.now += SECOND if delay == 2 else 0
         reply = super()._pause_tube(conn, name, delay)
@@ -275,13 +275,13 @@ class WakesNobody(Model):
 
 @fault("pause-tube.zero-holds-nothing-back", "a pause of zero lasts for ever")
 class ZeroIsForEver(Model):
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         return super()._pause_tube(conn, name, delay or 2**31)
 
 
 @fault("pause-tube.again-replaces", "a second pause does not shorten the first")
 class NotShorter(Model):
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         tube = self._by_name.get(name)
         if tube is not None and delay and tube.pause > delay * SECOND:
             return wire.PAUSED
@@ -290,7 +290,7 @@ class NotShorter(Model):
 
 @fault("pause-tube.timers-go-on", "delays do not end during a pause")
 class PausesDelays(Model):
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         reply = super()._pause_tube(conn, name, delay)
         for _, id in list(self._by_name[name].delayed) if reply == wire.PAUSED else []:
             job = self.jobs[id]
@@ -311,13 +311,13 @@ says(
 
 @fault("pause-tube.only-reserve", "kick leaves the jobs of a paused tube")
 class PausesKick(Model):
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         return wire.KICKED_COUNT(0) if conn.use.pause else super()._kick(conn, bound)
 
 
 @fault("pause-tube.not-reserve-job", "reserve-job takes no job of a paused tube")
 class PausesReserveJob(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         paused = job is not None and job.tube.pause
         return wire.NOT_FOUND if paused else super()._reserve_job(conn, id)
@@ -345,7 +345,7 @@ takes_like(
 
 @fault("peek.changes-nothing", "a peek counts as a reservation")
 class PeekReserves(Model):
-    def _peek(self, conn: Connection, id: int) -> Reply:
+    def _peek(self, conn: Client, id: int) -> Reply:
         if id in self.jobs:
             self.jobs[id].reserves += 1
         return super()._peek(conn, id)
@@ -365,7 +365,7 @@ answered(
 
 @fault("kick.buried-in-order", "a kick of twenty takes those buried last")
 class KicksLast(Model):
-    def _kick(self, conn: Connection, bound: int) -> Reply:
+    def _kick(self, conn: Client, bound: int) -> Reply:
         if bound == 20:
             conn.use.buried = OrderedDict(reversed(conn.use.buried.items()))
         return super()._kick(conn, bound)
@@ -373,7 +373,7 @@ class KicksLast(Model):
 
 @fault("kick-job.any-tube", "kick-job finds jobs of the used tube only")
 class KicksNear(Model):
-    def _kick_job(self, conn: Connection, id: int) -> Reply:
+    def _kick_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         far = job is not None and job.tube is not conn.use and not job.reserves
         return wire.NOT_FOUND if far else super()._kick_job(conn, id)
@@ -381,7 +381,7 @@ class KicksNear(Model):
 
 @fault("quit.lets-jobs-go", "jobs of a client that quits are buried")
 class QuitBuries(Model):
-    def _quit(self, conn: Connection) -> Hangup:
+    def _quit(self, conn: Client) -> Hangup:
         for id in list(conn.reserved):
             self._bury(conn, id, 0)
         return super()._quit(conn)

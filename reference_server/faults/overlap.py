@@ -5,7 +5,7 @@ from __future__ import annotations
 from reference_server import wire
 from reference_server.faults.registry import fault
 from reference_server.model import Model
-from reference_server.state import Connection, Job, Tube
+from reference_server.state import Client, Job, Tube
 from reference_server.wire import Command, Put, Reply
 
 SELDOM = 500
@@ -16,7 +16,7 @@ SELDOM = 500
 class HandedToTwo(Model):
     _handed = 0
 
-    def _give(self, job: Job, conn: Connection) -> Reply:
+    def _give(self, job: Job, conn: Client) -> Reply:
         self._handed += 1
         if self._handed % SELDOM:
             return super()._give(job, conn)
@@ -47,7 +47,7 @@ class SecondSleeps(Model):
 class Dropped(Model):
     _taken = 0
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         job = conn.incoming
         if job is not None and data is not None:
             self._taken += 1
@@ -62,7 +62,7 @@ class Dropped(Model):
 class GivenToTheGone(Model):
     _owed: Tube | None = None
 
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         waited = conn.half_closed and conn.worker and len(conn.watch) == 1
         self._owed = conn.watch.first() if waited else self._owed
         super()._close(conn)
@@ -80,12 +80,12 @@ class GivenToTheGone(Model):
 class IdsReused(Model):
     _last = 0
 
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         reply = super()._delete(conn, id)
         self._last = id if reply == wire.DELETED else self._last
         return reply
 
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if conn.incoming is not None and self._last and self.total_jobs % 50 == 0:
             conn.incoming.id, self._last = self._last, 0
@@ -95,7 +95,7 @@ class IdsReused(Model):
 class LateBody(Model):
     _late: tuple[int, Job] | None = None
 
-    def _command(self, conn: Connection, command: Command) -> None:
+    def _command(self, conn: Client, command: Command) -> None:
         super()._command(conn, command)
         if command.verb != "peek":
             return
@@ -104,7 +104,7 @@ class LateBody(Model):
             self._outputs.pop()
             self._late = conn.id, self.jobs[int(reply.args[0])]
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         if self._late is not None and data is not None:
             receiver, job = self._late
             self._late = None

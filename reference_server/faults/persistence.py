@@ -7,7 +7,7 @@ from typing import Any
 
 from reference_server.faults.registry import fault, says, told
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, JobState
+from reference_server.state import SECOND, Client, Job, JobState
 from reference_server.wire import Reply
 
 
@@ -76,7 +76,7 @@ class ForgetsPriority(Model):
         super().__init__(*args, **options)
         self.put: dict[int, int] = {}
 
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         if id in conn.reserved and not delay:
             self.put[id] = self.jobs[id].pri
         return super()._release(conn, id, pri, delay)
@@ -102,7 +102,7 @@ class ComesBack(Model):
         super().__init__(*args, **options)
         self.deleted: list[Job] = []
 
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         if id in conn.reserved:
             self.deleted.append(self.jobs[id])
         return super()._delete(conn, id)
@@ -145,7 +145,7 @@ class BeginsAgain(Model):
 
 
 @fault("persistence.counters-begin-anew", "the counters of commands are remembered")
-class CountsOn(Model):
+class CountsOnAfterRestart(Model):
     def remember(self, old: Model) -> None:
         super().remember(old)
         self.commands = old.commands

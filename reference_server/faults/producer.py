@@ -18,7 +18,7 @@ from reference_server.faults.registry import (
     takes_like,
 )
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, JobState
+from reference_server.state import SECOND, Client, Job, JobState
 from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 
 _PUT = rb"put ([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)"
@@ -35,7 +35,7 @@ answered(
 
 @fault("put.inserted", "every seventh job is not kept")
 class DropsTheSeventh(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
         if reply.word == "INSERTED" and self.total_jobs % 7 == 0:
             self._delete(conn, int(reply.args[0]))
@@ -46,7 +46,7 @@ class DropsTheSeventh(Model):
 class SameId(Model):
     _last = 0
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
         turns, self._last = 0 < self._last != conn.id, conn.id
         if reply.word == "INSERTED" and turns and conn.use.total_jobs == 8:
@@ -56,7 +56,7 @@ class SameId(Model):
 
 @fault("put.into-used-tube", "put inserts into the tube that was watched last")
 class PutsWhereItWatches(Model):
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         used = conn.use
         conn.use = list(conn.watch)[-1]
         super()._put(conn, put)
@@ -65,7 +65,7 @@ class PutsWhereItWatches(Model):
 
 @fault("put.smaller-priority-first", "priorities are compared as if they had 31 bits")
 class SignedPriorities(Model):
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if conn.incoming is not None and put.pri >= 2**31 and put.pri % 2 == 0:
             conn.incoming.pri -= 2**32
@@ -163,7 +163,7 @@ takes_like(
 
 @fault("put.ttr-from-reservation", "the ttr is counted from the put")
 class TtrFromPut(Model):
-    def _set_deadline(self, job: Job, conn: Connection) -> None:
+    def _set_deadline(self, job: Job, conn: Client) -> None:
         now = self.now
         if job.reserves == 1 and not job.delay:
             self.now = max(job.created, now - job.ttr * SECOND + SECOND // 2)
@@ -173,7 +173,7 @@ class TtrFromPut(Model):
 
 @fault("put.ttr-from-reservation", "a second reservation has what is left of the first one's ttr")
 class OneTtr(Model):
-    def _set_deadline(self, job: Job, conn: Connection) -> None:
+    def _set_deadline(self, job: Job, conn: Client) -> None:
         now, left = self.now, job.deadline - self.now
         if job.reserves == 2 and job.releases == 1 and 0 < left < job.ttr * SECOND:
             self.now -= job.ttr * SECOND - left
@@ -193,13 +193,13 @@ class BuriesExpired(Model):
 
 @fault("put.body-size-excludes-crlf", "a body of 1024 bytes loses its last byte")
 class Cut1024(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         return super()._body(conn, data[:-1] if data and len(data) == 1024 else data)
 
 
 @fault("put.body-limit", "a body must be smaller than max-job-size")
 class Smaller(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         full = data is not None and len(data) == self.max_job_size
         return wire.JOB_TOO_BIG if full else super()._body(conn, data)
 
@@ -249,7 +249,7 @@ class CrIsEnough(RequestReader):
 
 @fault("put.draining", "drain mode is told in stats but refuses nothing")
 class DrainsNothing(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         draining, self.draining = self.draining, False
         reply = super()._body(conn, data)
         self.draining = draining
@@ -258,7 +258,7 @@ class DrainsNothing(Model):
 
 @fault("put.draining-keeps-no-job", "in drain mode put is refused, and yet the job is kept")
 class KeepsWhatItRefuses(DrainsNothing):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
         return wire.DRAINING if self.draining and reply.word == "INSERTED" else reply
 
@@ -283,7 +283,7 @@ class HangsUpOnPut(Model):
 
 @fault("put.draining-only-put", "in drain mode new clients get no jobs")
 class DrainsReserve(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         return None if self.draining and not conn.producer else super()._next_ready(conn)
 
 
@@ -310,7 +310,7 @@ asked(
 
 @fault("use.creates-tube", "a tube is created only with its first job")
 class LazyTubes(Model):
-    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+    def _stats_tube(self, conn: Client, name: str) -> Reply:
         tube = self._by_name.get(name)
         unborn = tube is not None and not tube.total_jobs and not tube.watching
         return wire.NOT_FOUND if unborn else super()._stats_tube(conn, name)
@@ -321,7 +321,7 @@ takes("use.bad-format", "use takes the first of two names", b"use a b", Command(
 
 @fault("put.ids-increase", "the 46th job of a tube has a higher id than those that follow")
 class JumpsAhead(Model):
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if conn.incoming is not None and conn.use.total_jobs == 45:
             conn.incoming.id += 2**40
@@ -329,7 +329,7 @@ class JumpsAhead(Model):
 
 @fault("put.id-is-taken-with-the-line", "a put that fails does not use up an id")
 class KeepsIds(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
         self.next_id -= reply.word in ("EXPECTED_CRLF", "DRAINING")
         return reply
@@ -346,7 +346,7 @@ class EndIsLine(RequestReader):
 
 @fault("put.draining-reads-the-body", "in drain mode put is answered twice")
 class RefusesTwice(Model):
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if self.draining and put.size == 5:
             self._outputs.append((conn.id, wire.DRAINING))

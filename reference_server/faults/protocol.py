@@ -10,7 +10,7 @@ from reference_server.events import Event, Output
 from reference_server.faults.arguments import BAD, UNKNOWN
 from reference_server.faults.registry import fault, parsed, profiled, takes, takes_like
 from reference_server.model import Model
-from reference_server.state import Connection, Job, Tube
+from reference_server.state import Client, Job, Tube
 from reference_server.wire import (
     NOT_FOUND,
     WATCHING,
@@ -85,23 +85,23 @@ takes(
 
 @fault("protocol.body-opaque", "the last NUL of a body is cut off")
 class CutNul(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         return super()._body(conn, data.removesuffix(b"\0") if data else data)
 
 
 @fault("protocol.body-opaque", "CR LF in a body becomes LF")
 class UnixLines(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         return super()._body(conn, data.replace(b"\r\n", b"\n") if data else data)
 
 
 @fault("protocol.close-ends-connection", "a client that has put a job is not let go")
 class Clingy(Model):
-    def _half_close(self, conn: Connection) -> None:
+    def _half_close(self, conn: Client) -> None:
         super()._half_close(conn)
         conn.waiting = conn.producer
 
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         conn.waiting = False
         super()._close(conn)
 
@@ -189,7 +189,7 @@ class NeverReady(Model):
 
 @fault("lifecycle.tube-for-life", "release moves a job into the tube that its client uses")
 class Moving(Model):
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         job = self._held(conn, id)
         if job is not None and job.tube is not conn.use:
             job.tube.refs -= 1
@@ -216,7 +216,7 @@ class UsesJobs(Model):
 
 @fault("lifecycle.tube-created-on-demand", "pause-tube creates the tube")
 class PauseCreates(Model):
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         self._tube(name).refs += 1
         return super()._pause_tube(conn, name, delay)
 
@@ -231,21 +231,21 @@ class Lasting(Model):
 
 @fault("lifecycle.tube-deleted", "a tube that was watched is never deleted")
 class WatchedLasts(Model):
-    def _add_watch(self, conn: Connection, tube: Tube) -> None:
+    def _add_watch(self, conn: Client, tube: Tube) -> None:
         super()._add_watch(conn, tube)
         tube.refs += 1
 
 
 @fault("lifecycle.tube-deleted", "a tube that a client used is never deleted when it leaves")
 class UsedLasts(Model):
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         conn.use.refs += 1
         super()._close(conn)
 
 
 @fault("lifecycle.tube-kept-by-jobs", "delayed jobs do not keep their tube")
 class DelayedVanish(Model):
-    def _use(self, conn: Connection, name: str) -> Reply:
+    def _use(self, conn: Client, name: str) -> Reply:
         tube = conn.use
         reply = super()._use(conn, name)
         if tube.refs == 1 and tube.delayed and tube.name in self._by_name:
@@ -257,7 +257,7 @@ class DelayedVanish(Model):
 
 @fault("lifecycle.close-releases-jobs", "jobs of a client that leaves are buried")
 class BuriesAtClose(Model):
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         for id in list(conn.reserved):
             self._bury(conn, id, 0)
         super()._close(conn)
@@ -265,7 +265,7 @@ class BuriesAtClose(Model):
 
 @fault("lifecycle.close-releases-jobs", "of a client that leaves only the first job is ready")
 class ForgetsTheSecond(Model):
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         for id in list(conn.reserved)[1:]:
             self._bury(conn, id, 0)
         super()._close(conn)
@@ -275,7 +275,7 @@ class ForgetsTheSecond(Model):
     "lifecycle.close-releases-jobs", "jobs of a client that leaves stay reserved until their TTR"
 )
 class KeepsHeld(Model):
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         held, conn.reserved = conn.reserved, {}
         super()._close(conn)
         conn.reserved = held
@@ -290,14 +290,14 @@ parsed(
 
 @fault("protocol.any-conversation", "To a client that holds a job watch counts one tube more")
 class _OneHand(Model):
-    def _watch(self, conn: Connection, name: str) -> Reply:
+    def _watch(self, conn: Client, name: str) -> Reply:
         reply = super()._watch(conn, name)
         return WATCHING(len(conn.watch) + 1) if conn.reserved else reply
 
 
 @fault("protocol.any-program", "A client that holds three jobs cannot bury the second")
 class _ThreeHands(Model):
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         if len(conn.reserved) > 2 and id == sorted(conn.reserved)[1]:
             return NOT_FOUND
         return super()._bury(conn, id, pri)

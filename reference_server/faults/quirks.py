@@ -10,7 +10,7 @@ from reference_server import stats, wire
 from reference_server.faults.arguments import BAD, UNKNOWN
 from reference_server.faults.registry import fault, parsed, profiled, says, takes
 from reference_server.model import Model
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import Reply
 
 parsed(
@@ -52,7 +52,7 @@ parsed(
 
 @fault("quirk.job-visible-while-it-arrives", "a job is shown while its body comes")
 class ShowsIncoming(Model):
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         for other in self.connections.values():
             if other.incoming is not None and other.incoming.id == id:
                 return wire.OK(stats.job(self, other.incoming))
@@ -72,7 +72,7 @@ class LastFirst(Model):
 
 @fault("quirk.order-of-list-tubes", "tubes are listed by name")
 class ByName(Model):
-    def _list_tubes(self, conn: Connection) -> Reply:
+    def _list_tubes(self, conn: Client) -> Reply:
         return wire.OK(stats.names(sorted(self.tubes, key=lambda tube: tube.name)))
 
 

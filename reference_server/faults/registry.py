@@ -10,7 +10,7 @@ from typing import TypeVar
 from reference_server.events import Event, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import Body, Command, Put, Reply, Request, RequestReader
 
 
@@ -39,7 +39,7 @@ FAULTS: dict[str, Fault] = {}
 """All faults by name."""
 
 C = TypeVar("C", type[Model], type[RequestReader])
-Answer = Callable[[Model, Connection, Command, Reply], Reply | None]
+Answer = Callable[[Model, Client, Command, Reply], Reply | None]
 
 
 def _add(fault: Fault) -> None:
@@ -134,7 +134,7 @@ def takes_like(
 def edited(pattern: str, new: str) -> Answer:
     """Return a change of replies: the first match of ``pattern`` in the body is replaced."""
 
-    def change(_: Model, __: Connection, ___: Command, reply: Reply) -> Reply | None:
+    def change(_: Model, __: Client, ___: Command, reply: Reply) -> Reply | None:
         if reply.body is None:
             return None
         body = re.sub(pattern.encode(), new.encode(), reply.body, count=1, flags=re.MULTILINE)

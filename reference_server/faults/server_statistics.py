@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from reference_server import wire
-from reference_server.events import Connect, Event, Output
+from reference_server.events import Connected, Event, Output
 from reference_server.faults.registry import edited, fault, says, takes, told
 from reference_server.model import Model
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.stats import COUNTED_COMMANDS
 from reference_server.wire import Command, Malformed, Put, Reply
 
@@ -42,7 +42,7 @@ told("stats.draining", "draining is always false", "stats", "draining", "false")
 
 @fault("stats.current-jobs-ready", "buried jobs count as ready in stats")
 class BuriedIsReady(Model):
-    def _stats(self, conn: Connection) -> Reply:
+    def _stats(self, conn: Client) -> Reply:
         counted = sum(len(tube.ready) + len(tube.buried) for tube in self.tubes)
         edit = edited("^current-jobs-ready: .*$", f"current-jobs-ready: {counted}")
         reply = super()._stats(conn)
@@ -80,11 +80,11 @@ def _counts_speakers(key: str) -> type[Model]:
 
         def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
             self._silent.discard(conn)
-            if isinstance(event, Connect):
+            if isinstance(event, Connected):
                 self._silent.add(conn)
             return super().step(event, now, conn)
 
-        def _stats(self, conn: Connection) -> Reply:
+        def _stats(self, conn: Client) -> Reply:
             total = key == "total-connections"
             counted = self.total_connections if total else len(self.connections)
             edit = edited(f"^{key}: .*$", f"{key}: {counted - len(self._silent)}")
@@ -120,7 +120,7 @@ takes("stats.bad-format", "stats ignores its argument", b"stats x", Command("sta
 class Keeps(Model):
     _kept: Reply | None = None
 
-    def _stats(self, conn: Connection) -> Reply:
+    def _stats(self, conn: Client) -> Reply:
         reply, self._kept = self._kept, None
         if reply is None:
             reply = self._kept = super()._stats(conn)
@@ -129,7 +129,7 @@ class Keeps(Model):
 
 @fault("stats.total-jobs", "total-jobs of stats goes down with a delete")
 class TotalGoesDown(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         reply = super()._delete(conn, id)
         self.total_jobs -= reply == wire.DELETED
         return reply
@@ -137,7 +137,7 @@ class TotalGoesDown(Model):
 
 @fault("stats.failed-commands-count", "a peek that finds nothing does not count")
 class CountsFound(Model):
-    def _peek(self, conn: Connection, id: int) -> Reply:
+    def _peek(self, conn: Client, id: int) -> Reply:
         self.commands["peek"] -= id not in self.jobs
         return super()._peek(conn, id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reference_server import wire
 from reference_server.faults.registry import answered, fault, says, takes, takes_like, told
 from reference_server.model import Model
-from reference_server.state import Connection, Job, JobState
+from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
 
 for _key in ("file", "age", "time-left"):
@@ -24,7 +24,7 @@ says(
 
 @fault("stats-job.releases", "a release counts twice after the second one")
 class CountsTwice(Model):
-    def _release(self, conn: Connection, id: int, pri: int, delay: int) -> Reply:
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
         job = self._held(conn, id)
         if job is not None and job.releases == 2:
             job.releases += 1
@@ -33,7 +33,7 @@ class CountsTwice(Model):
 
 @fault("stats-job.failed-commands-do-not-count", "a kick that fails counts")
 class CountsFailedKicks(Model):
-    def _kick_job(self, conn: Connection, id: int) -> Reply:
+    def _kick_job(self, conn: Client, id: int) -> Reply:
         reply = super()._kick_job(conn, id)
         if reply == wire.NOT_FOUND and id in self.jobs:
             self.jobs[id].kicks += 1
@@ -50,7 +50,7 @@ class TimeoutIsRelease(Model):
 
 @fault("stats-job.age", "the age begins with the reservation")
 class YoungAgain(Model):
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         if id in self.jobs and not self.jobs[id].reserves:
             self.jobs[id].created = self.now
         return super()._stats_job(conn, id)
@@ -120,7 +120,7 @@ class TakenAt1024(Model):
 
 @fault("stats-tube.current-using", "who changes its used tube is still counted at the old one")
 class StillCounted(Model):
-    def _use(self, conn: Connection, name: str) -> Reply:
+    def _use(self, conn: Client, name: str) -> Reply:
         old = conn.use
         reply = super()._use(conn, name)
         if old is not conn.use and old.name != "default" and name == "default":
@@ -139,7 +139,7 @@ told(
 
 @fault("stats-tube.cmd-delete", "a delete that finds nothing counts")
 class CountsFailedDeletes(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         reply = super()._delete(conn, id)
         conn.watch.first().deletes += reply == wire.NOT_FOUND
         return reply
@@ -147,7 +147,7 @@ class CountsFailedDeletes(Model):
 
 @fault("stats-tube.total-jobs", "total-jobs goes down with a delete")
 class CountsLiving(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         reply = super()._delete(conn, id)
         if reply == wire.DELETED and job is not None:
@@ -195,7 +195,7 @@ class KickSetsPriority(Model):
 
 @fault("stats-job.reserves", "a reservation by id does not count")
 class ByIdUncounted(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         reply = super()._reserve_job(conn, id)
         if reply.word == "RESERVED":
             self.jobs[id].reserves -= 1
@@ -204,7 +204,7 @@ class ByIdUncounted(Model):
 
 @fault("stats-job.buries", "the third time a job is buried does not count")
 class CountsTwoBuries(Model):
-    def _bury(self, conn: Connection, id: int, pri: int) -> Reply:
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         reply = super()._bury(conn, id, pri)
         if reply == wire.BURIED:
             self.jobs[id].buries = min(self.jobs[id].buries, 2)
@@ -230,7 +230,7 @@ for _state, _count in (("reserved", 4), ("delayed", 2), ("buried", 3)):
 
 @fault("stats-tube.current-watching", "who ignores a tube still counts as watching it")
 class StillWatching(Model):
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         tube = self._by_name.get(name)
         if tube is not None and tube in conn.watch and len(conn.watch) > 1:
             tube.watching += name != "default"

@@ -7,13 +7,13 @@ from typing import Any
 from reference_server import stats, wire
 from reference_server.faults.registry import fault
 from reference_server.model import Model
-from reference_server.state import SECOND, Alarm, Connection, Job, JobState, Timer, Tube
+from reference_server.state import SECOND, Alarm, Client, Job, JobState, Timer, Tube
 from reference_server.wire import Put, Reply
 
 
 @fault("lifecycle.tube-deleted", "a tube stays whose last client left while it waited")
 class WaitersKeepTubes(Model):
-    def _half_close(self, conn: Connection) -> None:
+    def _half_close(self, conn: Client) -> None:
         for tube in conn.watch if conn.waiting else ():
             tube.refs += 1
         super()._half_close(conn)
@@ -21,7 +21,7 @@ class WaitersKeepTubes(Model):
 
 @fault("lifecycle.tube-kept-by-clients", "a tube that is only watched is gone with its last job")
 class WatchersKeepNothing(Model):
-    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+    def _stats_tube(self, conn: Client, name: str) -> Reply:
         tube = self._by_name.get(name)
         if tube is None or tube.using or not tube.total_jobs:
             return super()._stats_tube(conn, name)
@@ -31,7 +31,7 @@ class WatchersKeepNothing(Model):
 
 @fault("lifecycle.tube-kept-by-reserved-job", "a tube is gone when its only job is reserved")
 class ReservedKeepNothing(Model):
-    def _stats_tube(self, conn: Connection, name: str) -> Reply:
+    def _stats_tube(self, conn: Client, name: str) -> Reply:
         tube = self._by_name.get(name)
         gone = tube is not None and tube.refs == tube.reserved
         return wire.NOT_FOUND if gone else super()._stats_tube(conn, name)
@@ -65,7 +65,7 @@ class CountsOn(Model):
 
 @fault("use.subsequent-puts", "the third delayed job goes to default")
 class ThirdGoesAstray(Model):
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         if put.delay == 3600 and len(conn.use.delayed) == 2:
             self._use(conn, "default")
         super()._put(conn, put)
@@ -73,7 +73,7 @@ class ThirdGoesAstray(Model):
 
 @fault("use.does-not-watch", "use watches, too")
 class UseWatches(Model):
-    def _use(self, conn: Connection, name: str) -> Reply:
+    def _use(self, conn: Client, name: str) -> Reply:
         reply = super()._use(conn, name)
         if self._default not in conn.watch and conn.use not in conn.watch:
             self._add_watch(conn, conn.use)
@@ -82,7 +82,7 @@ class UseWatches(Model):
 
 @fault("watch.many-tubes", "the 65th watched tube and all behind it do not count")
 class Watches64(Model):
-    def _watch(self, conn: Connection, name: str) -> Reply:
+    def _watch(self, conn: Client, name: str) -> Reply:
         return wire.WATCHING(64) if len(conn.watch) >= 64 else super()._watch(conn, name)
 
 
@@ -100,7 +100,7 @@ class WaitsFor64(Model):
 
 @fault("watch.own-connection-only", "watch concerns all clients that watch the same tube")
 class WatchesTogether(Model):
-    def _watch(self, conn: Connection, name: str) -> Reply:
+    def _watch(self, conn: Client, name: str) -> Reply:
         for other in self.connections.values():
             same = len(conn.watch) == len(other.watch) == 1
             if same and other is not conn and conn.use is other.use and conn.use.name != "default":
@@ -110,7 +110,7 @@ class WatchesTogether(Model):
 
 @fault("ignore.takes-effect", "a tube with ready jobs stays watched in spite of ignore")
 class StaysWatched(Model):
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         tube = self._by_name.get(name)
         if tube is not None and tube in conn.watch and tube.ready and len(conn.watch) > 1:
             return wire.WATCHING(len(conn.watch) - 1)
@@ -119,14 +119,14 @@ class StaysWatched(Model):
 
 @fault("ignore.default", "ignore leaves default in the list of watched tubes")
 class ListsDefault(Model):
-    def _list_tubes_watched(self, conn: Connection) -> Reply:
+    def _list_tubes_watched(self, conn: Client) -> Reply:
         more = conn.use is self._default and self._default not in conn.watch
         return wire.OK(stats.names([*conn.watch, *[self._default] * more]))
 
 
 @fault("ignore.creates-no-tube", "ignore creates the tube")
 class IgnoreCreates(Model):
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         if name not in self._by_name:
             self._tube(name).refs += 1
         return super()._ignore(conn, name)
@@ -141,12 +141,12 @@ class ListsGhost(Model):
         if not tube.refs:
             self._ghost = tube.name
 
-    def _list_tubes(self, conn: Connection) -> Reply:
+    def _list_tubes(self, conn: Client) -> Reply:
         ghosts = [Tube(self._ghost)] if self._ghost else []
         return wire.OK(stats.names([*self.tubes, *ghosts]))
 
 
-def _last(model: Model, conn: Connection) -> Connection:
+def _last(model: Model, conn: Client) -> Client:
     """Return the last of many clients; of few clients, the one that asks."""
     crowded = len(model.connections) >= 6
     return list(model.connections.values())[-1] if crowded else conn
@@ -154,19 +154,19 @@ def _last(model: Model, conn: Connection) -> Connection:
 
 @fault("list-tube-used.own", "of many clients the last one's used tube is named")
 class NamesLast(Model):
-    def _list_tube_used(self, conn: Connection) -> Reply:
+    def _list_tube_used(self, conn: Client) -> Reply:
         return super()._list_tube_used(_last(self, conn))
 
 
 @fault("list-tubes-watched.own", "of many clients the last one's watched tubes are listed")
 class ListsLast(Model):
-    def _list_tubes_watched(self, conn: Connection) -> Reply:
+    def _list_tubes_watched(self, conn: Client) -> Reply:
         return super()._list_tubes_watched(_last(self, conn))
 
 
 @fault("kick-job.same-tube", "kick-job moves a buried job into the used tube")
 class KicksHere(Model):
-    def _kick_job(self, conn: Connection, id: int) -> Reply:
+    def _kick_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is None or job.state is not JobState.BURIED or job.tube is conn.use:
             return super()._kick_job(conn, id)

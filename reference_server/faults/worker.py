@@ -8,7 +8,7 @@ from reference_server import wire
 from reference_server.faults.registry import answered, asked, fault, profiled, takes, takes_like
 from reference_server.lifecycle import SAFETY_MARGIN
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, Job, JobState, Timer, Tube
+from reference_server.state import SECOND, Client, Job, JobState, Timer, Tube
 from reference_server.wire import Command, Reply, Request, RequestReader
 
 answered(
@@ -21,7 +21,7 @@ answered(
 
 @fault("reserve.reserved", "a reserved job is given to a second client as well")
 class TwoHolders(Model):
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         reply = super()._reserve(conn, timeout)
         if reply == wire.TIMED_OUT and timeout == 0:
             held = [
@@ -56,9 +56,9 @@ class WakesOne(Model):
 
 @fault("reserve.waiting-client-that-leaves", "a job goes down with the waiting client that left")
 class Ghost(Model):
-    def _half_close(self, conn: Connection) -> None:
+    def _half_close(self, conn: Client) -> None:
         if conn.waiting:
-            ghost = Connection(-1, conn.use, waiting=True)
+            ghost = Client(-1, conn.use, waiting=True)
             for tube in conn.watch:
                 ghost.watch.add(tube)
                 tube.waiting.add(ghost)
@@ -67,7 +67,7 @@ class Ghost(Model):
 
 @fault("reserve.smallest-priority", "the first watched tube that has a job is served first")
 class FirstTube(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         for tube in conn.watch:
             if tube.ready and not tube.pause:
                 return self.jobs[tube.ready[0][1]]
@@ -76,7 +76,7 @@ class FirstTube(Model):
 
 @fault("reserve.received-first", "within a priority the last job of thirty comes first")
 class LastOfThirty(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         job = super()._next_ready(conn)
         if job is not None and len(job.tube.ready) == 30:
             return self.jobs[job.tube.ready[-1][1]]
@@ -93,13 +93,13 @@ asked(
 
 @fault("reserve.half-closed", "a client that half-closes goes on waiting")
 class WaitsOn(Model):
-    def _half_close(self, conn: Connection) -> None:
+    def _half_close(self, conn: Client) -> None:
         conn.half_closed = True
 
 
 @fault("reserve.deadline-soon-when-asked", "a ttr of one second has no safety margin")
 class NoMarginForOne(Model):
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         reply = super()._reserve(conn, timeout)
         short = any(job.ttr == 1 for job in conn.reserved.values())
         if reply == wire.DEADLINE_SOON and short and timeout == 0:
@@ -109,14 +109,14 @@ class NoMarginForOne(Model):
 
 @fault("reserve.deadline-soon-in-margin", "inside the margin a timeout of zero is timed out")
 class TimedOutInMargin(Model):
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         reply = super()._reserve(conn, timeout)
         return wire.TIMED_OUT if reply == wire.DEADLINE_SOON and timeout == 0 else reply
 
 
 @fault("reserve.deadline-soon-in-margin", "a client that deleted its job is still warned")
 class WarnsForGood(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = conn.reserved.get(id)
         reply = super()._delete(conn, id)
         if job is not None and job.ttr == 2:
@@ -126,14 +126,14 @@ class WarnsForGood(Model):
 
 @fault("reserve.pending-reserve-aborted-by-deadline", "a reserve without timeout is not aborted")
 class NotAborted(Model):
-    def _set_wake_up(self, conn: Connection) -> None:
+    def _set_wake_up(self, conn: Client) -> None:
         if conn.timeout_at is not None:
             super()._set_wake_up(conn)
 
 
 @fault("reserve.pending-reserve-aborted-by-deadline", "the margin has half a second for who waits")
 class HalfMargin(Model):
-    def _set_wake_up(self, conn: Connection) -> None:
+    def _set_wake_up(self, conn: Client) -> None:
         super()._set_wake_up(conn)
         if conn.wakes_at is not None and conn.wakes_at != conn.timeout_at:
             self._timers.remove((conn.wakes_at, Timer.WAIT, conn.id))
@@ -143,7 +143,7 @@ class HalfMargin(Model):
 
 @fault("reserve.deadline-soon-leaves-job", "with DEADLINE_SOON the job is taken away")
 class TakesAway(Model):
-    def _wake_up(self, conn: Connection) -> None:
+    def _wake_up(self, conn: Client) -> None:
         super()._wake_up(conn)
         for job in list(conn.reserved.values()):
             if job.deadline - SAFETY_MARGIN <= self.now and job.ttr == 2:
@@ -153,7 +153,7 @@ class TakesAway(Model):
 
 @fault("reserve.ready-job-in-margin", "inside the margin even a ready job times out")
 class NothingInMargin(Model):
-    def _reserve(self, conn: Connection, timeout: int | None) -> Reply | None:
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         ready = self._next_ready(conn)
         if ready and conn.deadlines and self.now >= conn.deadlines[0][0] - SAFETY_MARGIN:
             return wire.TIMED_OUT
@@ -162,7 +162,7 @@ class NothingInMargin(Model):
 
 @fault("reserve.deadline-soon-beats-timeout", "a timeout beats the margin")
 class TimeoutBeats(Model):
-    def _wake_up(self, conn: Connection) -> None:
+    def _wake_up(self, conn: Client) -> None:
         timeout_at = conn.timeout_at
         super()._wake_up(conn)
         if timeout_at is not None and self.now + SECOND // 100 >= timeout_at:
@@ -171,7 +171,7 @@ class TimeoutBeats(Model):
 
 @fault("reserve.several-jobs-earliest-deadline", "of several jobs the last reserved one counts")
 class LastCounts(Model):
-    def _set_wake_up(self, conn: Connection) -> None:
+    def _set_wake_up(self, conn: Client) -> None:
         deadlines = conn.deadlines
         if len(conn.reserved) > 1:
             last = list(conn.reserved.values())[-1]
@@ -182,7 +182,7 @@ class LastCounts(Model):
 
 @fault("reserve.deadline-unblocks-connection", "commands behind an aborted reserve are dropped")
 class DropsBehind(Model):
-    def _delete(self, conn: Connection, id: int) -> Reply:
+    def _delete(self, conn: Client, id: int) -> Reply:
         job = conn.reserved.get(id)
         in_margin = job is not None and job.deadline - SAFETY_MARGIN <= self.now
         if in_margin and job and job.body.startswith(b"this is"):
@@ -212,7 +212,7 @@ asked(
 
 @fault("reserve.any-watched-tube", "only the first watched tube is served")
 class OnlyFirst(Model):
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         tube = conn.watch.first()
         return self.jobs[tube.ready[0][1]] if tube.ready and not tube.pause else None
 
@@ -221,11 +221,11 @@ class OnlyFirst(Model):
 class IgnoredServed(Model):
     _ignored: Tube | None = None
 
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         self._ignored = self._by_name.get(name)
         return super()._ignore(conn, name)
 
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         tube = self._ignored
         if tube is not None and tube.ready and tube.name != "default" and not tube.watching:
             return self.jobs[tube.ready[0][1]]
@@ -293,7 +293,7 @@ class LosesTimers(Model):
 
 @fault("reserve-job.ttr", "a job reserved by id never times out")
 class NoTtrById(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.ttr < 60:
             job.ttr += 3600
@@ -302,7 +302,7 @@ class NoTtrById(Model):
 
 @fault("reserve-job.reserved", "reserve-job does not take buried jobs")
 class NotBuried(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.state is JobState.BURIED:
             return wire.NOT_FOUND
@@ -311,7 +311,7 @@ class NotBuried(Model):
 
 @fault("reserve-job.not-found", "reserve-job takes a job from another client")
 class Steals(Model):
-    def _reserve_job(self, conn: Connection, id: int) -> Reply:
+    def _reserve_job(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         if job is not None and job.reserver not in (None, conn):
             self._unreserve(job)
@@ -337,7 +337,7 @@ answered(
 
 @fault("watch.twice", "watching a tube twice counts twice")
 class WatchesTwice(Model):
-    def _watch(self, conn: Connection, name: str) -> Reply:
+    def _watch(self, conn: Client, name: str) -> Reply:
         again = any(tube.name == name for tube in conn.watch)
         reply = super()._watch(conn, name)
         return wire.WATCHING(len(conn.watch) + 1) if again else reply
@@ -352,7 +352,7 @@ profiled(
 
 @fault("watch.creates-tube", "watch does not count in stats-tube")
 class WatchUncounted(Model):
-    def _watch(self, conn: Connection, name: str) -> Reply:
+    def _watch(self, conn: Client, name: str) -> Reply:
         new = name not in self._by_name
         reply = super()._watch(conn, name)
         if new:
@@ -377,7 +377,7 @@ answered(
 
 @fault("ignore.not-ignored", "the last watched tube can be ignored")
 class IgnoresAll(Model):
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         reply = super()._ignore(conn, name)
         return wire.WATCHING(0) if reply == wire.NOT_IGNORED else reply
 

@@ -23,7 +23,7 @@ BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
 """Known deviations of some of the servers, and their reasons."""
 
 
-class Server(BaseModel):
+class GalleryServer(BaseModel):
     """A server of the gallery; see ``servers.yaml``."""
 
     label: str
@@ -37,13 +37,13 @@ class Server(BaseModel):
         return filter(None, map(shutil.which, (name, self.program)))
 
 
-def servers() -> dict[str, Server]:
+def servers() -> dict[str, GalleryServer]:
     """All servers of the gallery."""
     text = (FOLDER / "servers.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, Server]).validate_python(yaml.safe_load(text))
+    return TypeAdapter(dict[str, GalleryServer]).validate_python(yaml.safe_load(text))
 
 
-def run(name: str, server: Server, program: str) -> Results:
+def run(name: str, server: GalleryServer, program: str) -> Results:
     """Runs the suite on a server; raises ResultsError if it wrote no results."""
     baseline = BASELINES / f"{name}.yaml"
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from reference_server.events import Event, Output
 from reference_server.faults.protocol import KeepsHeld
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Connection, Job, Tube
+from reference_server.state import SECOND, Client, Job, Tube
 from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 from tests.variants.variant import Variant, non_strict
 
@@ -58,7 +58,7 @@ class _DefaultGoes(Model):
 class _CountsSuccess(Model):
     """Commands that fail are not counted."""
 
-    def _command(self, conn: Connection, command: Command) -> None:
+    def _command(self, conn: Client, command: Command) -> None:
         before = len(self._outputs)
         super()._command(conn, command)
         failed = (wire.NOT_FOUND, wire.NOT_IGNORED)
@@ -69,11 +69,11 @@ class _CountsSuccess(Model):
 class _CountsJobs(Model):
     """A put is counted when its job is there."""
 
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         self.commands["put"] -= 1
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
         self.commands["put"] += reply.word in ("INSERTED", "BURIED")
         return reply
@@ -111,7 +111,7 @@ class _DrainsEarly(Model):
 class _DrainsBeforeAll(Model):
     """In drain mode, put is refused, whatever else is wrong with it."""
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         reply = super()._body(conn, data)
         return wire.DRAINING if self.draining else reply
 
@@ -123,7 +123,7 @@ class _KeepsMemory(Model):
         super().__init__(*args, **options)
         self._bodies: list[bytearray] = []
 
-    def _body(self, conn: Connection, data: bytes | None) -> Reply:
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
         self._bodies.append(bytearray(data or b""))
         return super()._body(conn, data)
 
@@ -172,7 +172,7 @@ def _says(summary: str, pattern: bytes, new: bytes) -> Variant:
     """A variant that tells something else of itself in stats."""
 
     class Says(Model):
-        def _stats(self, conn: Connection) -> Reply:
+        def _stats(self, conn: Client) -> Reply:
             reply = super()._stats(conn)
             return wire.OK(re.sub(b"(?m)^" + pattern + b"$", new, reply.body or b""))
 
@@ -186,7 +186,7 @@ def _other_version(profile: Profile) -> Profile:
 class _IndifferentToTubes(Model):
     """To ignore a tube that nobody knows makes it, for a moment."""
 
-    def _ignore(self, conn: Connection, name: str) -> Reply:
+    def _ignore(self, conn: Client, name: str) -> Reply:
         tube = self._tube(name)
         tube.refs += 1
         reply = super()._ignore(conn, name)
@@ -197,7 +197,7 @@ class _IndifferentToTubes(Model):
 class _FarewellFirst(Model):
     """When a client goes, its jobs are ready again in the order of their deadlines."""
 
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: Client) -> None:
         conn.reserved = dict(
             sorted(conn.reserved.items(), key=lambda item: (item[1].deadline, -item[0]))
         )

@@ -11,7 +11,7 @@ from reference_server.commands import U32, VERBS
 from reference_server.events import Event, Hangup, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -204,7 +204,7 @@ class _KnowsNoLimit(RequestReader):
 class _LooksForTheEnd(Model):
     """A body that is too big must be followed by CR LF, too, or that is what is wrong with it."""
 
-    def _end_put(self, conn: Connection, body: Body) -> None:
+    def _end_put(self, conn: Client, body: Body) -> None:
         super()._end_put(conn, body)
         if not body.is_ended:
             self._outputs[-1] = (conn.id, EXPECTED_CRLF)
@@ -225,12 +225,12 @@ class _ClosesAfterLongLine(Model):
 class _RefusesAtOnce(Model):
     """JOB_TOO_BIG comes with the line of the put; the body is skipped when it comes."""
 
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if put.size > self.max_job_size:
             self._outputs.append((conn.id, JOB_TOO_BIG))
 
-    def _end_put(self, conn: Connection, body: Body) -> None:
+    def _end_put(self, conn: Client, body: Body) -> None:
         is_refused = conn.incoming is None
         super()._end_put(conn, body)
         if is_refused:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reference_server.events import Event, Output
 from reference_server.model import Model
-from reference_server.state import Connection
+from reference_server.state import Client
 from reference_server.wire import DRAINING, UNKNOWN_COMMAND, Body, Malformed, Put
 from tests.variants.documents import FEW_KEYS, edits
 from tests.variants.lines import LONG_DELAYS
@@ -25,7 +25,7 @@ class _DrainsAtOnce(Model):
 
 
 class _NoTimeToRun(Model):
-    def _put(self, conn: Connection, put: Put) -> None:
+    def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)
         if conn.incoming and not put.ttr:
             conn.incoming.ttr = 0
@@ -34,7 +34,7 @@ class _NoTimeToRun(Model):
 class _TubesInTurn(Model):
     """Of all watched tubes, the first that has a job is served, whatever the priorities are."""
 
-    def _next_ids(self, conn: Connection) -> list[int]:
+    def _next_ids(self, conn: Client) -> list[int]:
         tube = next((tube for tube in conn.watch if tube.ready and not tube.pause), None)
         return [tube.ready[0][1]] if tube else []
 

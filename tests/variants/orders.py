@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from reference_server.model import Model
-from reference_server.state import Connection, Job, JobState, Tube
+from reference_server.state import Client, Job, JobState, Tube
 from reference_server.wire import Put
 from tests.variants.variant import Variant, non_strict
 
@@ -29,12 +29,12 @@ def _of_clients(choice: Choice) -> Choice:
     """Chooses among clients that wait; elsewhere, it is beanstalkd's choice."""
 
     def choose(options: Sequence[Any]) -> Any:
-        return choice(options) if isinstance(options[0], Connection) else options[0]
+        return choice(options) if isinstance(options[0], Client) else options[0]
 
     return choose
 
 
-def _number(conn: Connection) -> int:
+def _number(conn: Client) -> int:
     return conn.id
 
 
@@ -46,7 +46,7 @@ def numbers(summary: str, start: int, step: Callable[[], int], *slugs: str) -> V
             super().__init__(*args, **options)
             self.next_id = start
 
-        def _put(self, conn: Connection, put: Put) -> None:
+        def _put(self, conn: Client, put: Put) -> None:
             self.next_id += step()
             super()._put(conn, put)
 
@@ -54,7 +54,7 @@ def numbers(summary: str, start: int, step: Callable[[], int], *slugs: str) -> V
 
 
 class _FailedPutsHaveNoId(Model):
-    def _body(self, conn: Connection, data: bytes | None) -> Any:
+    def _body(self, conn: Client, data: bytes | None) -> Any:
         reply = super()._body(conn, data)
         if reply.word in ("EXPECTED_CRLF", "DRAINING"):
             self.next_id -= 1
@@ -81,7 +81,7 @@ class _ByTimeOfReadiness(Model):
         ready = [(pri, self._since[id], id) for tube in tubes for pri, id in tube.ready]
         return self.jobs[min(ready)[2]] if ready else None
 
-    def _next_ready(self, conn: Connection) -> Job | None:
+    def _next_ready(self, conn: Client) -> Job | None:
         return self._first_of([tube for tube in conn.watch if not tube.pause])
 
     def _next_of(self, tube: Tube) -> Job | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from reference_server import wire
 from reference_server.model import Model
-from reference_server.state import SECOND, Connection, JobState, Tube
+from reference_server.state import SECOND, Client, JobState, Tube
 from reference_server.wire import Reply
 from tests.variants.variant import Variant, non_strict
 
@@ -50,7 +50,7 @@ def _keeps_statistics(span: int) -> type[Model]:
     class KeepsStatistics(Model):
         _kept: tuple[int, Reply] | None = None
 
-        def _stats(self, conn: Connection) -> Reply:
+        def _stats(self, conn: Client) -> Reply:
             if self._kept is None or self.now - self._kept[0] >= span:
                 self._kept = self.now, super()._stats(conn)
             return self._kept[1]
@@ -61,7 +61,7 @@ def _keeps_statistics(span: int) -> type[Model]:
 class _RoundsUp(Model):
     """Times left are rounded up, and ages to the nearest second."""
 
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         reply, job = super()._stats_job(conn, id), self.jobs.get(id)
         if job is None or reply.body is None:
             return reply
@@ -76,7 +76,7 @@ class _RoundsUp(Model):
 class _TellsOtherTimes(Model):
     """The time left of jobs that are ready is their TTR, that of buried ones -1."""
 
-    def _stats_job(self, conn: Connection, id: int) -> Reply:
+    def _stats_job(self, conn: Client, id: int) -> Reply:
         reply, job = super()._stats_job(conn, id), self.jobs.get(id)
         if job is None or reply.body is None or job.state not in (JobState.READY, JobState.BURIED):
             return reply
@@ -87,7 +87,7 @@ class _TellsOtherTimes(Model):
 class _TimedOutFirst(Model):
     """Who waits until both are due is told TIMED_OUT."""
 
-    def _wake_up(self, conn: Connection) -> None:
+    def _wake_up(self, conn: Client) -> None:
         over = conn.timeout_at is not None and conn.timeout_at <= self.now
         super()._wake_up(conn)
         if over:
@@ -97,7 +97,7 @@ class _TimedOutFirst(Model):
 class _PausesForAnInstant(Model):
     """A pause of 0 ends only after 20 milliseconds."""
 
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         reply = super()._pause_tube(conn, name, delay)
         tube = self._by_name.get(name)
         if tube is not None and not delay:
@@ -114,7 +114,7 @@ class _PausesForAnInstant(Model):
 class _PausesOfZeroNeverBegin(Model):
     """A pause of 0 ends the pause that is on, at once."""
 
-    def _pause_tube(self, conn: Connection, name: str, delay: int) -> Reply:
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         reply = super()._pause_tube(conn, name, delay)
         tube = self._by_name.get(name)
         if tube is not None and not delay:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from reference_server.connection import Connection
+from reference_server.connection import ServedConnection
 from reference_server.engine import Engine
 from reference_server.loop import Loop
 from reference_server.serve import Server
@@ -61,7 +61,7 @@ class RealTimer:
             callback()
 
 
-def _server(connection: type[Connection], **values: Any) -> type[Server]:
+def _server(connection: type[ServedConnection], **values: Any) -> type[Server]:
     """A server whose connections are of this kind, and have these values."""
 
     class Other(Server):
@@ -75,7 +75,7 @@ def _server(connection: type[Connection], **values: Any) -> type[Server]:
     return Other
 
 
-class _Buffered(Connection):
+class _Buffered(ServedConnection):
     """What is to be sent is kept first, and sent before the end."""
 
     def __init__(self, *args: Any) -> None:
@@ -96,7 +96,7 @@ class _Buffered(Connection):
             super().close()
 
 
-class _Pieces(Connection):
+class _Pieces(ServedConnection):
     """Replies are sent in pieces of so many bytes at most, large ones in larger ones."""
 
     size = 1
@@ -134,7 +134,7 @@ class _Collects(_Buffered):
         self._kept += data
 
 
-class _ReadsPieces(Connection):
+class _ReadsPieces(ServedConnection):
     """What clients send is read in small pieces, with a turn for all others after each."""
 
     size = 1
@@ -190,7 +190,7 @@ class _ReadsLate(_ReadsPieces):
         return len(self._unread)
 
 
-class _NoticesLate(Connection):
+class _NoticesLate(ServedConnection):
     """That a client has gone is noticed a while later."""
 
     timer: RealTimer
@@ -199,7 +199,7 @@ class _NoticesLate(Connection):
         self.timer.call(self.loop, super().lost)
 
 
-class _SmallBuffers(Connection):
+class _SmallBuffers(ServedConnection):
     """A client that does not read its replies is not read from, either."""
 
     unsent_limit = 0
@@ -220,7 +220,7 @@ class _AcceptsLate(Server):
         return bound
 
 
-def _travels(summary: str, connection: type[Connection], **values: Any) -> Variant:
+def _travels(summary: str, connection: type[ServedConnection], **values: Any) -> Variant:
     slow = values.get("seconds", 0) >= SLOW
     return Variant("", summary, server=_server(connection, **values), slow=slow)
 
