@@ -207,8 +207,8 @@ def test_a_report_has_the_evidence_and_what_the_baseline_says(tmp_path: Path) ->
     assert [line[:2] for line in shown.transcript].count("> ") == 1
     assert "--launch" in shown.reproduce
     assert "(must): `issue 17`" in (tmp_path / "report.md").read_text()
-    name = "conformance.tests.test_other.test_peek_changes_nothing"
-    assert shown.kept == f"transcripts/{name}.transcript"
+    assert shown.kept.startswith("transcripts/conformance.tests.test_")
+    assert shown.kept.endswith(".test_peek_changes_nothing.transcript")
     assert f'href="{shown.kept}"' in (tmp_path / "report.html").read_text("utf-8")
     checked = command("check", str(tmp_path / shown.kept))
     assert (checked.returncode, checked.stderr) == (1, "")
