@@ -12,6 +12,7 @@ from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
 from conformance.target.fate import hangs
+from conformance.target.sanitizers import Report
 from conformance.target.silences import Awaited
 from conformance.target.target import Target
 from conformance.transcript import Transcript
@@ -28,7 +29,7 @@ class Outcome:
     """The outcome of a test: an exception or none, its evidence, and how long it waited.
 
     ``doubt`` says why a failure should be looked for again, see :func:`doubt`; ``missed`` is the
-    reply that was waited for in vain.
+    reply that was waited for in vain; ``reported``: what sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     ``health``: what else was remarked on the target, no matter for a verdict.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
@@ -38,6 +39,7 @@ class Outcome:
     transcript: Transcript = field(default_factory=Transcript)
     doubt: str | None = None
     missed: Awaited | None = None
+    reported: list[Report] = field(default_factory=list)
     said: str = ""
     seen: str = ""
     health: list[str] = field(default_factory=list)
@@ -126,6 +128,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         exploration.show_last(scenario.transcript)
     if outcome.error is not None:
         outcome.said = scenario.target.said()
+    outcome.reported = scenario.target.reported()
     outcome.transcript = scenario.transcript.copy()
     clock = scenario.clock
     outcome.longest_wait, outcome.waited = clock.longest_wait, clock.nominal

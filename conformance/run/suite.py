@@ -20,6 +20,7 @@ from conformance.run.entry import AUTO
 from conformance.run.evidence import clean
 from conformance.run.labels import parsed
 from conformance.run.losses import Loss, Losses
+from conformance.run.reported import remarks
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
@@ -262,6 +263,7 @@ class Suite:
             self._join()
             return self._run(item)
 
+        outcome.health += remarks(outcome.reported, outcome.transcript, FOLDER)
         others = max(self._others(), int(overlaps))
         return self.losses.after(item, outcome, self.target, others, again)
 

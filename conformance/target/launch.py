@@ -29,6 +29,8 @@ _TRIES = 5
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
 _SAID = 2000
+_NEWS = 1_000_000
+"""Bytes of what a server prints that are looked at at a time."""
 _LOOK = 0.1
 """Seconds after which it is looked again whether a server has ended that does not answer."""
 
@@ -75,6 +77,7 @@ class Launched:
     ) -> None:
         self._limits = limits
         self._output = tempfile.TemporaryFile()
+        self._heard = 0
         self._mark = new_mark()
         for _ in range(_TRIES):
             self.has_ended = False
@@ -155,6 +158,12 @@ class Launched:
         end = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(end - _SAID, 0))
         return printable(self._output.read().decode(errors="replace").strip())
+
+    def news(self) -> str:
+        """Return what the server has printed since this was asked last, neutralised."""
+        new = os.pread(self._output.fileno(), _NEWS, self._heard)
+        self._heard += len(new)
+        return printable(new.decode(errors="replace"))
 
     @property
     def is_exiting(self) -> bool:

@@ -23,5 +23,7 @@ class Learnt:
     """It has not ended a connection on which nothing more can come."""
     max_job_size: int | None = None
     """The largest body that it takes, as far as it has told."""
+    reported: set[str] = field(default_factory=set)
+    """The kinds of reports of sanitizers that were told already."""
     silences: Silences = field(default_factory=Silences)
     """The replies that it was waited for in vain."""

@@ -20,6 +20,7 @@ from conformance.target.launch import DidNotStart, Launched
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
+from conformance.target.sanitizers import Report, reports
 from conformance.target.starvation import Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -29,6 +30,7 @@ from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
+_NOT_FIRST = "runtime does not come first"
 
 
 class Target(ABC):
@@ -122,6 +124,10 @@ class Target(ABC):
     def said(self) -> str:
         """The last that it printed, if we can see that."""
         return ""
+
+    def reported(self) -> list[Report]:
+        """Return what sanitizers have reported since this was asked last, each kind once."""
+        return []
 
     def starved(self) -> float:
         """Seconds for which it has waited for a CPU, as far as we can see that."""
@@ -276,7 +282,11 @@ class LaunchedTarget(Target):
         except DidNotStart as error:
             if self._known_to_follow:
                 raise
-            self.clock_reason = f"under libfaketime, the launched server {error.fate}"
+            self.clock_reason = (
+                "a sanitizer must be loaded before libfaketime"
+                if _NOT_FIRST in str(error)
+                else f"under libfaketime, the launched server {error.fate}"
+            )
             return None
         except OSError as error:
             self.clock_reason = f"under libfaketime, the launched server cannot be reached: {error}"
@@ -348,6 +358,12 @@ class LaunchedTarget(Target):
         said = self._server.said()
         # As in the command: the folder is another one each time.
         return said.replace(self._folder.name, "{binlog}") if self._folder else said
+
+    def reported(self) -> list[Report]:
+        found = [r for r in reports(self._server.news()) if r.kind not in self.learnt.reported]
+        kinds = {report.kind: report for report in reversed(found)}
+        self.learnt.reported |= kinds.keys()
+        return list(kinds.values())
 
     def restore(self) -> None:
         # Many tests may lose it at the same time.

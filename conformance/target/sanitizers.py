@@ -1,0 +1,61 @@
+"""The reports of sanitizers and runtimes in what a server prints: memory, races, panics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+MOST = 60
+"""Lines of a report that are kept."""
+_HEAD = re.compile(
+    r"(?:==\d+==)?(?:ERROR|WARNING): (?:\w+Sanitizer: .*|DATA RACE)"
+    r"|\S+:\d+(?::\d+)?: runtime error: .*"
+    r"|thread '.*' (?:\(\d+\) )?panicked at .*"
+    r"|(?:panic|fatal error): .*"
+)
+_LONG = re.compile(r"Sanitizer: |DATA RACE")
+"""What comes behind such a line goes on up to one that tells that it is over."""
+_OVER = re.compile(r"SUMMARY: |=+$")
+_FOLLOWS = re.compile(r"\s|#\d|goroutine |note: |stack backtrace:|\S+\(.*\)$")
+_VARYING = re.compile(r"==\d+==|\(?pid[ =]\d+\)?|0x[0-9a-f]+|T?\d{3,}")
+
+
+class Report(NamedTuple):
+    """A report: its first line, and all of it."""
+
+    head: str
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """The first line without what differs from one time to the next."""
+        return " ".join(_VARYING.sub("", self.head).split())
+
+
+def reports(printed: str) -> Iterator[Report]:
+    """Yield the reports in what a server has printed."""
+    lines = printed.splitlines()
+    at = 0
+    while at < len(lines):
+        if not (head := _HEAD.search(lines[at])):
+            at += 1
+            continue
+        end = _end(lines[: at + MOST], at + 1, head[0])
+        yield Report(head[0], "\n".join(lines[at:end]).strip())
+        at = end
+
+
+def _end(lines: Sequence[str], start: int, head: str) -> int:
+    """Return the number of the first line that is not about what this one tells."""
+    # The message of a panic may be on the line behind.
+    start += head.endswith(":")
+    for number in range(start, len(lines)):
+        if _HEAD.search(lines[number]):
+            return number
+        if _LONG.search(head):
+            if _OVER.match(lines[number]):
+                return number + 1
+        elif not _FOLLOWS.match(lines[number]):
+            return number
+    return len(lines)

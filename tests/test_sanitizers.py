@@ -1,0 +1,80 @@
+"""What sanitizers print is told and kept, also where the server goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.target.sanitizers import reports
+from tests.servers import changed_server
+from tests.test_plugin import suite
+
+UBSAN = """ms.c:27:5: runtime error: null pointer passed as argument 2
+    #0 0x55d0 in ms_append ms.c:27
+    #1 0x55d1 in main main.c:9
+"""
+ASAN = """=================================================================
+==77==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000010 at pc 0x55
+READ of size 4 at 0x602000000010 thread T0
+    #0 0x55 in job_free job.c:1
+SUMMARY: AddressSanitizer: heap-use-after-free job.c:1 in job_free
+==77==ABORTING
+"""
+GO = """==================
+WARNING: DATA RACE
+Write at 0x00c000012345 by goroutine 7:
+  main.put()
+==================
+"""
+RUST = """thread 'main' panicked at src/main.rs:3:5:
+index out of bounds
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "head", "last"),
+    [
+        (UBSAN, "ms.c:27:5: runtime error: null pointer passed as argument 2", "main.c:9"),
+        (GO, "WARNING: DATA RACE", "===="),
+        (RUST, "thread 'main' panicked at src/main.rs:3:5:", "to display a backtrace"),
+        ("==9==ERROR: LeakSanitizer: memory leaks\n\nSUMMARY: 8 bytes", "LeakSan", "8 bytes"),
+        ("WARNING: ThreadSanitizer: data race (pid=12)\n  Write\n=====", "data race", "====="),
+    ],
+)
+def test_each_report_is_found_with_its_stack(printed: str, head: str, last: str) -> None:
+    (report,) = reports(f"listening\n{printed}\nlistening still\n")
+    assert head in report.head
+    assert report.text.endswith(last)
+    assert "listening" not in report.text
+
+
+def test_the_same_report_is_the_same_in_another_process() -> None:
+    first, second = reports(ASAN + ASAN.replace("77", "78").replace("0010", "0020"))
+    assert first.head != second.head
+    assert first.kind == second.kind
+    assert "job.c:1 in job_free" in first.text
+
+
+def test_what_a_server_prints_that_goes_on_is_told_once_and_kept(tmp_path: Path) -> None:
+    launch = changed_server(
+        tmp_path,
+        f"""
+        plain = Model._peek_ready
+
+        def peek_ready(self, conn):
+            sys.stderr.write({UBSAN!r} + chr(27) + "[31m" + chr(10))
+            sys.stderr.flush()
+            return plain(self, conn)
+
+        Model._peek_ready = peek_ready
+        """,
+    )
+    done = suite("--launch", launch, "--clock=real", "-k", "peek.ready", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("ms.c:27:5: runtime error") == 1
+    assert "\x1b[31m" not in done.stdout
+    (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
+    assert "#1 0x55d1 in main main.c:9" in (home / "printed").read_text()
+    assert "> peek-ready\\r\\n" in (home / "conversation").read_text()
