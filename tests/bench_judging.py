@@ -19,7 +19,8 @@ from unittest import mock
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
 from conformance.target.address import connect, visit
-from conformance.target.target import LaunchedTarget, Target
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.target import Target
 from conformance.tests.test_stateful import test_any_conversation
 from conformance.transcript import Transcript
 from fuzz import player

@@ -14,8 +14,8 @@ from conformance.target.address import ask, visit
 from conformance.target.clock import FakeClock
 from conformance.target.clock_probe import why_not
 from conformance.target.launch import Launched
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
-from conformance.target.target import LaunchedTarget
 from tests.servers import (
     BEANSTALKD_COMMAND,
     FAKETIME,

@@ -9,7 +9,8 @@ import pytest
 from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
 from conformance.target.builtin import BuiltIn
-from conformance.target.target import LaunchedTarget, Target
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.target import Target
 from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.transcript import RESTARTS, Transcript
 from conformance.verdict import TargetLost

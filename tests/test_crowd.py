@@ -15,8 +15,9 @@ from conformance.random_testing.concurrent_clients import Crowd, NotEnded
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
-from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.target.target import Remote, Target
 from conformance.tests import test_overlap
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive

@@ -17,7 +17,8 @@ from conformance.random_testing.steps import Program, Step, take
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
-from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.target import Remote, Target
 from fuzz.cli import main
 from fuzz.corpus import Pool
 from fuzz.coverage import Coverage

@@ -17,9 +17,9 @@ from conformance.run.suite import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launch import DidNotStart, Launched
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.target.place import SOCKETS
-from conformance.target.target import LaunchedTarget
 from reference_server.profiles import NEWEST
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
 from tests.test_plugin import refuses, suite

@@ -16,8 +16,9 @@ from conformance.run.runner import run
 from conformance.run.suite import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
-from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.target.target import Remote, Target
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
 from reference_server.wire import Command, Request, RequestReader

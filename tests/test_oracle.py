@@ -16,8 +16,9 @@ from conformance.random_testing.steps import Ask, take
 from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
-from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.target.target import Remote, Target
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import stats

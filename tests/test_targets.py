@@ -20,7 +20,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.clock import clear_leftovers
 from conformance.target.command import LaunchError, command_line
 from conformance.target.launch import Launched
-from conformance.target.target import LaunchedTarget
+from conformance.target.launched_target import LaunchedTarget
 from conformance.verdict import NotTestable
 from tests.proxy import proxy
 from tests.servers import (

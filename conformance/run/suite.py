@@ -26,8 +26,9 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.command import LaunchError, check_command
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
-from conformance.target.target import LaunchedTarget, Remote, Target
+from conformance.target.target import Remote, Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports import results

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import tempfile
-import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import replace
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
-from conformance.target.clock import FakeClock, RealClock, TargetClock, faketime_library
-from conformance.target.clock_probe import why_not
-from conformance.target.fate import CRASHED, HANGS, hangs
+from conformance.target.clock import RealClock, TargetClock
+from conformance.target.fate import HANGS, hangs
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.launch import DidNotStart, Launched
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
-from conformance.target.sanitizers import Report, reports
+from conformance.target.sanitizers import Report
 from conformance.target.starvation import Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -30,7 +24,6 @@ from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
-_NOT_FIRST = "runtime does not come first"
 
 
 class Target(ABC):
@@ -229,186 +222,3 @@ class Remote(Target):
         # On this machine it may be any process; if any waited, it may have been this one.
         host = self._address[0] if isinstance(self._address, tuple) else "localhost"
         return pressure() if host == "localhost" or host.startswith(("127.", "::1")) else 0.0
-
-
-class LaunchedTarget(Target):
-    """A server that we run, from a command template.
-
-    ``follows``: it is known that the program's clock can be moved.
-    """
-
-    def __init__(
-        self,
-        command: str,
-        clock: str = "auto",
-        follows: bool = False,
-        limits: Limits = USUAL,
-        **values: object,
-    ) -> None:
-        label = command.split()[0].rpartition("/")[2] if command.split() else command
-        super().__init__(label, limits)
-        self._command = command
-        self._choice = clock
-        self._known_to_follow = follows
-        self._values = values
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if values.get("binlog"):
-            self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-")
-            self._values = {**values, "binlog": self._folder.name}
-        self._in_real_time: LaunchedTarget | None = None
-        self._restoring = threading.Lock()
-        self._server = self._launch()
-
-    def _launch(self) -> Launched:
-        library = None if self._choice == "real" else faketime_library()
-        if library is not None:
-            if server := self._with_moved_clock(FakeClock(library)):
-                return server
-        elif self._choice != "real":
-            self.clock_reason = "libfaketime is not installed"
-        if self._choice == "fake":
-            raise TargetError(f"a fake clock is not possible: {self.clock_reason}")
-        self._choice = "real"
-        self.clock = RealClock()
-        return self._start()
-
-    def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
-        """The server under a clock that we move; None if that cannot be done without doubt."""
-        if self._choice == "auto" and not self._known_to_follow:
-            Launched(self._command, values=self._values).end()  # Run once if it does not start.
-        self.clock = clock
-        try:
-            server = self._start()
-        except DidNotStart as error:
-            if self._known_to_follow:
-                raise
-            self.clock_reason = (
-                "a sanitizer must be loaded before libfaketime"
-                if _NOT_FIRST in str(error)
-                else f"under libfaketime, the launched server {error.fate}"
-            )
-            return None
-        except OSError as error:
-            self.clock_reason = f"under libfaketime, the launched server cannot be reached: {error}"
-            return None
-        if self._known_to_follow:
-            return server
-        self.clock_reason = (
-            why_not(server.where, clock, server.process.pid, self.limits.probe)
-            if self._answers
-            else "under libfaketime, the launched server does not answer"
-        )
-        if not self.clock_reason:
-            self._known_to_follow = True
-            return server
-        server.end()
-        return None
-
-    def _start(self) -> Launched:
-        """Starts the server under the clock that was chosen."""
-        fake = self.clock if isinstance(self.clock, FakeClock) else None
-        environment = fake.environment() if fake else None
-        server = Launched(self._command, environment, self._values, limits=self.limits)
-        self._answers = server.answers()
-        if fake is not None:
-            try:
-                fake.watch(server.where, self.limits.alive)
-            except OSError:
-                server.end()
-                raise
-            fake.read_back(server.process.pid)
-        return server
-
-    @property
-    def address(self) -> Address:
-        return self._server.where
-
-    @property
-    def pid(self) -> int | None:
-        return self._server.process.pid
-
-    def fate(self) -> str | None:
-        fate = super().fate()
-        if fate is None:
-            return None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # While it writes down its memory, it is still there.
-            self._server.process.wait(self.limits.exit)
-        return self.ended() or fate
-
-    def ended(self) -> str | None:
-        server = self._server
-        if server.is_exiting:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.process.wait(self.limits.exit)
-        status = None if server.has_ended else server.exit_status()
-        # What it has started may go on without it.
-        return f"{CRASHED}: {status}" if status and self._fate() else None
-
-    def starved(self) -> float:
-        return self._server.meter.read().waited
-
-    def probe(self) -> Profile:
-        if not self._answers and self._server.exit_status() is None:
-            limit = self.limits.probe
-            raise TargetError(f"{self.label} did not answer within {limit:g} seconds")
-        return super().probe()
-
-    def said(self) -> str:
-        said = self._server.said()
-        # As in the command: the folder is another one each time.
-        return said.replace(self._folder.name, "{binlog}") if self._folder else said
-
-    def reported(self) -> list[Report]:
-        found = [r for r in reports(self._server.news()) if r.kind not in self.learnt.reported]
-        kinds = {report.kind: report for report in reversed(found)}
-        self.learnt.reported |= kinds.keys()
-        return list(kinds.values())
-
-    def restore(self) -> None:
-        # Many tests may lose it at the same time.
-        with self._restoring:
-            self._restore()
-
-    def _restore(self) -> None:
-        if self._server.exit_status() is not None or super().fate() is not None:
-            self._server.end()
-            # Before: who is connected to the new one, sees that it is not the old one.
-            self.generation += 1
-            self._server = self._launch()
-
-    def fresh(self, **configuration: object) -> Target:
-        for name in configuration:
-            if f"{{{name}}}" not in self._command:
-                raise NotTestable(f"needs --launch with {{{name}}} in its command")
-        follows = self._known_to_follow
-        return self._like_this(
-            LaunchedTarget(self._command, self._choice, follows, self.limits, **configuration)
-        )
-
-    def in_real_time(self) -> Target:
-        if not self.clock.movable:
-            return self
-        if self._in_real_time is None:
-            self._in_real_time = self._like_this(
-                LaunchedTarget(self._command, "real", limits=self.limits)
-            )
-        return self._in_real_time
-
-    def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
-        other.learnt = replace(self.learnt)
-        return other
-
-    def restart(self) -> None:
-        self._server.end()
-        self._server = self._start()
-
-    def signal(self, number: int) -> None:
-        self._server.signal(number)
-
-    def close(self) -> None:
-        if self._in_real_time is not None:
-            self._in_real_time.close()
-        self._server.end()
-        if self._folder is not None:
-            self._folder.cleanup()
