@@ -190,12 +190,3 @@ def _names(data: bytes) -> set[bytes]:
     """The jobs and tubes that a message names, apart from default."""
     named = {job or tube for job, tube in _NAMES.findall(data)}
     return named - {b"default"}
-
-
-def printable(text: str) -> str:
-    """Return what a program says without anything that a terminal would obey, but for lines."""
-    return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)
-
-
-def _code(character: str) -> str:
-    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from conformance.printable import printable
+
 GOES_ON = "a target that goes on"
 """The expectation that a lost target has not met."""
 
@@ -28,9 +30,8 @@ class Deviation(AssertionError):
         begun: float | None = None,
         due: float | None = None,
     ) -> None:
-        super().__init__(f"expected {expected}, observed {observed}")
-        self.expected = expected
-        self.observed = observed
+        self.expected, self.observed = printable(expected), printable(observed)
+        super().__init__(f"expected {self.expected}, observed {self.observed}")
         self.marked = marked
         self.late = late
         self.conclusive = conclusive
@@ -45,15 +46,22 @@ class TargetLost(Deviation):
     """The target crashed, hung, or is not reachable any more."""
 
 
-class NotTestable(Exception):
+class _Told(Exception):
+    """A reason, which may quote the target."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(printable(reason))
+
+
+class NotTestable(_Told):
     """This run lacks the means to test the requirement; the text says which."""
 
 
-class NotApplicable(Exception):
+class NotApplicable(_Told):
     """The target's profile does not have the requirement; the text says why."""
 
 
-class Inconclusive(Exception):
+class Inconclusive(_Told):
     """The observations do not decide; ``deviation`` is what they look like, if it is one thing."""
 
     def __init__(self, reason: str, deviation: Deviation | None = None) -> None:

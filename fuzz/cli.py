@@ -16,6 +16,7 @@ import click
 import pytest
 
 from conformance import usage
+from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.suite import Options
@@ -25,7 +26,6 @@ from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
-from conformance.transcript import printable
 from conformance.usage import USAGE, ConsoleCommand, names_target, option, refuse
 from fuzz.corpus import Pool
 from fuzz.coverage import Coverage

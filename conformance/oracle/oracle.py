@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from conformance.oracle.reply_comparison import NOTHING, Before, difference
 from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by, restarted
 from conformance.oracle.transitions import SIGNALS, Item, Transitions
+from conformance.printable import printable
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import HalfClose
@@ -41,9 +42,8 @@ class Violation(Exception):
     """
 
     def __init__(self, expected: Sequence[str], observed: str, mark: int = 0) -> None:
-        super().__init__(f"expected {' or '.join(expected)}, observed {observed}")
-        self.expected = tuple(expected)
-        self.observed = observed
+        self.expected, self.observed = tuple(map(printable, expected)), printable(observed)
+        super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
         self.mark = mark
 
     @property

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Sequence
 
 from conformance.catalogue import Requirement
+from conformance.printable import printable
 from conformance.run.keeping import Keeper
 from conformance.run.runner import Outcome
 from conformance.run.step import Step
-from conformance.transcript import printable
 from conformance.verdict import Deviation
 from reports.results import Cause, Evidence
 

@@ -7,7 +7,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from conformance.transcript import Transcript, printable
+from conformance.printable import printable
+from conformance.transcript import Transcript
 from conformance.verdict import Deviation
 from reports.files import named, replace
 

@@ -10,6 +10,7 @@ import pytest
 
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
+from conformance.printable import printable
 from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
 from conformance.run.distribution import wait_together
 from conformance.run.ending import Ending
@@ -306,7 +307,7 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
             must = "must" in levels and not error.de_facto
             verdict = Verdict.FAIL if must else Verdict.NON_STRICT
             return verdict, str(error).splitlines()[0][:300]
-    return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
+    return Verdict.ERROR, printable(f"{type(error).__name__}: {error}"[:300])
 
 
 @pytest.hookimpl(wrapper=True)

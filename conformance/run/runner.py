@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.dialogue.scenario import PARTS, Scenario
+from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
@@ -103,7 +104,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             for name, value in arguments.items()
         }
         seen = test(**parts)
-        outcome.seen = seen if isinstance(seen, str) else ""
+        outcome.seen = printable(seen) if isinstance(seen, str) else ""
     except AssertionError as error:
         outcome.error = as_deviation(error)
     except TargetError as error:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 
+from conformance.printable import printable
 from conformance.target.transport import Transport
 from reference_server.wire import Reply, ReplyReader, escape
 
@@ -27,6 +28,9 @@ def visit(address: Address, limit: float) -> Iterator[Transport]:
 
 class TargetError(Exception):
     """There is nothing to test; the text says why, in one sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(printable(reason))
 
 
 def parse_address(text: str) -> Address:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from conformance.printable import printable
 from conformance.target import starvation
 from conformance.target.address import connect
 from conformance.target.command import LaunchError as LaunchError
@@ -23,7 +24,6 @@ from conformance.target.starvation import Patience
 from conformance.target.transport import Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
-from conformance.transcript import printable
 
 _TRIES = 5
 _FLAGS, _PF_EXITING = 6, 0x4
