@@ -40,7 +40,7 @@ class Requests:
     waits_on: bool
     known: deque[int] = field(default_factory=lambda: deque(maxlen=20))
     _puts: float = 0.0
-    """How often a client puts a job."""
+    """The share of requests that put a job."""
 
     def __post_init__(self) -> None:
         # Where jobs are scarce, clients wait.

@@ -1,4 +1,4 @@
-"""What sanitizers and runtimes have printed: told as the health of a target, and kept."""
+"""The reports of sanitizers and runtimes: told as the health of a target, and kept."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _HEAD = re.compile(
     r"|(?:panic|fatal error): .*"
 )
 _LONG = re.compile(r"Sanitizer: |DATA RACE")
-"""What comes behind such a line goes on up to one that tells that it is over."""
+"""The rest behind such a line, up to one that tells that it is over."""
 _OVER = re.compile(r"SUMMARY: |=+$")
 _FOLLOWS = re.compile(r"\s|#\d|goroutine |note: |stack backtrace:|\S+\(.*\)$")
 _VARYING = re.compile(r"==\d+==|\(?pid[ =]\d+\)?|0x[0-9a-f]+|T?\d{3,}")
