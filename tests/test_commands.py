@@ -19,7 +19,7 @@ from fuzz.mutate import Mutator
 from reference_server.commands import ABOUT_A_JOB, COMMANDS, Grammar, Kind
 from reference_server.events import Connected
 from reference_server.model import Model
-from reference_server.profiles import PROFILES, Profile
+from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import Client
 from reference_server.wire import Body, Command, Put, Reply, parse_line
 
@@ -89,7 +89,7 @@ def test_every_command_has_a_probe_that_changes_nothing_or_a_reason(grammar: Gra
     if grammar.probe is None:
         assert grammar.verb in WITHOUT_PROBE
         return
-    profile = PROFILES["1.13"]
+    profile = NEWEST
     command = parse_line(grammar.probe, profile)
     assert isinstance(command, Command)
     assert command.verb == grammar.verb

@@ -12,6 +12,7 @@ import pytest
 import conformance.tests
 from conformance.catalogue import catalogue
 from conformance.run.baseline import read_baseline
+from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
 from reports.gallery.__main__ import FOLDER, servers, write
 from tests.faults import cases
@@ -56,7 +57,10 @@ def test_every_requirement_has_a_test_and_every_test_a_requirement() -> None:
 
 def test_the_list_of_the_files_of_tests_is_complete() -> None:
     files = {path.stem for path in Path(conformance.tests.__path__[0]).glob("test_*.py")}
-    assert set(re.findall("`(test_[a-z_]+)`", conformance.tests.__doc__ or "")) == files
+    listed = set(re.findall("`(test_[a-z_]+)`", conformance.tests.__doc__ or ""))
+    # A file that is named like a command needs no words.
+    named = {f"test_{verb.replace('-', '_')}" for verb in COMMANDS}
+    assert listed <= files <= listed | named
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "conformance" / "baselines").glob("*.yaml")))
