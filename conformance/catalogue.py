@@ -90,8 +90,7 @@ _TOP = {"section", "source", "requirements"}
 _FILE = re.compile(r"\d\d-[a-z]+\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
 TITLES = {
-    "protocol-1.12": "protocol-1.12",
-    "protocol-1.13": "protocol-1.13",
+    **{f"protocol-{name}": f"protocol-{name}" for name in _STAGES[_STAGES.index("1.12") :]},
     "seed-000": "Beanstalk Protocol",
     "seed-001": "How Beanstalk handles multiple workers",
     "seed-002": "Beanstalkd中文协议",
