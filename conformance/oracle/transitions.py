@@ -20,9 +20,9 @@ from conformance.oracle.states import (
     waiting,
 )
 from conformance.oracle.underspecification import LenientReader, Open
-from reference_server.commands import WAITING
+from reference_server.commands import COMMANDS, WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
-from reference_server.lifecycle import SAFETY_MARGIN
+from reference_server.lifecycle import BECOMES, SAFETY_MARGIN
 from reference_server.profiles import Profile
 from reference_server.state import Alarm
 from reference_server.wire import Body, Command, Reply, Request, RequestReader
@@ -34,7 +34,11 @@ NEUTRAL = Command("list-tube-used")
 """Nothing else depends on it, nor it on anything else."""
 _TAKE_NEXT = frozenset((*WAITING, "peek-ready"))
 _TAKE_SOONEST = frozenset(("kick", "peek-delayed"))
-MAKE_READY = frozenset(("kick", "kick-job", "release"))
+MAKE_READY = frozenset(
+    verb
+    for verb, grammar in COMMANDS.items()
+    if any(BECOMES.get(word) == "ready" for word in grammar.replies)
+)
 _MAY_REVIVE = frozenset(("pause-tube", "use", "watch"))
 MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY | _MAY_REVIVE
 """Commands that may ask the model to choose: a hint for speed, as it is noticed if others do."""
