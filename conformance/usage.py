@@ -25,7 +25,7 @@ def refuse(sentence: str) -> click.UsageError:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return what is added to a sentence about a word that is not known: what may be meant."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, {*known} - {word}, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

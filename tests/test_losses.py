@@ -21,7 +21,7 @@ from tests.test_plugin import suite
 LATER = """
 import signal
 from reference_server.wire import requests as wire
-from reference_server.events import Connect, HalfClose
+from reference_server.events import Connected, HalfClose
 parse, step, asked, takes = wire.parse_line, Model.step, [], serve.ServedConnection.takes
 def crash(*_):
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -46,7 +46,7 @@ def _failed(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("soon", "event"), [(SOON, "Connect"), ("pass", "HalfClose"), ("pass", "Connect")]
+    ("soon", "event"), [(SOON, "Connected"), ("pass", "HalfClose"), ("pass", "Connected")]
 )
 @pytest.mark.parametrize("how", ["--clock=real", "-n2"])
 def test_a_crash_after_the_last_reply_is_that_of_its_test(
@@ -64,7 +64,7 @@ def test_a_crash_after_the_last_reply_is_that_of_its_test(
     assert any("kick 4294967295" in line for line in shown.transcript)
 
 
-@pytest.mark.parametrize(("soon", "event"), [(SOON, "Connect"), ("pass", "Connect")])
+@pytest.mark.parametrize(("soon", "event"), [(SOON, "Connected"), ("pass", "Connected")])
 def test_a_target_that_dies_for_good_is_one_finding(tmp_path: Path, soon: str, event: str) -> None:
     with Launched(changed_server(tmp_path, LATER.format(soon=soon, event=event))) as server:
         target = f"--target={server.address[0]}:{server.address[1]}"

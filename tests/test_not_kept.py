@@ -105,9 +105,9 @@ def test_a_report_and_a_baseline_that_cannot_be_written_hide_no_failure(
     tmp_path: Path, blocked: Path
 ) -> None:
     (tmp_path / "conftest.py").write_text(
-        "import pathlib\n"
+        "import pathlib, shutil\n"
         "def pytest_runtest_logfinish(nodeid):\n"
-        "    pathlib.Path('report').rmdir()\n"
+        "    shutil.rmtree('report')\n"
         "    pathlib.Path('report').write_text('')\n"
     )
     launch = changed_server(tmp_path, LIES)

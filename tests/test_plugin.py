@@ -23,6 +23,7 @@ from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.made import case
 from tests.servers import KEEPS, REFERENCE_COMMAND, changed_server
+from tests.test_check import command
 
 FAST = "use_names_the_tube_now_used"
 TIMED = "put_delay or put_ttr or with_timeout or deadline_soon or pause_tube"
@@ -255,15 +256,15 @@ def test_updating_a_baseline(liar: int, tmp_path: Path) -> None:
 
 
 def test_listing_requirements() -> None:
-    done = suite("--list-requirements", "-k", "put.draining", "--target=127.0.0.1:1")
+    done = command("list", "-k", "put.draining")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert "put.draining  de-facto, must since 1.12  all profiles  1 test" in lines
     assert "put.draining-only-put  de-facto  all profiles  1 test" in lines
-    loose = suite("--list-requirements", "-m", "de_facto")
+    loose = command("list", "-m", "de_facto")
     assert "  must  " not in loose.stdout
     assert "put.draining-only-put" in loose.stdout
-    everything = suite("--list-requirements").stdout.splitlines()
+    everything = command("list").stdout.splitlines()
     assert "kick.all-jobs  must  until 0.6  1 test" in everything
     assert "reserve-job.reserved  must  since 1.12  4 tests" in everything
 

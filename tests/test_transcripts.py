@@ -101,7 +101,7 @@ def test_what_nobody_can_judge_is_driven_again(tmp_path: Path) -> None:
     done = command("replay", str(file), "--launch", changed_server(tmp_path, crash))
     assert (done.returncode, done.stderr) == (1, "")
     assert "the target crashed: exited with status 3\nLEVEL     must" in done.stdout
-    done = command("replay", str(file))
+    done = command("replay", str(file), "--launch", REFERENCE_COMMAND)
     assert (done.returncode, done.stderr) == (0, "")
 
 
