@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.run.distribution import waits
+from conformance.run.distribution import parts_of
+from conformance.target.launch import Launched
+from tests.servers import REFERENCE_COMMAND
+from tests.test_plugin import suite
 
 
 @pytest.mark.parametrize(
-    ("test", "expected"),
+    ("test", "parts"),
     [
-        ("conformance/tests/test_deadline_soon.py::test_reserve_in_the_safety_margin[a]", True),
-        ("conformance/tests/test_reserve.py::test_reserve_gives_a_ready_job[reserve]", False),
-        ("fuzz/test_hostile.py::test_known_bytes", False),
+        (
+            "conformance/tests/test_deadline_soon.py::test_reserve_in_the_safety_margin[a]",
+            {"client", "clock", "command"},
+        ),
+        (
+            "conformance/tests/test_stats_counters.py::test_a_client_that_says_nothing_is_connected",
+            {"alone", "client", "connect", "key"},
+        ),
+        ("fuzz/test_hostile.py::test_any_bytes", {"server", "transcript", "exploration"}),
     ],
 )
-def test_tests_that_wait_are_known_by_their_names(test: str, expected: bool) -> None:
-    assert waits(test) is expected
+def test_the_parts_of_a_test_are_known_by_its_name(test: str, parts: set[str]) -> None:
+    assert parts_of(test) == parts
+
+
+def test_tests_that_must_be_alone_are_alone_in_many_processes() -> None:
+    with Launched(REFERENCE_COMMAND) as server:
+        address = "{}:{}".format(*server.address)
+        done = suite(f"--target={address}", "-n3", "-k", "stats.current or put.")
+    assert done.returncode == 0, done.stdout
+    assert "others are connected" not in done.stdout

@@ -1,4 +1,8 @@
-"""The distribution of tests to the processes of ``pytest -n``."""
+"""The distribution of tests to the processes of ``pytest -n``.
+
+One process gets all tests that wait, so that they overlap. Where all processes share a server,
+tests that must be alone with it come first, in one process; the others begin when they are over.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,55 @@ from typing import Any
 
 import pytest
 
+from conformance.target.target import Target
+
 _WAITING = frozenset(("clock", "real_clock"))
 """The parts of a scenario with which a test waits."""
+_ALONE = "alone"
+"""The part of a scenario in which nobody else may be connected, and the scope of such tests."""
 
 
-def waits(test: str) -> bool:
-    """Tell whether a test that pytest names so waits in real time, where no clock is moved."""
+def parts_of(test: str) -> frozenset[str]:
+    """Return the parts of a scenario that a test uses, by the name that pytest has for it."""
     path, _, name = test.partition("::")
     package, module = PurePosixPath(path).with_suffix("").parts[-2:]
     place = f"conformance.tests.{module}" if package == "tests" else f"{package}.{module}"
     function = getattr(importlib.import_module(place), name.partition("[")[0])
-    return not _WAITING.isdisjoint(inspect.signature(function).parameters)
+    return frozenset(inspect.signature(function).parameters)
 
 
-def wait_together(config: pytest.Config, log: Any) -> Any:
-    """Return a scheduler by which one process gets all tests that wait, so that they overlap."""
+def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:
+    """Return a scheduler for tests of a target in real time."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class WaitTogether(LoadScopeScheduling):  # type: ignore[misc]
+    class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "timed" if waits(nodeid) else nodeid
+            parts = parts_of(nodeid)
+            if not target.exclusive and (_ALONE in parts or not target.profile.has_tubes):
+                return _ALONE
+            return nodeid if _WAITING.isdisjoint(parts) else "timed"
 
-    return WaitTogether(config, log)
+        def _assign_work_unit(self, node: Any) -> None:
+            if _ALONE in self.workqueue:
+                self.workqueue.move_to_end(_ALONE, last=False)
+            elif self._must_wait(node):
+                return
+            super()._assign_work_unit(node)
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            waited = [other for other in self.nodes if self._must_wait(other)]
+            super().mark_test_complete(node, item_index, duration)
+            for other in waited:
+                # A process begins a test when it knows the next one, too.
+                for _ in range(0 if self._must_wait(other) else 2):
+                    self._reschedule(other)
+
+        def _must_wait(self, node: Any) -> bool:
+            """Return whether tests that must be alone go on in another process."""
+            return any(
+                not all(work.get(_ALONE, {}).values())
+                for other, work in self.assigned_work.items()
+                if other is not node
+            )
+
+    return Scheduler(config, log)

@@ -12,7 +12,7 @@ from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.printable import printable
 from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
-from conformance.run.distribution import wait_together
+from conformance.run.distribution import scheduler
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
 from conformance.run.interruption import Interruption
@@ -159,13 +159,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under a real clock, one worker gets all tests that wait, so that they wait together."""
-    movable = config.stash[_SUITE].target.clock.movable
+    """Under a real clock, tests that wait overlap, and tests that must be alone come first."""
+    target = config.stash[_SUITE].target
     # The workers have targets of their own.
     config.stash[_SUITE].release()
-    if movable or config.getoption("dist") != "load":
+    if target.clock.movable or config.getoption("dist") != "load":
         return None
-    return wait_together(config, log)
+    return scheduler(config, log, target)
 
 
 @pytest.hookimpl(tryfirst=True)

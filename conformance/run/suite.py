@@ -240,7 +240,7 @@ class Suite:
         """Runs a test, or waits for it if it has begun already."""
         if self._alone(item):
             self._join()
-        else:
+        elif not self._distributed or self._waits(item):
             for overlapped in self._begin_waiting(item.session.items):
                 if item.nodeid in overlapped:
                     return self._settled(item, overlapped.outcome(item.nodeid), overlaps=True)
