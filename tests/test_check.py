@@ -296,3 +296,16 @@ def test_the_example_on_the_page_of_the_oracle_is_true() -> None:
     failed, attempted = doctest.testmod(oracle)
     assert attempted == 3
     assert not failed
+
+
+@pytest.mark.parametrize(
+    ("line", "reply", "level"),
+    [
+        ("x" * 300, "UNKNOWN_COMMAND", "left open"),
+        (f"delete {'0' * 300}", "NOT_FOUND", "must"),
+    ],
+)
+def test_a_long_line_of_no_command_may_be_unknown(line: str, reply: str, level: str) -> None:
+    finding = check(parse(f"A > {line}\\r\\n\nA < {reply}\\r\\n\n"))
+    assert finding is not None
+    assert finding.level == level

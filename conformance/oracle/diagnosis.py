@@ -21,7 +21,7 @@ from conformance.transcript import Entry
 from conformance.verdict import Deviation, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import CRLF, escape
+from reference_server.wire import CRLF, UNKNOWN_COMMAND, escape
 
 _FAILURES = {
     *("NOT_FOUND", "NOT_IGNORED", "BAD_FORMAT", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"),
@@ -118,13 +118,12 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     readers = understood(entries, profile)
     of_failures = _is_of_failures(violation, entries, profile)
     names = [] if of_failures else broken(entries, profile, violation)
-    unlimited = any(
-        line is not None and is_unlimited(line, profile)
-        for reader in readers
-        for line in reader.lines
-    )
+    lines = [line for reader in readers for line in reader.lines]
+    unlimited = any(line is not None and is_unlimited(line, profile) for line in lines)
+    # A line that is too long and no command may be called either.
+    fits = None in lines and violation.observed.startswith(UNKNOWN_COMMAND.word)
     # Many faults explain that nothing came, and some a limit that is not in an old text.
-    trusted = names and violation.observed != "nothing" and not unlimited
+    trusted = names and violation.observed != "nothing" and not (unlimited or fits)
     return Diagnosis(
         expected,
         violation.observed,
