@@ -22,7 +22,7 @@ BURST = 400
 
 @contextlib.contextmanager
 def _on_one_cpu() -> Iterator[None]:
-    """What this thread sends from one CPU reaches all sockets in that order."""
+    """Keep this thread on one CPU: all sockets get what it sends in that order."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     yield

@@ -1,4 +1,4 @@
-"""What sanitizers print is told and kept, also where the server goes on."""
+"""The reports of sanitizers are told and kept, also where the server goes on."""
 
 from __future__ import annotations
 

@@ -6,11 +6,8 @@ import time
 from dataclasses import dataclass, field
 
 from conformance.target.silences import Awaited
-from conformance.target.starvation import Starvation
+from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
-
-BUSY = 4
-"""By how much starvation may be more than what is seen of it: not every system tells all."""
 
 
 @dataclass(slots=True)
@@ -43,7 +40,7 @@ class Awaiting:
         passed = self.passed
         if passed < self._patience or self._starvation is None:
             return self._patience - passed
-        late = self._patience + BUSY * self._starvation.since().seconds
+        late = self._patience + SEEN * self._starvation.since().seconds
         return min(late, self.seconds) - passed
 
     def __str__(self) -> str:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from conformance.dialogue.scenario import Scenario
 from conformance.dialogue.schedule import BELIEVABLE
-from conformance.target.starvation import Starved
+from conformance.target.starvation import SEEN, Starved
 from conformance.verdict import Deviation, TargetLost
 
-SEEN = 4
-"""By how much starvation may be more than what is seen of it: not every system tells all."""
 BUSY = "the machine was too busy to decide"
 RACED = "a clock was moved before the target can be known to have read what was sent"
 """No excuse for an attempt that has given it the longest time for that."""

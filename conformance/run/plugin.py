@@ -10,7 +10,6 @@ import pytest
 
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
-from conformance.printable import printable
 from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
 from conformance.run.distribution import scheduler
 from conformance.run.ending import Ending
@@ -307,7 +306,7 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
             must = "must" in levels and not error.de_facto
             verdict = Verdict.FAIL if must else Verdict.NON_STRICT
             return verdict, str(error).splitlines()[0][:300]
-    return Verdict.ERROR, printable(f"{type(error).__name__}: {error}"[:300])
+    return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -315,8 +314,8 @@ def pytest_runtest_makereport(
     item: pytest.Function, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    observation = observation_of(report)
-    if not report.failed or observation is None:
+    observation = observation_of(report) if report.failed else None
+    if observation is None:
         return report
     found = observation.test
     if found.evidence is not None:

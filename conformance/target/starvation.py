@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+SEEN = 4
+"""By how much starvation may be more than what is seen of it: not every system tells all."""
 _PROC = Path("/proc")
 _NAP, _PROMPT = 0.01, 0.002
 """Seconds for which the watch sleeps, and by which it is always woken up too late."""
