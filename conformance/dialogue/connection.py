@@ -26,8 +26,6 @@ UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
-RACED = 1.0
-"""Seconds after which a reply is missing where a test is tried again anyway if it is."""
 THE_END = "the end of the connection"
 
 
@@ -246,8 +244,8 @@ class Connection(UsualCommands):
         return arrival
 
     def _waiting(self, key: Awaited) -> Awaiting:
-        reply = self._limits.reply
-        limit = min(reply, RACED) if self._timeline.is_tried_again else reply
+        limits = self._limits
+        limit = min(limits.reply, limits.raced) if self._timeline.is_tried_again else limits.reply
         return Awaiting(self._target, key, limit)
 
     def _missing(self, expected: str, wait: Awaiting) -> Deviation:
