@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -18,7 +19,7 @@ from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client
-from reference_server.wire import NOT_FOUND, OK, Reply
+from reference_server.wire import DEADLINE_SOON, NOT_FOUND, OK, Reply
 
 FULL = 1.0
 
@@ -104,9 +105,44 @@ def test_a_command_that_was_never_answered_is_not_waited_for_whatever_is_expecte
     silences.note(job)
     assert silences.patience(none, 5.0) == silences.patience(job, 5.0) < 5.0
     assert silences.patience(awaited(b"stats\r\n", str(OK(b""))), 5.0) == 5.0
-    silences.came(none)
+    silences.came(none, "NOT_FOUND")
     assert silences.patience(none, 5.0) == 5.0
     assert silences.patience(job, 5.0) < 5.0
     for _ in range(20):
         silences.note(job)
     assert silences.patience(job, 5.0) == LEAST
+
+
+def test_only_the_reply_that_was_missed_restores_patience() -> None:
+    silences = Silences()
+    soon = awaited(b"reserve\r\n", str(DEADLINE_SOON))
+    either = awaited(b"reserve\r\n", f"RESERVED … or {DEADLINE_SOON}")
+    silences.note(soon)
+    silences.came(soon, "TIMED_OUT")
+    assert silences.patience(soon, 5.0) < 5.0
+    # It may be the other one that comes.
+    assert silences.patience(either, 5.0) == 5.0
+    silences.came(soon, "DEADLINE_SOON")
+    assert silences.patience(soon, 5.0) == 5.0
+    silences.note(either)
+    assert silences.patience(soon, 5.0) < 5.0
+    silences.came(soon, "DEADLINE_SOON")
+    assert silences.patience(either, 5.0) == 5.0
+    silences.note(any := awaited(b"reserve\r\n", "a reply"))
+    silences.came(any, "TIMED_OUT")
+    assert silences.patience(any, 5.0) == 5.0
+
+
+def test_what_a_short_wait_has_missed_is_waited_for_in_full(target: BuiltIn) -> None:
+    def comes_late(client: Connection, other: Connection) -> None:
+        # As if the target took so long: a job is its reply.
+        exchange = client.send("reserve")
+        timer = threading.Timer(0.6 * FULL, other.put, (b"a",))
+        timer.start()
+        try:
+            exchange.reply("RESERVED")
+        finally:
+            timer.join()
+
+    target.learnt.silences.note(awaited(b"reserve\r\n", "RESERVED …"))
+    assert run(comes_late, {"client": None, "other": None}, target).error is None

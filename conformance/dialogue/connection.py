@@ -20,7 +20,7 @@ from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.commands import VERBS
-from reference_server.wire import CRLF, ProtocolError, Reply, ReplyReader, escape
+from reference_server.wire import CRLF, TIMED_OUT, ProtocolError, Reply, ReplyReader, escape
 
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
@@ -57,6 +57,8 @@ class Connection(UsualCommands):
         self._asked: list[bytes] = []
         self.missed: Awaited | None = None
         """The reply that was waited for in vain."""
+        self.hurried = False
+        """It has come after all, when a wait that was not a full one was over."""
         self._half_closed = False
         timeline.add(self)
 
@@ -147,18 +149,26 @@ class Connection(UsualCommands):
         Gives up at the real time ``limit``, and for good if the target had nothing else to do.
         """
         self.poll()
-        if self._arrivals:
-            # It was late, and is not missing.
-            self.missed = None
+        self._look_for_missed()
         self.transport.half_close()
         if self.missed:
             wait = self._waiting(self.missed)
             self._wait_until(lambda: self.stopped, lambda: wait.left)
+            self._look_for_missed(TIMED_OUT.word)
         elif not self._target.learnt.ignores_ends:
             self._wait_until(lambda: self.stopped, lambda: limit - time.monotonic())
             # Who waits for a job may be kept waiting.
             self._target.learnt.ignores_ends = not (self.stopped or self.is_owed)
         self.transport.close()
+
+    def _look_for_missed(self, but: str = "") -> None:
+        """Look whether what was missed was only late; ``but``: what the end itself may bring."""
+        if self.missed and self._arrivals and (word := self._arrivals[0].reply.word) != but:
+            silences, full = self._target.learnt.silences, self._limits.reply
+            before = silences.patience(self.missed, full)
+            silences.came(self.missed, word)
+            self.hurried = before < silences.patience(self.missed, full)
+            self.missed = None
 
     def unasked(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""
@@ -236,8 +246,8 @@ class Connection(UsualCommands):
                 # Where the tests move the clock, a timer that is late needs them to move it.
                 self._timeline.before_sending()
         self._answered += 1
-        self._target.learnt.silences.came(wait.key)
         arrival = self._arrivals.popleft()
+        self._target.learnt.silences.came(wait.key, arrival.reply.word)
         if timing is not None:
             timing.judge(arrival, expected)
         self._timeline.measure(timing, arrival.time, is_awaited)
@@ -307,6 +317,6 @@ class Connection(UsualCommands):
         wait = self._waiting(awaited(b"", THE_END))
         self._wait_until(is_over, lambda: wait.left)
         if self.transport.ended:
-            self._target.learnt.silences.came(wait.key)
+            self._target.learnt.silences.came(wait.key, THE_END)
         elif self._garbage or not is_over():
             raise self._missing(THE_END, wait)

@@ -204,6 +204,11 @@ class Scenario:
         missed = (connection.missed for connection in self._connections)
         return next(filter(None, missed), None)
 
+    @property
+    def hurried(self) -> bool:
+        """Return whether a reply was missed only because it was not waited for in full."""
+        return any(connection.hurried for connection in self._connections)
+
     def unasked(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""
         found = (connection.unasked() for connection in self._connections)

@@ -30,7 +30,8 @@ class Outcome:
     """The outcome of a test: an exception or none, its evidence, and how long it waited.
 
     ``doubt`` says why a failure should be looked for again, see :func:`doubt`; ``missed`` is the
-    reply that was waited for in vain; ``reported``: what sanitizers have printed.
+    reply that was waited for in vain, ``hurried``: one came when a short wait for it was over.
+    ``reported``: what sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     ``health``: what else was remarked on the target, no matter for a verdict.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
@@ -40,6 +41,7 @@ class Outcome:
     transcript: Transcript = field(default_factory=Transcript)
     doubt: str | None = None
     missed: Awaited | None = None
+    hurried: bool = False
     reported: list[Report] = field(default_factory=list)
     said: str = ""
     seen: str = ""
@@ -53,6 +55,9 @@ class Outcome:
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
     outcome = _outcome(test, arguments, target)
+    if outcome.hurried and isinstance(outcome.error, Deviation):
+        # Now it is waited for in full again.
+        outcome = _outcome(test, arguments, target)
     if outcome.missed is not None and isinstance(outcome.error, Deviation):
         target.learnt.silences.note(outcome.missed)
     return outcome
@@ -140,7 +145,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         scenario.target.restore()
         return outcome
     scenario.close()
-    outcome.missed = scenario.missed
+    outcome.missed, outcome.hurried = scenario.missed, scenario.hurried
     if fate := scenario.target.ended():
         outcome.error = TargetLost(GOES_ON, fate)
         outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()

@@ -2,7 +2,8 @@
 
 The first time, the wait is a full one, and its verdict stands. The same reply to the same command
 is then waited for less and less, as nobody expects it any more: what a test misses after a short
-wait has the same cause. Once the reply comes, however late, it is waited for in full again.
+wait has the same cause. Once the reply comes, however late, it is waited for in full again; another
+reply to that command is none.
 """
 
 from __future__ import annotations
@@ -47,13 +48,23 @@ class Silences:
         if missed.verb not in self._answered:
             self._of_verb[missed.verb] = self._of_verb.get(missed.verb, 0) + 1
 
-    def came(self, key: Awaited) -> None:
-        """Note that some reply has come after all."""
+    def came(self, key: Awaited, word: str) -> None:
+        """Note that a reply with this word has come after all to who awaited some."""
         self._answered.add(key.verb)
         self._of_verb.pop(key.verb, None)
-        self._vain.pop(key, None)
+        if key in self._vain and not any(map(str.isupper, key.words)):
+            # Any reply was awaited.
+            del self._vain[key]
+        for other in [one for one in self._vain if one.verb == key.verb and word in one.words]:
+            del self._vain[other]
 
     def patience(self, key: Awaited, full: float) -> float:
         """Return how many of so many seconds it is waited for."""
-        times = max(self._vain.get(key, 0), self._of_verb.get(key.verb, 0))
+        # Who has awaited one of several replies in vain has awaited each of them.
+        vain = (
+            count
+            for known, count in self._vain.items()
+            if known.verb == key.verb and known.words >= key.words
+        )
+        times = max(self._of_verb.get(key.verb, 0), *vain, 0)
         return max(full / FEWER**times, LEAST) if times else full
