@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from conformance.dialogue.connection import Connection
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.session import Session
 from conformance.run.runner import run
 from conformance.run.step import step_of
 from conformance.target.builtin import BuiltIn
@@ -146,3 +149,42 @@ def test_what_a_short_wait_has_missed_is_waited_for_in_full(target: BuiltIn) -> 
 
     target.learnt.silences.note(awaited(b"reserve\r\n", "RESERVED …"))
     assert run(comes_late, {"client": None, "other": None}, target).error is None
+
+
+def _ask(target: BuiltIn, patience: float = FULL) -> None:
+    """Ask in a random conversation."""
+    session = Session(target, NEWEST)
+    session.patience = patience
+    try:
+        session.ask(1, b"peek-delayed\r\n")
+        session.flush()
+    finally:
+        session.abandon()
+
+
+def _missed_in_a_session(target: BuiltIn) -> float:
+    """Return the seconds after which a missing reply is told in a random conversation."""
+    begun = time.monotonic()
+    with pytest.raises(Violation) as told:
+        _ask(target)
+    assert told.value.is_silence
+    return time.monotonic() - begun
+
+
+def test_random_conversations_share_what_was_missed(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _missed_in_a_session(target) > FULL
+    # Where others need the CPU, it is waited for longer.
+    assert any(_missed_in_a_session(target) < 0.7 * FULL for _ in range(5))
+    assert _observed(target) != IN_FULL
+    monkeypatch.setattr(Silent, "silent", frozenset())
+    _ask(target)
+    monkeypatch.setattr(Silent, "silent", frozenset(("peek-delayed",)))
+    assert _missed_in_a_session(target) > FULL
+
+
+def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:
+    with pytest.raises(Violation):
+        _ask(target, patience=0.2)
+    assert _observed(target) == IN_FULL

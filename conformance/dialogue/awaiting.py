@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from conformance.target.silences import Awaited
+from conformance.target.silences import LEAST, Awaited
 from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
 
@@ -14,18 +14,21 @@ from conformance.target.target import Target
 class Awaiting:
     """The wait for a reply of a target, for so many seconds of real time at most.
 
-    If it was waited for in vain before, it is shorter by far, unless somebody is kept from a CPU.
+    If it was waited for in vain before, it is shorter by far, unless somebody is kept from a CPU;
+    but not shorter than ``least`` seconds.
     """
 
     target: Target
     key: Awaited
     seconds: float
+    least: float = LEAST
     _begun: float = field(default_factory=time.monotonic)
     _patience: float = field(init=False)
     _starvation: Starvation | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._patience = self.target.learnt.silences.patience(self.key, self.seconds)
+        patience = self.target.learnt.silences.patience(self.key, self.seconds)
+        self._patience = max(patience, self.least)
         if self._patience < self.seconds:
             self._starvation = Starvation(self.target.starved)
 

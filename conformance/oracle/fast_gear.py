@@ -96,18 +96,18 @@ class FastGear:
         if self._may_save(now):
             self.do("quiet", mark, now)
 
-    def awaits(self, now: int) -> bool:
-        """Tell whether something must still come, in haste's eyes."""
+    def awaits(self, now: int) -> Sequence[str]:
+        """Return what must still come, in haste's eyes; nothing if that is nothing."""
         self._calm = None
         try:
             self.oracle.quiet(now)
-        except Violation:
-            return True
+        except Violation as violation:
+            return violation.expected
         except Undecided:
             self._again()
             return self.awaits(now)
         self._calls.append(("quiet", 0, (now,)))
-        return False
+        return ()
 
     # ------------------------------------------------------------ what is certain
 

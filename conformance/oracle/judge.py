@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from conformance.oracle.fast_gear import FastGear
 from conformance.oracle.open_model import OpenModel
@@ -169,8 +169,8 @@ class Judge:
             self._gear.do("quiet", 0, now)
         return quiet
 
-    def awaits(self, now: int) -> bool:
-        """Tell whether something must still come, in haste's eyes."""
+    def awaits(self, now: int) -> Sequence[str]:
+        """Return what must still come, in haste's eyes; nothing if that is nothing."""
         return self._gear.awaits(now)
 
     def rest(self, now: int, mark: int) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.job_tags import JobTags
-from conformance.random_testing.waiting import Waiting
+from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
+
+UNHURRIED = 0.1
+"""Seconds of waiting from which on it is asked whether that was in vain before."""
+LOOKS = 0.25
+"""Seconds after which the target is seen to have come to what it was sent, while it is silent."""
 
 
 @dataclass(slots=True)
@@ -34,6 +40,8 @@ class SessionClient:
     """All that comes of what it has sent last was known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
+    said: bytes = b""
+    """The command that it has sent last."""
 
 
 class Traffic:
@@ -114,6 +122,7 @@ class Traffic:
         if not client.burst and not client.unsent:
             self._since = self.now()
         self._since += 1
+        client.said = text
         client.known = self.judge.sent(client.conn, text, self._since)
 
     def send(self, client: SessionClient) -> None:
@@ -161,15 +170,38 @@ class Traffic:
         if self._attendant is not None:
             # Some servers have a thread for each client.
             self.poll(self._target.limits.grace)
-        while (came := self.poll(0.0)) or self.judge.awaits(self.now()):
-            if wait.is_over:
-                self.judge.quiet(self.now(), self._transcript.last)
+        silence: Silence | None = None
+        expected: Sequence[str] = ()
+        while (came := self.poll(0.0)) or (expected := self.judge.awaits(self.now())):
+            if silence is None and not came and pause > UNHURRIED:
+                silence = self._silence(expected)
+            if wait.is_over or (silence is not None and silence.is_over):
+                self._judge_silence(silence)
                 return
-            if came or self.poll(pause):
+            if came or self.poll(min(pause, wait.left, LOOKS)):
                 wait.goes_on()
+                silence = None
             else:
                 pause *= 2
                 self.settle()
+
+    def _silence(self, expected: Sequence[str]) -> Silence | None:
+        """Return the wait for what the clients must get whose commands are open."""
+        said = {
+            client.said
+            for client in self.clients.values()
+            if not self.judge.is_answered(client.conn) or self.judge.owes(client.conn)
+        }
+        return Silence(self._target, said, expected, self.patience) if said else None
+
+    def _judge_silence(self, silence: Silence | None) -> None:
+        """Judge that nothing more comes, after this wait for it."""
+        try:
+            self.judge.quiet(self.now(), self._transcript.last)
+        except Violation:
+            if silence is not None:
+                silence.was_in_vain()
+            raise
 
     def poll(self, seconds: float) -> bool:
         """Take in what has come, or comes within this time; tell whether anything goes on."""
@@ -192,6 +224,7 @@ class Traffic:
             client.transport.close()
             self.judge.ended(client.conn, now, mark)
             return False
+        self._target.learnt.silences.heard(client.said, data)
         mark = self._transcript.add_to_reply(client.letter, data, time)
         for reply in self.judge.received(client.conn, data, now, mark):
             self.unforeseen = reply

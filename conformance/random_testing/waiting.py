@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
+
+from conformance.dialogue.awaiting import Awaiting
+from conformance.target.silences import FEWER, awaited
+from conformance.target.starvation import SEEN, Starvation
+from conformance.target.target import Target
 
 MOST = 12
 """Times the patience for one reply that is waited for many, as long as some come."""
@@ -21,5 +27,44 @@ class Waiting:
         self._limit = min(time.monotonic() + self._patience, self._end)
 
     @property
+    def left(self) -> float:
+        """The seconds for which nothing may come."""
+        return self._limit - time.monotonic()
+
+    @property
     def is_over(self) -> bool:
-        return time.monotonic() > self._limit
+        return self.left < 0
+
+
+class Silence:
+    """The wait for what a target owes to clients whose last commands are ``said``.
+
+    It has up to ``seconds``, and less if it was waited for in vain before.
+    """
+
+    def __init__(
+        self, target: Target, said: Collection[bytes], expected: Sequence[str], seconds: float
+    ) -> None:
+        self._silences = silences = target.learnt.silences
+        self._is_known = len(said) == 1
+        full = target.limits.reply
+        keys = [awaited(text, " or ".join(expected)) for text in said]
+        # Any of them may be the one that must be answered.
+        self._key = max(keys, key=lambda key: silences.patience(key, full))
+        # Who is in haste anyway waits no shorter for that, and proves nothing.
+        self._is_full = seconds >= full
+        least = seconds / FEWER if self._is_full else seconds
+        self._wait = Awaiting(target, self._key, seconds, least)
+        self._starvation = Starvation(target.starved)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has gone on for so long that the reply is missing."""
+        return self._wait.left <= 0
+
+    def was_in_vain(self) -> None:
+        """Note that the reply has not come, if nobody but the target can be to blame."""
+        waited = self._wait.passed
+        blameless = SEEN * self._starvation.since().seconds < waited
+        if self._is_known and self._is_full and blameless:
+            self._silences.note(self._key)

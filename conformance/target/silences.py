@@ -29,8 +29,11 @@ class Awaited(NamedTuple):
 def awaited(sent: bytes, expected: str) -> Awaited:
     """Return what is awaited by who has sent this and expects replies like that."""
     parts = (_WORD.match(part) for part in expected.split(" or "))
-    verb = re.split(rb"[ \r\n]", sent, maxsplit=1)[0].decode("latin-1")
-    return Awaited(verb, frozenset(part[0] if part else "" for part in parts))
+    return Awaited(_verb(sent), frozenset(part[0] if part else "" for part in parts))
+
+
+def _verb(sent: bytes) -> str:
+    return re.split(rb"[ \r\n]", sent, maxsplit=1)[0].decode("latin-1")
 
 
 @dataclass(slots=True)
@@ -57,6 +60,15 @@ class Silences:
             del self._vain[key]
         for other in [one for one in self._vain if one.verb == key.verb and word in one.words]:
             del self._vain[other]
+
+    def heard(self, sent: bytes, data: bytes) -> None:
+        """Note that these bytes have come to who has sent this last."""
+        verb = _verb(sent)
+        self._answered.add(verb)
+        self._of_verb.pop(verb, None)
+        for missed in [known for known in self._vain if known.verb == verb]:
+            if any(word.encode() in data for word in missed.words):
+                del self._vain[missed]
 
     def patience(self, key: Awaited, full: float) -> float:
         """Return how many of so many seconds it is waited for."""
