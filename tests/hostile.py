@@ -60,6 +60,7 @@ CHANGES: Mapping[str, str] = {
     """,
     "markup and broken YAML": HOSTILE,
     "each reply twice": _ENCODE.format(body="return 2 * plain(self)"),
+    "ignores half-close": "serve.Engine.eof = lambda self, conn: None",
     "escape sequences in stats": _ENCODE.format(
         body='return b"OK 9\\r\\n\\x1b[2J\\x1b[31m\\r\\n" if self.word == "OK" else plain(self)'
     ),

@@ -14,7 +14,7 @@ from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
-from conformance.target.silences import Awaited, awaited
+from conformance.target.silences import FEWER, Awaited, awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
@@ -152,7 +152,8 @@ class Connection(UsualCommands):
         self._look_for_missed()
         self.transport.half_close()
         if self.missed:
-            wait = self._waiting(self.missed)
+            # Its end is waited for no longer than a reply that was missed before.
+            wait = Awaiting(self._target, self.missed, self._limits.reply / FEWER)
             self._wait_until(lambda: self.stopped, lambda: wait.left)
             self._look_for_missed(TIMED_OUT.word)
         elif not self._target.learnt.ignores_ends:

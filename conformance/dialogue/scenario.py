@@ -192,7 +192,7 @@ class Scenario:
         """Some of the target's statistics; the connection that asks for them is counted."""
         limit = self.target.limits.alive
         try:
-            with visit(self.target.address, limit) as sock:
+            with visit(self.target.address, limit, self.target.learnt) as sock:
                 stats = yamlish.dictionary(ask(sock, b"stats", limit).body or b"")
                 return [int(stats[key]) for key in keys]
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:

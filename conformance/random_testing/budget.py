@@ -31,7 +31,7 @@ def round_trip(target: Target) -> float:
     taken, limit = [0.0], target.limits.probe
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError),
-        visit(target.address, limit) as sock,
+        visit(target.address, limit, target.learnt) as sock,
     ):
         for _ in range(SAMPLES):
             start = time.perf_counter()

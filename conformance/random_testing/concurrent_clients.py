@@ -107,14 +107,14 @@ class Crowd:
         if not self._clients:
             return
         for client in self._clients:
-            client.transport.hang_up(self._limits.goodbye)
+            self._target.learnt.hang_up(client.transport, self._limits.goodbye)
         self._clients.clear()
         if "ready" not in self._profile.deletes:
             delete_jobs(self._target, self._generation, jobs, self._limits.reply)
             return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self._target.address, self._limits.reply) as sock,
+            visit(self._target.address, self._limits.reply, self._target.learnt) as sock,
         ):
             for tube in self._tubes:
                 ask(sock, f"use {tube}".encode(), self._limits.reply)

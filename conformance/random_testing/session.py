@@ -361,7 +361,7 @@ class Session:
     def _end_pause(self, limit: float) -> None:
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self.target.address, limit) as sock,
+            visit(self.target.address, limit, self.target.learnt) as sock,
         ):
             # Where there are no pauses, that is unknown.
             ask(sock, b"pause-tube default 0", limit)

@@ -46,7 +46,7 @@ def counted(target: Target, profile: Profile) -> Counted:
     """
     last, tubes, limit = 0, frozenset[str](), target.limits.probe
     try:
-        with visit(target.address, limit) as sock:
+        with visit(target.address, limit, target.learnt) as sock:
             if target.exclusive and profile.has_tubes:
                 _await_tubes(sock, target.clock, target.limits)
                 tubes = _other_tubes(sock, limit)

@@ -111,7 +111,7 @@ class Traffic:
     def abandon(self) -> None:
         """End all clients without looking at what comes; the target notices, if it can."""
         for client in self.clients.values():
-            client.transport.hang_up(self._target.limits.goodbye)
+            self._target.learnt.hang_up(client.transport, self._target.limits.goodbye)
         if self._attendant is not None:
             self._attendant.close()
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from conformance.printable import printable
+from conformance.target.learnt import Learnt
 from conformance.target.transport import Transport
 from reference_server.wire import Reply, ReplyReader, escape
 
@@ -16,14 +17,14 @@ Address = tuple[str, int] | str
 
 
 @contextlib.contextmanager
-def visit(address: Address, limit: float) -> Iterator[Transport]:
+def visit(address: Address, limit: float, learnt: Learnt | None = None) -> Iterator[Transport]:
     """A connection that the server has seen the end of, too, when the context ends.
 
-    ``limit`` is in seconds, for each step. Raises OSError.
+    ``limit`` is in seconds, for each step; ``learnt``: what is known of the server. Raises OSError.
     """
     with Transport(connect(address, limit)) as transport:
         yield transport
-        transport.hang_up(limit)
+        (learnt or Learnt()).hang_up(transport, limit)
 
 
 class TargetError(Exception):

@@ -16,6 +16,7 @@ import time
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
 from conformance.target.clock import GRANULARITY, FakeClock
+from conformance.target.learnt import Learnt
 from conformance.target.starvation import processes
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, ReplyReader
@@ -39,17 +40,22 @@ class _Doubt(Exception):
     """The clock must not be moved; the text says why."""
 
 
-def why_not(address: Address, clock: FakeClock, pid: int, limit: float) -> str:
+def why_not(
+    address: Address, clock: FakeClock, pid: int, limit: float, learnt: Learnt | None = None
+) -> str:
     """Why the clock of a server just launched cannot be moved; empty if it can.
 
-    A reply that does not depend on the clock may take ``limit`` seconds.
+    A reply that does not depend on the clock may take ``limit`` seconds. ``learnt``: as for visits.
     """
     if not clock.read_back(pid):
         return "nothing tells what the launched server's clock shows under libfaketime"
     if _has_sanitizer(pid):
         return _LOCKS_UP
     try:
-        with visit(address, limit) as holder, visit(address, limit) as waiting:
+        with (
+            visit(address, limit, learnt) as holder,
+            visit(address, limit, learnt) as waiting,
+        ):
             _Probe(holder, waiting, clock, limit).run()
     except _Doubt as doubt:
         return str(doubt)

@@ -149,7 +149,11 @@ class Launched:
             answered = False
             while not answered and not patience.is_over and self.process.poll() is None:
                 answered = bool(client.receive_within(_LOOK)) or client.ended
-            client.hang_up(limits.probe if answered else _LOOK)
+            client.half_close()
+            # It has no more to do than that; some ignore it.
+            patience = Patience(self.meter, limits.goodbye if answered else _LOOK, limits.probe)
+            while not (client.ended or patience.is_over):
+                client.receive_within(_LOOK)
             return answered
         return False
 

@@ -86,7 +86,7 @@ class LaunchedTarget(Target):
         if self._known_to_follow:
             return server
         self.clock_reason = (
-            why_not(server.where, clock, server.process.pid, self.limits.probe)
+            why_not(server.where, clock, server.process.pid, self.limits.probe, self.learnt)
             if self._answers
             else "under libfaketime, the launched server does not answer"
         )

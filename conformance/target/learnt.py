@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from conformance.target.silences import Silences
+from conformance.target.transport import Transport
 from reference_server.profiles import NEWEST, Profile
+
+SURE = 1.0
+"""Seconds in which a connection has ended, or its end is ignored."""
+BRIEF = 0.01
+"""Seconds for the end of a connection where ends have been ignored."""
 
 
 @dataclass(slots=True)
@@ -27,3 +33,10 @@ class Learnt:
     """The kinds of reports of sanitizers that were told already."""
     silences: Silences = field(default_factory=Silences)
     """The replies that it was waited for in vain."""
+
+    def hang_up(self, transport: Transport, seconds: float) -> None:
+        """Close a connection, and wait until the target has done so, if it does that at all."""
+        if transport.hang_up(BRIEF if self.ignores_ends else seconds):
+            self.ignores_ends = False
+        elif seconds > SURE:
+            self.ignores_ends = True

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
+from conformance.target.learnt import Learnt
 from reference_server.commands import COMMANDS
 from reference_server.profiles import (
     NEWEST,
@@ -75,10 +76,10 @@ def knows(address: Address, limit: float) -> str | None:
     return None
 
 
-def pipelines(address: Address, line: bytes, limit: float) -> bool:
+def pipelines(address: Address, line: bytes, limit: float, learnt: Learnt | None = None) -> bool:
     """Return whether a server answers both of two commands that arrive together, each this line."""
     data, end = b"", time.monotonic() + limit
-    with contextlib.suppress(OSError), visit(address, limit) as client:
+    with contextlib.suppress(OSError), visit(address, limit, learnt) as client:
         client.send((line + CRLF) * 2)
         while data.count(CRLF) < 2 and (more := client.receive_within(end - time.monotonic())):
             data += more

@@ -155,7 +155,7 @@ class Target(ABC):
         """
         limits = self.limits
         try:
-            with visit(self.address, limits.probe) as sock:
+            with visit(self.address, limits.probe, self.learnt) as sock:
                 reply = ask(sock, b"stats", limits.probe)
         except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
@@ -192,7 +192,7 @@ class Target(ABC):
         found = recognise(self.address, self.version, limits.detection)
         self.profile, self.profile_reason = found
         neutral = self.profile.neutral
-        self.learnt.pipelines = pipelines(self.address, neutral, limits.detection)
+        self.learnt.pipelines = pipelines(self.address, neutral, limits.detection, self.learnt)
         return self.profile
 
 

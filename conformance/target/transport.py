@@ -118,13 +118,15 @@ class Transport:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.close()
 
-    def hang_up(self, seconds: float) -> None:
-        """Close the connection, and wait at most so long until the server has done so."""
+    def hang_up(self, seconds: float) -> bool:
+        """Close the connection; return whether the server has done so first, in so many seconds."""
         end = time.monotonic() + seconds
         self.half_close()
         while not self.ended and (left := end - time.monotonic()) > 0:
             self.receive_within(left)
+        ended = self.ended
         self.close()
+        return ended
 
     def abort(self) -> None:
         """End the connection from another thread, which wakes whoever waits for it."""
