@@ -14,15 +14,18 @@ from conformance.oracle.oracle import Violation
 from conformance.random_testing.session import Session
 from conformance.run.runner import run
 from conformance.run.step import step_of
+from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
+from conformance.target.learnt import SURE
 from conformance.target.limits import Limits
 from conformance.target.silences import LEAST, Silences, awaited
 from conformance.verdict import Deviation
+from reference_server.engine import Engine
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client
-from reference_server.wire import DEADLINE_SOON, NOT_FOUND, OK, Reply
+from reference_server.wire import DEADLINE_SOON, NOT_FOUND, OK, TIMED_OUT, Reply
 
 FULL = 1.0
 
@@ -44,7 +47,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def target() -> Iterator[BuiltIn]:
     with closing(
-        BuiltIn(fault=Fault("", "silent", model=Silent), limits=Limits(reply=FULL))
+        BuiltIn(fault=Fault("", "silent", model=Silent), limits=Limits(reply=FULL, clean_up=3.0))
     ) as server:
         yield server
 
@@ -188,3 +191,56 @@ def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:
     with pytest.raises(Violation):
         _ask(target, patience=0.2)
     assert _observed(target) == IN_FULL
+
+
+@pytest.fixture
+def deaf_to_ends(monkeypatch: pytest.MonkeyPatch, target: BuiltIn) -> BuiltIn:
+    """A target that does not notice the end of any connection."""
+    monkeypatch.setattr(Engine, "eof", lambda *_: None)
+    return target
+
+
+def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
+    def puts(client: Connection) -> None:
+        client.put(b"a")
+
+    assert run(puts, {"client": None}, deaf_to_ends).error is None
+    assert deaf_to_ends.learnt.ignores_ends
+    begun = time.monotonic()
+    for _ in range(10):
+        run(puts, {"client": None}, deaf_to_ends)
+    # The clean-up of each visits it, too.
+    assert time.monotonic() - begun < deaf_to_ends.limits.clean_up
+
+
+def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: BuiltIn) -> None:
+    def half_closes(client: Connection, line: str) -> None:
+        exchange = client.send(line)
+        client.half_close()
+        exchange.expect(TIMED_OUT)
+
+    def observed(line: str) -> str:
+        error = run(half_closes, {"client": None, "line": line}, deaf_to_ends).error
+        assert isinstance(error, Deviation)
+        return error.observed
+
+    assert observed("reserve") == IN_FULL
+    assert observed("reserve-with-timeout 9") != IN_FULL
+
+
+def test_an_end_that_comes_restores_patience(
+    monkeypatch: pytest.MonkeyPatch, deaf_to_ends: BuiltIn
+) -> None:
+    with visit(deaf_to_ends.address, 2 * SURE, deaf_to_ends.learnt):
+        pass
+    assert deaf_to_ends.learnt.ignores_ends
+    monkeypatch.undo()
+
+    def has_ended() -> bool:
+        # A busy machine may take longer than the short wait that is left.
+        with visit(deaf_to_ends.address, 2 * SURE, deaf_to_ends.learnt) as client:
+            client.half_close()
+            client.receive_within(1)
+        return not deaf_to_ends.learnt.ignores_ends
+
+    assert any(has_ended() for _ in range(5))

@@ -27,6 +27,7 @@ UNHURRIED = 0.05
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
 THE_END = "the end of the connection"
+HALF_CLOSES = b"half-closes"
 
 
 class Connection(UsualCommands):
@@ -140,7 +141,7 @@ class Connection(UsualCommands):
         """Sends nothing more, but goes on reading."""
         self._timeline.before_sending()
         self._half_closed = True
-        self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
+        self._transcript.add(self.name, "!", HALF_CLOSES, self._timeline.now())
         self.transport.half_close()
 
     def finish(self, limit: float) -> None:
@@ -153,7 +154,8 @@ class Connection(UsualCommands):
         self.transport.half_close()
         if self.missed:
             # Its end is waited for no longer than a reply that was missed before.
-            wait = Awaiting(self._target, self.missed, self._limits.reply / FEWER)
+            seconds = self._target.learnt.until_end(self._limits.reply / FEWER)
+            wait = Awaiting(self._target, self.missed, seconds)
             self._wait_until(lambda: self.stopped, lambda: wait.left)
             self._look_for_missed(TIMED_OUT.word)
         elif not self._target.learnt.ignores_ends:
@@ -233,7 +235,7 @@ class Connection(UsualCommands):
         if index != self._answered:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
-        wait = self._waiting(awaited(self._asked[index], expected))
+        wait = self._waiting(self._awaited(self._asked[index], expected))
         is_awaited, waits = not self._arrivals, False
         self.poll()
         while not self._arrivals:
@@ -253,6 +255,11 @@ class Connection(UsualCommands):
             timing.judge(arrival, expected)
         self._timeline.measure(timing, arrival.time, is_awaited)
         return arrival
+
+    def _awaited(self, sent: bytes, expected: str) -> Awaited:
+        # Whatever was sent before it, these are the answer to the end of what is sent.
+        ends = self._half_closed and expected in (THE_END, str(TIMED_OUT))
+        return awaited(HALF_CLOSES if ends else sent, expected)
 
     def _waiting(self, key: Awaited) -> Awaiting:
         limits = self._limits
@@ -315,7 +322,7 @@ class Connection(UsualCommands):
     def _await_end(self, is_over: Callable[[], bool]) -> None:
         """Expects the end of the connection, or whatever else ends the wait for it."""
         self._timeline.waits()
-        wait = self._waiting(awaited(b"", THE_END))
+        wait = self._waiting(self._awaited(b"", THE_END))
         self._wait_until(is_over, lambda: wait.left)
         if self.transport.ended:
             self._target.learnt.silences.came(wait.key, THE_END)

@@ -219,7 +219,7 @@ class Session:
             client.half_closed = True
             self.judge.half_close(client.conn, self.now())
             client.transport.half_close()
-            self._traffic.has_ended(number)
+            self._traffic.await_end(number)
             self._traffic.hear()
         if number in self._traffic.clients:
             del self._traffic.clients[number]

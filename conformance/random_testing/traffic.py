@@ -94,7 +94,15 @@ class Traffic:
 
     def has_ended(self, number: int) -> bool:
         """Tell whether the target ends a client's connection in time."""
-        limit = time.monotonic() + self.patience
+        return self._ends(number, self.patience)
+
+    def await_end(self, number: int) -> None:
+        """Give the target the time to notice that a client sends nothing more, if it ever does."""
+        learnt = self._target.learnt
+        learnt.saw_end(self._ends(number, learnt.until_end(self.patience)), self.patience)
+
+    def _ends(self, number: int, seconds: float) -> bool:
+        limit = time.monotonic() + seconds
         while number in self.clients and time.monotonic() < limit:
             self.poll(limit - time.monotonic())
         return number not in self.clients

@@ -36,7 +36,15 @@ class Learnt:
 
     def hang_up(self, transport: Transport, seconds: float) -> None:
         """Close a connection, and wait until the target has done so, if it does that at all."""
-        if transport.hang_up(BRIEF if self.ignores_ends else seconds):
+        self.saw_end(transport.hang_up(self.until_end(seconds)), seconds)
+
+    def until_end(self, seconds: float) -> float:
+        """Return how many of so many seconds the end of a connection is waited for."""
+        return BRIEF if self.ignores_ends else seconds
+
+    def saw_end(self, has_come: bool, seconds: float) -> None:
+        """Note whether an end has come that was waited for."""
+        if has_come:
             self.ignores_ends = False
         elif seconds > SURE:
             self.ignores_ends = True
