@@ -183,6 +183,36 @@ def test_a_server_that_daemonises_itself_is_refused_and_ended(tmp_path: Path) ->
     _await(lambda: not Path(f"/proc/{file.read_text().strip()}").exists())
 
 
+_STOPS = """
+import os, signal, sys
+
+def pytest_collection():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def pytest_unconfigure():
+    print("imported:", "hypothesis" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--full-trace",)])
+def test_an_interrupted_run_does_not_begin_with_what_takes_seconds(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    (tmp_path / "stops.py").write_text(_STOPS)
+    command = [sys.executable, "-m", *SUITE, "-p", "stops", *more, f"--launch={REFERENCE_COMMAND}"]
+    folders = [str(tmp_path), str(Path(__file__).parents[1])]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "imported: False" in done.stdout
+    assert ("def pytest_collection" in done.stdout) == bool(more)
+
+
 def test_the_folder_of_a_clock_goes_with_the_next_run(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -195,7 +225,7 @@ def test_the_folder_of_a_clock_goes_with_the_next_run(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_worker_ends_without_freeing_its_memory(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     at_exit: list[Callable[[], None]] = []
     codes: list[int] = []
@@ -203,7 +233,7 @@ def test_an_interrupted_worker_ends_without_freeing_its_memory(
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     suite = Suite(Options(None, None, "auto", 0.25), distributed=True)
-    worker = Interruption(suite, is_worker=True)
+    worker = Interruption(pytestconfig, suite, is_worker=True)
     worker.attend()
     (end,) = at_exit
     end()

@@ -17,10 +17,15 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.watchdog import ENDINGS
 
 
+_SLOW = "hypothesispytest"
+"""The plugin that imports all of Hypothesis for its summary, if nobody has done so before."""
+
+
 class Interruption:
     """Ends a run when a signal comes, in all of its processes; a second one ends it at once."""
 
-    def __init__(self, suite: Suite, is_worker: bool) -> None:
+    def __init__(self, config: pytest.Config, suite: Suite, is_worker: bool) -> None:
+        self._config = config
         self._suite = suite
         self._is_worker = is_worker
         self._workers: list[int] = []
@@ -58,6 +63,15 @@ class Interruption:
         sys.stderr.write(f"\ninterrupted again; {told}\n" if told else "\ninterrupted again\n")
         sys.stderr.flush()
         os._exit(pytest.ExitCode.INTERRUPTED)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Leave out what takes seconds at the end, and tells nothing of the target."""
+        if not self._config.option.fulltrace:
+            # The sources of all files on the way would be read, and are not shown.
+            excinfo.traceback = excinfo.traceback[-1:]
+        if (plugin := self._config.pluginmanager.get_plugin(_SLOW)) is not None:
+            self._config.pluginmanager.unregister(plugin)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.names_server:
         if _is_worker(config):
             FOOTPRINT.join(*config.workerinput["footprint"])  # type: ignore[attr-defined]
-        interruption = Interruption(config.stash[_SUITE], _is_worker(config))
+        interruption = Interruption(config, config.stash[_SUITE], _is_worker(config))
         config.pluginmanager.register(interruption, "conformance-interruption")
         interruption.attend()
     if not _is_worker(config):
