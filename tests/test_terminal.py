@@ -17,8 +17,8 @@ from reports.words import counted
 from tests.servers import changed_server
 from tests.test_plugin import suite
 
-MOST = LINES + 15
-"""Lines with those of dots, and with what pytest says."""
+MOST = LINES + 10
+"""Lines with what pytest says at the beginning and at the end."""
 JUNK = r"""
     from reference_server.wire import Reply
 
@@ -37,8 +37,8 @@ NO_IDS = r"""
 NO_ERRORS = r"""
     from reference_server.wire import Reply
 
-    plain = Reply.encode
-    Reply.encode = lambda self: b"TOUCHED\r\n" if self.word == "BAD_FORMAT" else plain(self)
+    ERRORS, plain = {"BAD_FORMAT"}, Reply.encode
+    Reply.encode = lambda self: b"TOUCHED\r\n" if self.word in ERRORS else plain(self)
 """
 """What is malformed is taken for what it is not, whatever it is: each command has its cause."""
 
@@ -91,6 +91,22 @@ def test_what_is_blocked_by_what_is_known_does_not_fail_the_run(tmp_path: Path) 
     done = suite(launch, *chosen, f"--baseline={baseline}")
     assert done.returncode == 1
     assert "not found any more" not in done.stdout
+
+
+def test_a_very_wrong_server_is_told_in_sixty_lines(tmp_path: Path) -> None:
+    more = '    ERRORS |= {"NOT_FOUND", "KICKED"}'
+    launch = f"--launch={changed_server(tmp_path, NO_ERRORS + more)}"
+    chosen = ["-k", "test_arguments or test_kick", "--clock=real", "-v"]
+    # As without -q and -v.
+    done = suite(launch, *chosen)
+    lines = done.stdout.splitlines()
+    assert "platform " in done.stdout
+    assert int(re.findall(r"(\d+) failed", lines[-1])[0]) > 100
+    assert len(lines) <= 60
+    # The most fundamental cause is shown up to its end.
+    first = done.stdout.partition(" FAIL ")[2].partition("\n___")[0]
+    for part in ("REQUIREMENT", "TRANSCRIPT", "EXPECTED", "OBSERVED", "REPRODUCE", "BREAKS"):
+        assert f"\n{part}" in first
 
 
 def test_everything_is_there_for_who_asks(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from conformance.run.suite import Suite
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.watchdog import ENDINGS
 
-
 _SLOW = "hypothesispytest"
 """The plugin that imports all of Hypothesis for its summary, if nobody has done so before."""
 

@@ -19,7 +19,7 @@ from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
-from conformance.run.progress import ProgressLine, is_wanted
+from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
@@ -132,8 +132,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     if is_wanted(reporter):
         session.config.pluginmanager.register(
-            ProgressLine(reporter, _has_target(session.config)), "conformance-progress"
+            ProgressLine(reporter, _has_target(session.config)), NAME
         )
+    elif reporter:
+        session.config.pluginmanager.register(Dots(reporter))
     if _has_target(session.config):
         try:
             session.config.stash[_SUITE].start()

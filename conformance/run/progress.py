@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import threading
@@ -20,6 +21,9 @@ EVERY = 0.2
 
 CAUSES = 10
 """Deviations that are shown as they come."""
+
+NAME = "conformance-progress"
+"""The plugin that writes a line anew."""
 
 Status = tuple[str, str, object]
 
@@ -119,6 +123,26 @@ class ProgressLine:
         name = running.rpartition("::")[2].removeprefix("test_").replace("_", " ")
         line = f"{self._done}/{self._total}  {minutes}:{seconds:02d}  {name}"
         return line[: shutil.get_terminal_size().columns - 1]
+
+
+class Dots:
+    """The dots of all files in one block, where no line can be written anew."""
+
+    def __init__(self, reporter: Any) -> None:
+        self._reporter = reporter
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Leave out the names of files, of which each begins a line."""
+        if self._reporter.verbosity == 0 and all(slugs(item) for item in session.items):
+            self._reporter.showfspath = False
+
+
+def dots(reporter: Any, tests: int) -> int:
+    """Return how many lines the dots of so many tests have taken."""
+    if reporter.config.pluginmanager.has_plugin(NAME):
+        return 0
+    width: int = reporter.config.get_terminal_writer().fullwidth
+    return math.ceil(tests / (width - len(" [100%]") - 1))
 
 
 def is_wanted(reporter: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Tally, grounds
 from conformance.run.evidence import describe
+from conformance.run.progress import dots
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
 from reports.grouping import Group, grouped
@@ -16,9 +17,11 @@ from reports.verdicts import Verdict
 from reports.words import counted
 
 LINES = 50
-"""Lines that are shown, more or less, unless all are asked for with -vv."""
-CAUSES = 20
-"""Of these, how many are for causes in a line each."""
+"""Lines that are shown, with those of dots, more or less, unless -vv asks for all."""
+FIRST, LAST = 16, 6
+"""Lines that the first cause may have, and how many of its last are shown in any case."""
+CAUSES = range(5, 21)
+"""How many causes have a line each, as far as there is room."""
 LONGEST = 150
 """Characters of such a line."""
 CONFORMS = "conforms"
@@ -41,8 +44,11 @@ def tell(summary: Summary, reporter: Any) -> None:
         [told_requirement(entry) for entry in tally.entries.values()], list(told_tests(summary))
     )
     health = list(_health(summary))
-    aside, causes = list(_aside(summary, tally, verbosity)), list(_causes(groups, verbosity))
-    room = LINES - len(aside) - len(health) - len(causes) - 3 if verbosity < 2 else None
+    most = LINES - dots(reporter, len(summary.reports))
+    aside = list(_aside(summary, tally, verbosity))
+    left = most - len(aside) - len(health) - 3
+    causes = list(_causes(groups, verbosity, max(min(left - FIRST, CAUSES[-1]), CAUSES[0])))
+    room = left - len(causes) if verbosity < 2 else None
     for group in groups:
         if group.known and verbosity < 2:
             continue
@@ -50,7 +56,7 @@ def tell(summary: Summary, reporter: Any) -> None:
         if room is not None and len(lines) > room:
             if group is not groups[0]:
                 break
-            lines = lines[:room]
+            lines = _cut(lines, max(room, FIRST))
         room = None if room is None else room - len(lines) - 1
         reporter.section(f"{group.verdict.upper()} {group.title}", sep="_")
         for line in lines:
@@ -74,6 +80,12 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.write_line(line)
 
 
+def _cut(lines: list[str], most: int) -> list[str]:
+    """Return so many lines, the last of them included."""
+    left_out = counted(len(lines) - most + 1, "line")
+    return [*lines[: most - LAST - 1], f"  … {left_out} …", *lines[-LAST:]]
+
+
 def _shown(group: Group, profile: str) -> list[str]:
     """Return the lines of the first failure of a cause, and of all that it breaks and blocks."""
     test = group.tests[0]
@@ -89,9 +101,9 @@ def _shown(group: Group, profile: str) -> list[str]:
     return lines
 
 
-def _causes(groups: Sequence[Group], verbosity: int) -> Iterator[str]:
-    """Yield a line for each cause, those of the baseline last."""
-    most = CAUSES if verbosity < 2 else len(groups)
+def _causes(groups: Sequence[Group], verbosity: int, most: int) -> Iterator[str]:
+    """Yield a line for each of the first causes, those of the baseline last."""
+    most = most if verbosity < 2 else len(groups)
     for group in groups[:most]:
         word = f"known {group.verdict}" if group.known else group.verdict
         line = f"  {word}: {group.title}: {group.tests[0].reason}"
