@@ -309,3 +309,14 @@ def test_a_long_line_of_no_command_may_be_unknown(line: str, reply: str, level: 
     finding = check(parse(f"A > {line}\\r\\n\nA < {reply}\\r\\n\n"))
     assert finding is not None
     assert finding.level == level
+
+
+def test_what_is_told_from_the_last_messages_only_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "A > use a\\r\\n\nA < USING a\\r\\n\n" * 3 + "A > delete 1\\r\\n\nA < TOUCHED\\r\\n\n"
+    finding = check(parse(text))
+    assert finding is not None
+    assert "messages" not in finding.about
+    monkeypatch.setattr(sys.modules[check.__module__], "LOOKED_AT", 4)
+    limited = check(parse(text))
+    assert limited is not None
+    assert limited.about.endswith("as far as the last 4 messages tell")

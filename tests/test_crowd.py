@@ -177,5 +177,7 @@ def test_what_half_closing_shows_hides_nothing_else() -> None:
 def test_what_half_closing_shows_is_told_if_nothing_else_is_wrong() -> None:
     deviation = _overlapped(WaitsOn, 4)
     assert not deviation.de_facto
-    assert str(deviation).endswith("clients at work")
+    assert str(deviation).endswith(
+        "clients at work; not made small, as what overlaps is not the same twice"
+    )
     assert "reserve.half-closed" in str(deviation)

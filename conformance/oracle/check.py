@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
@@ -52,11 +52,21 @@ def check(
         shown = _before(entries, violation)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
-        return found(violation, diagnosis, refused and not diagnosis.of_failures)
+        finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
+        return _told_from(finding, shown)
     violation = _violation(transcript, profile, False, lambda share: progress(0.5 + share / 2))
     if violation is None:
         return None
-    return found(violation, diagnose(violation, _before(entries, violation), profile), False)
+    shown = _before(entries, violation)
+    return _told_from(found(violation, diagnose(violation, shown, profile), False), shown)
+
+
+def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:
+    """Return a finding that says from how much its level is told, if that is not all."""
+    if len(shown) > finding.position:
+        return finding
+    limit = f"as far as the last {LOOKED_AT:,} messages tell"
+    return replace(finding, about="; ".join(filter(None, (finding.about, limit))))
 
 
 def _before(entries: Sequence[Entry], violation: Violation) -> Sequence[Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from pydantic import TypeAdapter
@@ -45,11 +46,18 @@ class Observation:
 
 
 _ADAPTER = TypeAdapter(Observation)
+_decoded: WeakKeyDictionary[pytest.TestReport, Observation] = WeakKeyDictionary()
+"""As several ask for the same; beside the reports, which are sent to other processes."""
 
 
 def observation_of(report: pytest.TestReport) -> Observation | None:
     """Return what a report carries; None if it is not of one of our tests."""
-    carried: Mapping[str, Any] = dict(report.user_properties)
-    if report.when != "call" or _NAME not in carried:
+    if report.when != "call":
         return None
-    return _ADAPTER.validate_python(carried[_NAME])
+    if (known := _decoded.get(report)) is not None:
+        return known
+    carried: Mapping[str, Any] = dict(report.user_properties)
+    if _NAME not in carried:
+        return None
+    _decoded[report] = _ADAPTER.validate_python(carried[_NAME])
+    return _decoded[report]

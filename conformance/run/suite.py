@@ -153,6 +153,7 @@ class Suite:
         self.selected = False
         self._distributed = distributed
         self._target: Target | None = None
+        self._identity: tuple[Target, results.Target] | None = None
         self._overlapped: list[Overlapped] | None = None
         self._round_trip = 0.0
         self._effort = Effort(EACH, IN_ALL)
@@ -194,8 +195,13 @@ class Suite:
         return self.start()
 
     def identity(self) -> results.Target:
-        """Return the target as results name it."""
+        """Return the target as results name it, the same for all tests."""
         target = self.target
+        if self._identity is None or self._identity[0] is not target:
+            self._identity = target, self._identified(target)
+        return self._identity[1]
+
+    def _identified(self, target: Target) -> results.Target:
         is_asked = self.options.profile != AUTO
         return results.Target(
             title=clean(self.options.name),
