@@ -78,3 +78,19 @@ def test_what_a_server_prints_that_goes_on_is_told_once_and_kept(tmp_path: Path)
     (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
     assert "#1 0x55d1 in main main.c:9" in (home / "printed").read_text()
     assert "> peek-ready\\r\\n" in (home / "conversation").read_text()
+
+
+@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_a_server_prints_when_it_is_ended_is_told(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    leaks = "==9==ERROR: LeakSanitizer: detected memory leaks\n\nSUMMARY: 8 bytes leaked\n"
+    change = f"import atexit; atexit.register(lambda: sys.stderr.write({leaks!r}))"
+    launch = changed_server(tmp_path, change)
+    done = suite("--launch", launch, "--clock=real", "-k", "peek.ready", *more, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    told = "health: the target has printed when it was ended: ==9==ERROR: LeakSanitizer"
+    assert done.stdout.count(told) == 1
+    (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
+    assert [path.name for path in home.iterdir()] == ["printed"]
+    assert "8 bytes leaked" in (home / "printed").read_text()

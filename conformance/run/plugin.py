@@ -24,7 +24,7 @@ from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
 from conformance.run.suite import Options, Suite, requirements, slugs, test_id
-from conformance.run.summary import Summary
+from conformance.run.summary import REMARKS, Summary
 from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
@@ -151,6 +151,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    remarks = session.config.stash[_SUITE].farewell()
+    if _is_worker(session.config):
+        session.config.workeroutput[REMARKS] = remarks  # type: ignore[attr-defined]
+    elif (summary := session.config.pluginmanager.get_plugin("conformance-summary")) is not None:
+        summary.remarks += remarks
     # Workers have ended after that.
     yield
     left = session.config.stash[_SUITE].close()

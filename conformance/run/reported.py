@@ -13,19 +13,25 @@ from conformance.transcript import Transcript
 from reports.files import replace
 
 
-def remarks(reports: Sequence[Report], transcript: Transcript, folder: Path) -> list[str]:
-    """Return a sentence for each report; it is kept with what the target was told before."""
+def remarks(reports: Sequence[Report], transcript: Transcript | None, folder: Path) -> list[str]:
+    """Return a sentence for each report; it is kept with what the target was told before.
+
+    ``transcript``: None for reports of a server that was ended.
+    """
     return [_remark(report, transcript, folder) for report in reports]
 
 
-def _remark(report: Report, transcript: Transcript, folder: Path) -> str:
+def _remark(report: Report, transcript: Transcript | None, folder: Path) -> str:
     words = re.sub(r"[^a-z0-9]+", "-", report.kind.lower()).strip("-")[:60]
     home = folder / f"{words}-{hashlib.sha256(report.kind.encode()).hexdigest()[:6]}"
-    told = f"the target has printed: {report.head}"
+    when = "" if transcript is not None else " when it was ended"
+    told = f"the target has printed{when}: {report.head}"
     try:
         home.mkdir(parents=True, exist_ok=True)
         replace(home / "printed", f"{report.text}\n".encode())
-        replace(home / "conversation", f"{transcript.render(fold=False)}\n".encode())
+        if transcript is not None:
+            replace(home / "conversation", f"{transcript.render(fold=False)}\n".encode())
     except OSError as error:
         return f"{told}; {not_kept(folder, error)}"
-    return f"{told}; {home} has the rest, and what the target was told"
+    more = "" if transcript is None else ", and what the target was told"
+    return f"{told}; {home} has the rest{more}"

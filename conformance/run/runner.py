@@ -95,9 +95,11 @@ def _attempt(
     except NotTestable as error:
         return Outcome(error)
     try:
-        return _play(test, arguments, Scenario(own, arrival))
+        outcome = _play(test, arguments, Scenario(own, arrival))
     finally:
         own.close()
+    outcome.reported += own.reported()
+    return outcome
 
 
 def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:

@@ -346,6 +346,14 @@ class Suite:
             self._target.close()
             self._target = None
 
+    def farewell(self) -> list[str]:
+        """End servers that we have started; return what is remarked on what they print then."""
+        if self._target is None or not self._target.exclusive:
+            return []
+        target, self._target = self._target, None
+        target.close()
+        return remarks(target.reported(), None, FOLDER)
+
     def close(self) -> str:
         """Ends the target, or all that this run has there; gives what is left, in words."""
         target, self._target = self._target, None

@@ -25,6 +25,8 @@ from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
 from reports.verdicts import Verdict
 
+REMARKS = "remarks"
+"""By which name a process hands on what it remarks at its end."""
 _SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
 
 
@@ -42,6 +44,8 @@ class Summary:
         self.observations: list[Observation] = []
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = False
+        self.remarks: list[str] = []
+        """What servers have printed when they were ended, in words."""
         self.not_kept = ""
         """Why the baseline could not be written, empty if it was."""
         self.kept = ""
@@ -98,7 +102,12 @@ class Summary:
     def health(self) -> list[str]:
         """Return the remarks on the target's health, which change no verdict."""
         said = (line for observation in self.observations for line in observation.health)
-        return list(dict.fromkeys(said))
+        return list(dict.fromkeys([*said, *self.remarks]))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a process has to say of the servers that it has ended."""
+        self.remarks += getattr(node, "workeroutput", {}).get(REMARKS, [])
 
     def vitals(self) -> Vitals | None:
         """Return what the servers took that the suite has started, together; None if none."""

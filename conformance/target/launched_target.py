@@ -48,6 +48,7 @@ class LaunchedTarget(Target):
             self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-")
             self._values = {**values, "binlog": self._folder.name}
         self._in_real_time: LaunchedTarget | None = None
+        self._unread = ""
         self._restoring = threading.Lock()
         self._server = self._launch()
 
@@ -151,8 +152,14 @@ class LaunchedTarget(Target):
         # As in the command: the folder is another one each time.
         return said.replace(self._folder.name, "{binlog}") if self._folder else said
 
+    def _end(self) -> None:
+        """End the server; some say only then what they have seen, such as leaks."""
+        self._server.end()
+        self._unread += self._server.news()
+
     def reported(self) -> list[Report]:
-        found = [r for r in reports(self._server.news()) if r.kind not in self.learnt.reported]
+        printed, self._unread = self._unread + self._server.news(), ""
+        found = [r for r in reports(printed) if r.kind not in self.learnt.reported]
         kinds = {report.kind: report for report in reversed(found)}
         self.learnt.reported |= kinds.keys()
         return list(kinds.values())
@@ -164,7 +171,7 @@ class LaunchedTarget(Target):
 
     def _restore(self) -> None:
         if self._server.exit_status() is not None or super().fate() is not None:
-            self._server.end()
+            self._end()
             # Before: who is connected to the new one, sees that it is not the old one.
             self.generation += 1
             self._server = self._launch()
@@ -192,7 +199,7 @@ class LaunchedTarget(Target):
         return other
 
     def restart(self) -> None:
-        self._server.end()
+        self._end()
         self._server = self._start()
 
     def signal(self, number: int) -> None:
@@ -201,6 +208,7 @@ class LaunchedTarget(Target):
     def close(self) -> None:
         if self._in_real_time is not None:
             self._in_real_time.close()
-        self._server.end()
+            self._unread += self._in_real_time._unread
+        self._end()
         if self._folder is not None:
             self._folder.cleanup()
