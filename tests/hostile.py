@@ -1,6 +1,7 @@
 """Hostile and broken targets, and what a default run costs on each: a table in Markdown.
 
-``python -m tests.hostile [NAME …]``
+``python -m tests.hostile [NAME …]``, or ``python -m tests.hostile --faults 1/20`` for the reference
+server with each of its faults, or some of them, beside runs on the one without.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers import HOSTILE, changed_server
+from reference_server.faults import FAULTS
+from tests.servers import HOSTILE, REFERENCE_COMMAND, changed_server
 
 LIMIT = 600
 """Seconds after which a run is ended."""
+
+MOST_TIMES, MORE_SECONDS, MOST_MEMORY = 1.5, 10, 250
+"""The bound of a run on a fault, as times that of a run without, and seconds more; megabytes."""
+BESIDE = 5
+"""Faults after which a server without one is measured again, as the load may be another."""
+_COLUMNS = ("target", "s", "CPU s", "MB", "lines", "exit code", "load")
 
 _ENCODE = """
     import itertools
@@ -117,11 +125,15 @@ def command(name: str, folder: Path) -> str:
     return f"{sys.executable} {script} {{host}} {{port}}"
 
 
-def cost(name: str, *options: str) -> Cost:
+def cost(name: str) -> Cost:
     """Run the suite on a target, and return what it cost."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
-        launch = command(name, Path(folder))
-        asked = ["run", f"--launch={launch}", "-p", "no:cacheprovider", *options]
+    with tempfile.TemporaryDirectory() as folder:
+        return _cost(command(name, Path(folder)), folder)
+
+
+def _cost(launch: str, folder: str) -> Cost:
+    with tempfile.TemporaryFile() as output:
+        asked = ["run", f"--launch={launch}", "-p", "no:cacheprovider"]
         start = time.monotonic()
         process = subprocess.Popen(
             ["timeout", str(LIMIT), sys.executable, "-m", "conformance", *asked],
@@ -139,16 +151,57 @@ def cost(name: str, *options: str) -> Cost:
     return Cost(seconds, cpu, used.ru_maxrss / 1000, lines, process.returncode)
 
 
+def cost_of_fault(name: str) -> Cost:
+    """Run the suite on the reference server with a fault; the empty name is none."""
+    more = f" --fault {name}" if name else ""
+    with tempfile.TemporaryDirectory() as folder:
+        return _cost(f"{REFERENCE_COMMAND}{more}", folder)
+
+
+def _row(name: str, it: Cost, *more: str) -> None:
+    load = f"{os.getloadavg()[0]:.1f}"
+    told = (f"{it.seconds:.0f}", f"{it.cpu:.0f}", f"{it.memory:.0f}", str(it.lines))
+    print("|", " | ".join((name, *told, str(it.status), load, *more)), "|", flush=True)
+
+
+def _head(*columns: str) -> None:
+    print("|", " | ".join(columns), "|")
+    print("| --- |", " | ".join("--:" for _ in columns[1:]), "|", flush=True)
+
+
+def of_faults(part: int, parts: int) -> None:
+    """Print what each fault of this part costs, and how much more that is than without one."""
+    _head(*_COLUMNS, "of plain", "within")
+    names = sorted(FAULTS)[part - 1 :: parts]
+    for start in range(0, len(names), BESIDE):
+        plain = cost_of_fault("")
+        _row("(no fault)", plain, "", "")
+        for name in names[start : start + BESIDE]:
+            it = cost_of_fault(name)
+            quick = it.seconds <= MOST_TIMES * plain.seconds + MORE_SECONDS
+            within = "yes" if quick and it.memory <= MOST_MEMORY else "NO"
+            _row(name, it, f"{it.seconds / plain.seconds:.2f}", within)
+
+
+def _part(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not 1 <= int(part) <= int(parts):
+        raise ValueError(text)
+    return int(part), int(parts)
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", default=[*CHANGES, *TALKS])
-    print("| target | s | CPU s | MB | lines | exit code |")
-    print("| --- | --: | --: | --: | --: | --: |", flush=True)
-    for name in parser.parse_args().names:
-        it = cost(name)
-        told = f"{it.seconds:.0f} | {it.cpu:.0f} | {it.memory:.0f} | {it.lines} | {it.status}"
-        print(f"| {name} | {told} |", flush=True)
+    parser.add_argument("--faults", type=_part, metavar="PART/PARTS", help="such as 1/20")
+    asked = parser.parse_args()
+    if asked.faults:
+        of_faults(*asked.faults)
+        return 0
+    _head(*_COLUMNS)
+    for name in asked.names:
+        _row(name, cost(name))
     return 0
 
 
