@@ -8,15 +8,15 @@ from unittest import mock
 
 from reference_server import serve as reference
 from reference_server.serve import Server
-from tests.variants.gallery import VARIANTS
+from tests.variants.gallery import SERVED
 
 
 def serve(name: str, argv: Sequence[str]) -> int:
-    """Runs a variant until SIGTERM; ``name`` is its summary, with hyphens."""
-    variant = VARIANTS[name]
+    """Runs a variant until SIGTERM; ``name`` is what ``SERVED`` calls it."""
+    profile, variant = SERVED[name]
 
     def server(*args: Any, **options: Any) -> Server:
         return variant.server(*args, **{**options, "fault": variant})
 
     with mock.patch.object(reference, "Server", server):
-        return reference.main(argv)
+        return reference.main(["--profile", profile, *argv])
