@@ -10,6 +10,7 @@ from conformance.oracle.linearizability import History
 from conformance.oracle.oracle import Violation
 from conformance.verdict import Inconclusive
 from reference_server.wire import (
+    DELETED,
     FOUND,
     INSERTED,
     NOT_FOUND,
@@ -90,6 +91,16 @@ def test_a_reply_may_get_lost_with_the_connection_of_a_client_that_left() -> Non
     history.ended(2)
     history.sent(1, RESERVE, 4)
     history.heard(1, RESERVED(1, b"a"), 5, 5)
+    history.explain()
+
+
+def test_a_job_may_get_lost_with_the_connection_and_come_back() -> None:
+    history = _history((1, PUT), (1, INSERTED(1)), (2, WAIT))
+    history.leaves(2, 3)
+    history.ended(2)
+    for now, reply in ((4, NOT_FOUND), (6, DELETED)):
+        history.sent(1, b"delete 1\r\n", now)
+        history.heard(1, reply, now + 1, now)
     history.explain()
 
 

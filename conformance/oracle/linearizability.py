@@ -234,6 +234,9 @@ class History(Transitions):
                     rank = 3
                 elif not self.profile.first_in_first_out:
                     rank = 1
+                elif heard is None and conn in self._ended:
+                    # It may have got the job, which nobody heard, and given it back by its end.
+                    rank = 4
                 elif heard is None or heard.reply != wire.RESERVED(job.id, job.body):
                     self._note(given, heard, wire.RESERVED(job.id, job.body))
                     continue
