@@ -143,7 +143,7 @@ class Lifecycle(Store):
             for pri, id in sorted(
                 (pri, id)
                 for tube, (pri, _) in zip(tubes, heads, strict=True)
-                for id in _most_urgent(tube, pri)
+                for id in most_urgent(tube, pri)
             )
         ]
 
@@ -152,7 +152,7 @@ class Lifecycle(Store):
         head = self._head(tube.ready)
         if head is None or self.profile.first_in_first_out:
             return head
-        equal = list(_most_urgent(tube, head.pri))
+        equal = list(most_urgent(tube, head.pri))
         return head if len(equal) == 1 else self.jobs[self.choose(equal)]
 
     def _soonest(self, tube: Tube) -> Job | None:
@@ -217,6 +217,6 @@ class Lifecycle(Store):
             self._serve(job)
 
 
-def _most_urgent(tube: Tube, pri: int) -> Iterator[int]:
+def most_urgent(tube: Tube, pri: int) -> Iterator[int]:
     """Return the ids of a tube's ready jobs with this priority."""
     return (id for _, id in tube.ready.irange((pri, 0), (pri, U64)))

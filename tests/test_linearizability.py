@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.oracle.linearizability import History
+from conformance.oracle.linearizability import History, Misplaced
 from conformance.oracle.oracle import Violation
 from conformance.verdict import Inconclusive
 from reference_server.wire import (
@@ -14,6 +14,7 @@ from reference_server.wire import (
     FOUND,
     INSERTED,
     NOT_FOUND,
+    RELEASED,
     RESERVED,
     TIMED_OUT,
     Reply,
@@ -102,6 +103,21 @@ def test_a_job_may_get_lost_with_the_connection_and_come_back() -> None:
         history.sent(1, b"delete 1\r\n", now)
         history.heard(1, reply, now + 1, now)
     history.explain()
+
+
+TWO_JOBS = ((1, PUT), (1, INSERTED(1)), (1, PUT), (1, INSERTED(2)), (2, RESERVE))
+
+
+def test_a_job_that_came_back_may_be_anywhere_in_its_priority() -> None:
+    came_back = ((2, RESERVED(1, b"a")), (2, b"release 1 0 0\r\n"), (2, RELEASED))
+    with pytest.raises(Misplaced, match=r"expected RESERVED 1 .* observed RESERVED 2 "):
+        _history(*TWO_JOBS, *came_back, (2, RESERVE), (2, RESERVED(2, b"a"))).explain()
+
+
+def test_others_are_in_the_order_in_which_they_were_received() -> None:
+    with pytest.raises(Violation, match="expected RESERVED 1 ") as raised:
+        _history(*TWO_JOBS, (2, RESERVED(2, b"a"))).explain()
+    assert not isinstance(raised.value, Misplaced)
 
 
 def test_too_much_at_once_is_no_verdict() -> None:

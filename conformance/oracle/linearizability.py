@@ -36,6 +36,10 @@ _OWN = ("use", "watch", "ignore", "list-tube-used", "list-tubes-watched")
 """Commands whose place among those of others makes no difference."""
 
 
+class Misplaced(Violation):
+    """A job that came back is not at its old place; beanstalkd keeps that, no text says so."""
+
+
 class _Heard(NamedTuple):
     """The ``number``-th reply that a client has heard; ``mark``: where it is written."""
 
@@ -123,6 +127,20 @@ class History(Transitions):
         except Undecided:
             self.hasty = False
             self._search()
+        except Violation as violation:
+            if not self.profile.first_in_first_out:
+                raise
+            self._explain_places(violation)
+
+    def _explain_places(self, violation: Violation) -> None:
+        """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""
+        model = self._start.model
+        self.hasty = model.keeps_places = False
+        try:
+            self._search()
+        finally:
+            model.keeps_places = True
+        raise Misplaced(violation.expected, violation.observed, violation.mark) from violation
 
     def _search(self) -> None:
         self._misfits = []
@@ -232,7 +250,7 @@ class History(Transitions):
                 if job is None:
                     # A reserve that finds no job may as well come later.
                     rank = 3
-                elif not self.profile.first_in_first_out:
+                elif not (self.profile.first_in_first_out and state.model.keeps_places):
                     rank = 1
                 elif heard is None and conn in self._ended:
                     # It may have got the job, which nobody heard, and given it back by its end.

@@ -8,11 +8,12 @@ almost together. Here the model asks ``choose`` about that, or answers with a :c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from reference_server import wire
 from reference_server.events import Event, Output
+from reference_server.lifecycle import most_urgent
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Alarm, Client, Job, Timer, Tube
@@ -57,6 +58,8 @@ class OpenModel(Model):
         """Tubes that may be older ones, which have not gone yet, and have their counters."""
         self.refused: set[int] = set()
         """Clients that were told that a body is too big before it came."""
+        self.keeps_places = True
+        """A job that comes back does so to its old place among those of its priority."""
         self.has_guessed = False
         """Set once a choice was made of which nothing need have told since."""
         self._kicked = 0
@@ -108,6 +111,29 @@ class OpenModel(Model):
         self.gone.clear()
         self.reborn.clear()
         self.has_guessed = False
+
+    # ------------------------------------------------------------ jobs that come back
+
+    def _next_ids(self, conn: Client) -> list[int]:
+        ids = super()._next_ids(conn)
+        if self.keeps_places or not ids:
+            return ids
+        pri = self.jobs[ids[0]].pri
+        tubes = (tube for tube in conn.watch if not tube.pause)
+        return self._first_of(id for tube in tubes for id in most_urgent(tube, pri))
+
+    def _next_of(self, tube: Tube) -> Job | None:
+        head = super()._next_of(tube)
+        if self.keeps_places or head is None:
+            return head
+        ids = self._first_of(most_urgent(tube, head.pri))
+        return self.jobs[ids[0] if len(ids) == 1 else self.choose(ids)]
+
+    def _first_of(self, ids: Iterable[int]) -> list[int]:
+        """Return all of these jobs that came back, and of the others the one received first."""
+        jobs = [self.jobs[id] for id in sorted(ids)]
+        fresh = [job.id for job in jobs if not (job.reserves or job.kicks)]
+        return sorted(fresh[:1] + [job.id for job in jobs if job.reserves or job.kicks])
 
     # ------------------------------------------------------------ tubes that linger
 

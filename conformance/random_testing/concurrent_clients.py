@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 
 from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
-from conformance.oracle.linearizability import History
+from conformance.oracle.linearizability import History, Misplaced
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.crowd_client import CrowdClient
 from conformance.random_testing.crowd_requests import NAME, Requests, Said
@@ -296,6 +296,9 @@ class Crowd:
         while any(client.asked for client in self._clients):
             try:
                 self._history.explain()
+                return
+            except Misplaced:
+                # It is told at the end.
                 return
             except Violation:
                 # What they must get may still be on its way.

@@ -8,6 +8,7 @@ from random import Random
 from conformance.catalogue import requirement
 from conformance.dialogue.scenario import NewTube
 from conformance.oracle.invariants import Ledger, NotReleased
+from conformance.oracle.linearizability import Misplaced
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.concurrent_clients import Crowd, NotEnded
 from conformance.random_testing.exploration import Exploration
@@ -50,8 +51,8 @@ def test_any_overlap(
             expected = " or ".join(violation.expected)
             observed = f"{violation.observed}, {clients} clients at work; {AS_SEEN}"
             deviation = Deviation(expected, observed, mark, conclusive=True)
-            deviation.de_facto = isinstance(violation, NotReleased)
-            if not isinstance(violation, (NotReleased, NotEnded)):
+            deviation.de_facto = isinstance(violation, (NotReleased, Misplaced))
+            if not isinstance(violation, (NotReleased, Misplaced, NotEnded)):
                 raise deviation from violation
             found.append((deviation, list(transcript.entries)))
             tidy |= isinstance(violation, NotReleased)
