@@ -31,6 +31,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import SECOND, Client
 from reference_server.wire import (
+    BAD_FORMAT,
     UNKNOWN_COMMAND,
     Body,
     Command,
@@ -309,6 +310,13 @@ def test_only_failures_of_what_is_counted_leave_its_count_open(failed: str, is_o
     text = f"A > {failed}\nA < NOT_FOUND\\r\\n\nA > stats\\r\\n\n"
     told = ["OK with cmd-peek-delayed: 4"], "OK with cmd-peek-delayed: 3"
     assert diagnose(Violation(*told, 2), parse(text).entries, NEWEST).de_facto is is_open
+
+
+def test_a_fault_does_not_explain_what_follows_a_word_that_is_no_command() -> None:
+    entries = parse(r"A > DELETE A-+/;.$_()9\r\n" + "\n" + r"A < BAD_FORMAT\r\n" + "\n").entries
+    told = Violation([str(UNKNOWN_COMMAND)], str(BAD_FORMAT), 1)
+    assert "protocol.name-characters" in broken(entries, NEWEST, told)
+    assert diagnose(told, entries, NEWEST).de_facto
 
 
 class KnowsNoLetters(RequestReader):

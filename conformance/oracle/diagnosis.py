@@ -12,6 +12,7 @@ from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import (
     Lines,
     answered,
+    has_odd_word,
     is_unlimited,
     open_line,
     talks,
@@ -122,8 +123,10 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     unlimited = any(line is not None and is_unlimited(line, profile) for line in lines)
     # A line that is too long and no command may be called either.
     fits = None in lines and violation.observed.startswith(UNKNOWN_COMMAND.word)
-    # Many faults explain that nothing came, and some a limit that is not in an old text.
-    trusted = names and violation.observed != "nothing" and not (unlimited or fits)
+    odd = any(line is not None and has_odd_word(line, profile) for line in lines)
+    # Many faults explain that nothing came, and some a limit that is not in an old text, or how
+    # a server that knows more words than others takes what follows one of them.
+    trusted = names and violation.observed != "nothing" and not (unlimited or fits or odd)
     return Diagnosis(
         expected,
         violation.observed,

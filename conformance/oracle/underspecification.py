@@ -130,6 +130,12 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     return decided
 
 
+def has_odd_word(line: bytes, profile: Profile) -> bool:
+    """Return whether a server may know the first word of a line, which is no command."""
+    word = line.partition(b" ")[0].decode("latin-1")
+    return word not in ("", *profile.commands) and not is_decided(line, profile)
+
+
 def is_unlimited(line: bytes, profile: Profile) -> bool:
     """Return whether an argument is larger than others allow, of which old texts tell no limit.
 
