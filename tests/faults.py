@@ -93,13 +93,14 @@ def _seen(profile: Profile) -> Mapping[Case, str]:
     found = {
         case: running.run(case.test, case.arguments, server).seen
         for case in cases()
-        if any(slug.startswith("quirk.") for slug in case.slugs) and _applies(case, profile)
+        if any(slug.startswith("quirk.") for slug in case.slugs) and applies(case, profile)
     }
     server.close()
     return found
 
 
-def _applies(case: Case, profile: Profile) -> bool:
+def applies(case: Case, profile: Profile) -> bool:
+    """Return whether a profile has all that a test tests."""
     return not any(catalogue()[slug].missing_in(profile.name) for slug in case.slugs)
 
 
@@ -125,7 +126,7 @@ def outcomes(
     random = replace(directed, reply=patience, clean_up=patience)
     with contextlib.closing(BuiltIn(profile, fault=fault)) as server:
         for case in cases():
-            if not (chosen(case) and _applies(case, profile)):
+            if not (chosen(case) and applies(case, profile)):
                 continue
             arguments = dict(case.arguments)
             server.limits = random if "exploration" in arguments else directed
