@@ -64,6 +64,21 @@ def test_a_long_line_that_comes_in_pieces_gets_one_error(
 
 
 @requirement(
+    "error.long-line-resynchronises",
+    r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
+    r"happen if the line's length exceeds 224 bytes including \r\n",
+)
+@pytest.mark.parametrize("length", [224, 300])
+def test_the_end_of_a_long_line_may_come_in_two_pieces(
+    client: Connection, other: Connection, length: int
+) -> None:
+    client.raw(b"x" * length + b"\r", replies=0)
+    other.is_in_step()
+    client.raw(b"\n" + client.ping, replies=2)
+    client.receives(BAD_FORMAT, client.pong)
+
+
+@requirement(
     "error.connection-survives",
     "If a client violates the protocol (such as by sending a request that is not well-formed "
     "or a command that does not exist) or if the server has an error, the server will reply "
