@@ -335,3 +335,25 @@ def test_records_written_are_counted(own_server: Target, client: Connection) -> 
     jobs = client.put_many([b"a"] * 10)
     client.send(f"delete {jobs[0]}").expect(DELETED)
     assert client.stats().number("binlog-records-written") - before >= 11
+
+
+@requirement(
+    "persistence.records-written",
+    '"binlog-records-written" is the cumulative number of records written to the binlog.',
+)
+@configured(binlog=True)
+def test_records_that_were_written_stay_counted(own_server: Target, client: Connection) -> None:
+    job = client.put(b"a")
+    written = [client.stats().number("binlog-records-written")]
+    for line, reply in (
+        (f"release {job} 0 100", RELEASED),
+        ("kick 1", KICKED_COUNT(1)),
+        (f"bury {job} 0", BURIED),
+        ("kick 1", KICKED_COUNT(1)),
+        (f"delete {job}", DELETED),
+    ):
+        if not line.startswith("kick"):
+            client.reserve().expect(RESERVED(job, b"a"))
+        client.send(line).expect(reply)
+        written.append(client.stats().number("binlog-records-written"))
+    assert written == sorted(written)
