@@ -4,7 +4,7 @@ import pytest
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.malformed import refuse_body
+from conformance.dialogue.malformed import refuse, refuse_body
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
@@ -86,6 +86,18 @@ def test_the_body_of_a_job_that_is_too_big_is_not_read_as_commands(client: Conne
 
 
 @requirement(
+    "put.too-big-body-is-skipped",
+    r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
+    "max-job-size bytes.",
+)
+def test_what_comes_with_a_body_that_is_too_big_is_read(client: Connection) -> None:
+    size = _max_job_size(client) + 1
+    both = client.raw(b"put 0 0 60 %d\r\n%b\r\n%b" % (size, b"m" * size, client.ping), replies=2)
+    both.expect(JOB_TOO_BIG)
+    both.nth(1).expect(client.pong)
+
+
+@requirement(
     "put.too-big-body-needs-no-end",
     r'"JOB_TOO_BIG\r\n" The client has requested to put a job with a body larger than '
     "max-job-size bytes.",
@@ -137,3 +149,12 @@ def test_after_a_malformed_put_its_body_is_not_a_job(client: Connection) -> None
     client.send("put 0 0 60").expect(BAD_FORMAT)
     client.send("hello").expect(UNKNOWN_COMMAND)
     client.finds_no_job()
+
+
+@requirement(
+    "put.bad-format",
+    r"put <pri> <delay> <ttr> <bytes>\r\n <data>\r\n",
+)
+@configured(max_job_size=10)
+def test_a_malformed_put_of_the_largest_size(own_server: Target, client: Connection) -> None:
+    refuse(client, "put 0 0 60 10 10")
