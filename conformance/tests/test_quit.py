@@ -2,7 +2,10 @@
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
-from reference_server.wire import RESERVED, UNKNOWN_COMMAND, USING
+from reference_server.wire import FOUND, RESERVED, UNKNOWN_COMMAND, USING
+
+PEEKS, SIZE = 110, 60_000
+"""Replies that are more than a target can send to who does not read, and the size of each."""
 
 
 @requirement(
@@ -14,6 +17,23 @@ def test_commands_before_quit_are_answered(client: Connection) -> None:
     client.needs(b"quit")
     client.raw(b"bogus\r\nlist-tube-used\r\nquit\r\n", replies=2)
     client.receives(UNKNOWN_COMMAND, USING(client.tube))
+    client.is_closed_by_target()
+
+
+@requirement(
+    "protocol.serial-replies",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_a_client_that_reads_late_gets_all_replies_before_the_end(
+    client: Connection, other: Connection
+) -> None:
+    client.needs(b"quit")
+    body = bytes(n % 251 for n in range(SIZE))
+    job = client.put(body)
+    client.raw(b"peek %d\r\n" % job * PEEKS + b"quit\r\n", replies=PEEKS)
+    other.is_in_step()
+    client.receives(*[FOUND(job, body)] * PEEKS)
     client.is_closed_by_target()
 
 
