@@ -10,7 +10,15 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.verdict import NotApplicable, NotTestable
 from reference_server.profiles import Profile
-from reference_server.wire import DELETED, KICKED_COUNT, NOT_FOUND, RESERVED, USING, WATCHING
+from reference_server.wire import (
+    DELETED,
+    EXPECTED_CRLF,
+    KICKED_COUNT,
+    NOT_FOUND,
+    RESERVED,
+    USING,
+    WATCHING,
+)
 
 
 @requirement("lifecycle.tube-for-life", "Each job spends its entire life in one tube.")
@@ -96,6 +104,19 @@ def test_a_tube_is_deleted_when_nobody_uses_it_any_more(
 ) -> None:
     tube = new_tube()
     client.send(f"use {tube}").expect(USING(tube))
+    client.send(f"use {client.tube}").expect(USING(client.tube))
+    client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
+
+
+@requirement(
+    "lifecycle.tube-deleted",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
+def test_a_put_that_is_refused_keeps_no_tube(client: Connection, new_tube: NewTube) -> None:
+    tube = new_tube()
+    client.send(f"use {tube}").expect(USING(tube))
+    client.raw(b"put 0 0 60 1\r\naxx").expect(EXPECTED_CRLF)
     client.send(f"use {client.tube}").expect(USING(client.tube))
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
