@@ -187,6 +187,12 @@ class Connection(UsualCommands):
         self._transcript.add(self.name, "!", b"closes", self._timeline.now())
         self.transport.close()
 
+    def reset(self) -> None:
+        """Breaks the connection, as where a client's machine fails."""
+        self._timeline.before_sending()
+        self._transcript.add(self.name, "!", b"resets", self._timeline.now())
+        self.transport.reset()
+
     # ------------------------------------------------------------ receiving
 
     def poll(self) -> None:

@@ -40,6 +40,22 @@ def test_jobs_of_a_client_that_leaves_are_ready_again(
     'The worker will execute the job; when it is finished the worker will send a "delete" '
     "command to delete the job.",
 )
+def test_jobs_of_a_client_whose_connection_breaks_are_ready_again(
+    client: Connection, new_worker: Connect
+) -> None:
+    job = client.put(b"a")
+    worker = new_worker()
+    worker.reserve().expect(RESERVED(job, b"a"))
+    worker.reset()
+    client.becomes(lambda: client.state_of(job) == "ready")
+    client.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "lifecycle.close-releases-jobs",
+    'The worker will execute the job; when it is finished the worker will send a "delete" '
+    "command to delete the job.",
+)
 def test_a_client_that_waits_gets_the_job_of_a_client_that_leaves(
     client: Connection, worker: Connection
 ) -> None:
