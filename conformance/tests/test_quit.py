@@ -6,6 +6,8 @@ from reference_server.wire import FOUND, RESERVED, UNKNOWN_COMMAND, USING
 
 PEEKS, SIZE = 110, 60_000
 """Replies that are more than a target can send to who does not read, and the size of each."""
+LINES = 500
+"""Long lines that wait behind them, more than a target may want to read before."""
 
 
 @requirement(
@@ -31,9 +33,10 @@ def test_a_client_that_reads_late_gets_all_replies_before_the_end(
     client.needs(b"quit")
     body = bytes(n % 251 for n in range(SIZE))
     job = client.put(body)
-    client.raw(b"peek %d\r\n" % job * PEEKS + b"quit\r\n", replies=PEEKS)
+    lines = [b"peek %d" % job] * PEEKS + [b"x" * 200] * LINES + [b"quit", b""]
+    client.raw(b"\r\n".join(lines), replies=PEEKS + LINES)
     other.is_in_step()
-    client.receives(*[FOUND(job, body)] * PEEKS)
+    client.receives(*[FOUND(job, body)] * PEEKS, *[UNKNOWN_COMMAND] * LINES)
     client.is_closed_by_target()
 
 
