@@ -148,16 +148,19 @@ class Model(Lifecycle):
             self._deref(conn.incoming.tube)
         if conn.waiting:
             self._stop_waiting(conn)
-        while conn.reserved:
-            jobs = list(conn.reserved.values())
-            awaited = [job for job in jobs if job.tube.waiting and not job.tube.pause]
-            job = self.choose(awaited) if len(awaited) > 1 else (awaited or jobs)[0]
-            self._unreserve(job)
-            self._make_ready(job)
+        jobs = conn.reserved
+        while awaited := [job for job in jobs.values() if job.tube.waiting and not job.tube.pause]:
+            self._let_go(self.choose(awaited) if len(awaited) > 1 else awaited[0])
+        for job in list(jobs.values()):
+            self._let_go(job)
         while conn.watch:
             self._remove_watch(conn, conn.watch.first())
         conn.use.using -= 1
         self._deref(conn.use)
+
+    def _let_go(self, job: Job) -> None:
+        self._unreserve(job)
+        self._make_ready(job)
 
     # ------------------------------------------------------------ "Producer Commands"
 

@@ -20,7 +20,15 @@ from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotApplicable, TargetLost
 from reference_server.commands import VERBS
-from reference_server.wire import CRLF, TIMED_OUT, ProtocolError, Reply, ReplyReader, escape
+from reference_server.wire import (
+    CRLF,
+    DELETED,
+    TIMED_OUT,
+    ProtocolError,
+    Reply,
+    ReplyReader,
+    escape,
+)
 
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
@@ -105,6 +113,13 @@ class Connection(UsualCommands):
             return
         first = self.raw(b"".join(requests), replies=len(requests))
         yield from map(first.nth, range(len(requests)))
+
+    def says(self, dialogue: Sequence[tuple[str, Reply]]) -> None:
+        """Says lines in one go, and expects the reply of each."""
+        lines = [line.encode() + CRLF for line, _ in dialogue]
+        for (line, reply), exchange in zip(dialogue, self.each(lines), strict=True):
+            if exchange.expect(reply) == DELETED:
+                self.created.discard(int(line.removeprefix("delete ")))
 
     def nudge(self) -> None:
         """Sends a neutral command and reads its reply, if nothing else is going on.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from conformance.dialogue.exchange import Exchange, Values
 from conformance.dialogue.schedule import Timeline
@@ -64,6 +64,14 @@ class UsualCommands(ABC):
         """The answer to :attr:`ping`, as long as the connection uses its tube."""
         return USING(self.tube) if self._target.profile.has_tubes else NOT_FOUND
 
+    def is_served(self) -> bool:
+        """Return whether the target answers this client."""
+        try:
+            self.raw(self.ping).any_reply()
+        except Deviation:
+            return False
+        return True
+
     def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
         """Puts a job and gives its id; times in seconds."""
         self._target.needs_body(len(body))
@@ -76,9 +84,15 @@ class UsualCommands(ABC):
         """Puts several jobs in one go and gives their ids; ``in_order``: by priority."""
         self._target.needs_body(max(map(len, bodies), default=0))
         self._timeline.timed |= ttr < DISTANT
+        return self.put_each(
+            [(body, number * in_order, 0, ttr) for number, body in enumerate(bodies)]
+        )
+
+    def put_each(self, jobs: Iterable[tuple[bytes, int, int, int]]) -> list[int]:
+        """Puts jobs in one go, each of a body, priority, delay and TTR, and gives their ids."""
         puts = [
-            b"put %d 0 %d %d\r\n%b\r\n" % (number * in_order, ttr, len(body), body)
-            for number, body in enumerate(bodies)
+            b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
+            for body, pri, delay, ttr in jobs
         ]
         return [int(put.reply("INSERTED").args[0]) for put in self.each(puts)]
 
@@ -134,9 +148,12 @@ class UsualCommands(ABC):
 
     def reserve(self) -> Exchange:
         """Asks for a job that there must be; does not wait for it, if the profile allows that."""
-        if self._target.profile.has_timeouts:
-            return self.reserve_within(0)
-        return self.send("reserve")
+        return self.send(self.ask_for_job)
+
+    @property
+    def ask_for_job(self) -> str:
+        """The line by which :meth:`reserve` asks."""
+        return "reserve-with-timeout 0" if self._target.profile.has_timeouts else "reserve"
 
     def reserve_within(self, timeout: int) -> Exchange:
         """Asks for a job; waits for it at most ``timeout`` seconds."""

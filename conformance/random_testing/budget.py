@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from conformance.target.address import ask, visit
 from conformance.target.target import Target
+from conformance.verdict import Inconclusive
 from reference_server.wire import ProtocolError
 
 SECONDS, WITH_WAITING = 0.8, 3.0
@@ -88,6 +89,13 @@ class Budget:
         if self.begun >= count:
             return ""
         return f"{self.begun} of {count} {kind} within the budget of {self.seconds:g} s"
+
+    def reached(self, count: int, kind: str) -> str:
+        """Return the same; raises Inconclusive if what fitted in says nothing."""
+        told = self.told(count, kind)
+        if not self.is_enough(count):
+            raise Inconclusive(f"reached only {told}")
+        return told
 
     def is_enough(self, count: int) -> bool:
         """Return whether what fitted in says anything."""

@@ -16,6 +16,7 @@ FEWER = 4
 """One in so many seconds is waited the next time."""
 LEAST = 0.05
 """Seconds that are waited in any case."""
+_VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
 
 
@@ -33,7 +34,9 @@ def awaited(sent: bytes, expected: str) -> Awaited:
 
 
 def _verb(sent: bytes) -> str:
-    return re.split(rb"[ \r\n]", sent, maxsplit=1)[0].decode("latin-1")
+    match = _VERB.match(sent)
+    assert match is not None
+    return match[0].decode("latin-1")
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ reply are rows of a table.
   `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_list_tubes`, `test_quit`,
   `test_pause_tube`
 - beside the text: `test_one_queue` (before there were tubes), `test_persistence`, `test_quirks`
+- much of it: `test_queues`, `test_repetition`, `test_crowds`
 - random: `test_stateful`, `test_overlap`
 
 This package imports `conformance.random_testing`, `conformance.dialogue` and what is below them.

@@ -1,0 +1,274 @@
+"""Queues that grow and shrink in many shapes: what a client does to them, and what is in them.
+
+Small queues are easily right. What goes wrong with larger ones depends on how many items there are,
+in which order they came, and where one is taken out.
+"""
+
+from __future__ import annotations
+
+import bisect
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+
+from conformance.dialogue.connection import Connection
+from reference_server.profiles import Profile
+from reference_server.wire import (
+    BURIED,
+    DELETED,
+    FOUND,
+    KICKED,
+    KICKED_COUNT,
+    RELEASED,
+    RESERVED,
+    TOUCHED,
+    Reply,
+)
+
+LONG = 1000
+"""Seconds of a delay or TTR that no test lives through."""
+APART = 50
+"""Seconds between two delays or TTRs, as a slow target takes some between two commands."""
+
+Dialogue = list[tuple[str, Reply]]
+"""Lines, and the reply to each."""
+
+
+def _zigzag(size: int) -> list[int]:
+    return [*range(0, size, 2), *reversed(range(1, size, 2))]
+
+
+def _random(size: int) -> list[int]:
+    return random.Random(size).sample(range(size), size)
+
+
+ORDERS: Mapping[str, Callable[[int], Sequence[int]]] = {
+    "sorted": range,
+    "reversed": lambda size: range(size)[::-1],
+    "zigzag": _zigzag,
+    "random": _random,
+}
+"""The orders in which so many items come, as their keys: 0 is to be first."""
+PLACES: Sequence[Callable[[int], int]] = (
+    lambda _: 0,
+    lambda size: size // 2,
+    lambda size: size - 1,
+    lambda size: size // 3,
+    lambda size: 2 * size // 3,
+)
+"""The places from which one of so many items is taken."""
+
+
+class Queue(ABC):
+    """The jobs of one state in one tube; of those made, ``items`` are in the queue, in its order.
+
+    An item is the key that it is ordered by, and the id of a job. ``verbs``: the ways to take one
+    out of it, from anywhere.
+    """
+
+    verbs: tuple[str, ...] = ()
+
+    def __init__(self, client: Connection, profile: Profile, most: int) -> None:
+        self.client = client
+        self.profile = profile
+        self.items: list[tuple[int, int]] = []
+        usable = tuple(verb for verb in self.verbs if self.allows(verb))
+        self._turns = cycle([(verb, place) for place in PLACES for verb in usable])
+        self.prepare(most)
+
+    def allows(self, verb: str) -> bool:
+        """Return whether the profile takes a job out of this queue by this command."""
+        return verb in self.profile.commands
+
+    def prepare(self, most: int) -> None:
+        """Make what is needed for so many items."""
+
+    @abstractmethod
+    def add(self, keys: Sequence[int]) -> None:
+        """Put items into the queue."""
+
+    @abstractmethod
+    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+        """Return how an item is taken out of it, and removed from the server."""
+
+    @abstractmethod
+    def first(self) -> Dialogue:
+        """Return how the first item is taken out of it, wherever a profile has nothing else."""
+
+    @abstractmethod
+    def look(self) -> Dialogue:
+        """Return how to see what is first, if the profile lets see that."""
+
+    def take_some(self, count: int) -> None:
+        """Take items out, each another way and from another place, and look after each."""
+        dialogue: Dialogue = []
+        for _ in range(count):
+            turn = next(self._turns, None)
+            if turn is None:
+                dialogue += self.first()
+                del self.items[0]
+            else:
+                verb, place = turn
+                dialogue += self.takes(verb, self.items.pop(place(len(self.items))))
+            dialogue += self.look()
+        self.client.says(dialogue)
+
+    def drain(self) -> None:
+        """Take all items out, in their order."""
+        dialogue: Dialogue = []
+        while self.items:
+            dialogue += self.first()
+            del self.items[0]
+        self.client.says(dialogue)
+
+    def reserved(self, item: tuple[int, int]) -> Reply:
+        """Return the reply that gives an item."""
+        return RESERVED(item[1], b"%d" % item[0])
+
+    def next_reserved(self, item: tuple[int, int]) -> Dialogue:
+        """Return how an item that is the next ready job is reserved, and removed."""
+        return [
+            (self.client.ask_for_job, self.reserved(item)),
+            (f"delete {item[1]}", DELETED),
+        ]
+
+
+class Ready(Queue):
+    """Ready jobs, of which no two have the same priority."""
+
+    verbs = ("delete", "reserve-job")
+
+    def allows(self, verb: str) -> bool:
+        return super().allows(verb) and (verb != "delete" or "ready" in self.profile.deletes)
+
+    def add(self, keys: Sequence[int]) -> None:
+        jobs = self.client.put_each([(b"%d" % key, key, 0, LONG) for key in keys])
+        for item in zip(keys, jobs, strict=True):
+            bisect.insort(self.items, item)
+
+    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+        reserved = [(f"reserve-job {item[1]}", self.reserved(item))] * (verb == "reserve-job")
+        return [*reserved, (f"delete {item[1]}", DELETED)]
+
+    def first(self) -> Dialogue:
+        return self.next_reserved(self.items[0])
+
+    def look(self) -> Dialogue:
+        key, job = self.items[0]
+        return [("peek-ready", FOUND(job, b"%d" % key))] * super().allows("peek-ready")
+
+
+class Delayed(Queue):
+    """Delayed jobs, of which no two have the same delay; the least urgent are ready first."""
+
+    verbs = ("delete", "kick-job", "reserve-job")
+
+    def allows(self, verb: str) -> bool:
+        return super().allows(verb) and (verb != "delete" or "delayed" in self.profile.deletes)
+
+    def add(self, keys: Sequence[int]) -> None:
+        jobs = self.client.put_each(
+            [(b"%d" % key, 2**20 - key, LONG + APART * key, LONG) for key in keys]
+        )
+        for item in zip(keys, jobs, strict=True):
+            bisect.insort(self.items, item)
+
+    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+        replies = {"kick-job": KICKED, "reserve-job": self.reserved(item)}
+        moved = [(f"{verb} {item[1]}", replies[verb])] if verb in replies else []
+        return [*moved, (f"delete {item[1]}", DELETED)]
+
+    def first(self) -> Dialogue:
+        return [("kick 1", KICKED_COUNT(1)), *self.next_reserved(self.items[0])]
+
+    def look(self) -> Dialogue:
+        key, job = self.items[0]
+        return [("peek-delayed", FOUND(job, b"%d" % key))] * super().allows("peek-delayed")
+
+
+class _Held(Queue):
+    """A queue that jobs come into which a client has reserved; key N is the Nth that was put."""
+
+    def prepare(self, most: int) -> None:
+        bodies = [(b"%d" % key, key, 0, LONG + APART * key) for key in range(most)]
+        self.jobs = self.client.put_each(bodies)
+
+    def reserve(self) -> None:
+        """Reserve all of them."""
+        items = enumerate(self.jobs)
+        self.client.says([(self.client.ask_for_job, self.reserved(item)) for item in items])
+
+
+class Buried(_Held):
+    """Buried jobs, in the order in which they were buried."""
+
+    verbs = ("delete", "kick-job", "reserve-job")
+
+    def prepare(self, most: int) -> None:
+        super().prepare(most)
+        self.reserve()
+
+    def add(self, keys: Sequence[int]) -> None:
+        self.client.says([(f"bury {self.jobs[key]} {key * 7 % 5}", BURIED) for key in keys])
+        self.items += [(key, self.jobs[key]) for key in keys]
+
+    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+        replies = {"kick-job": KICKED, "reserve-job": self.reserved(item)}
+        moved = [(f"{verb} {item[1]}", replies[verb])] if verb in replies else []
+        return [*moved, (f"delete {item[1]}", DELETED)]
+
+    def first(self) -> Dialogue:
+        return [("kick 1", KICKED_COUNT(1)), *self.next_reserved(self.items[0])]
+
+    def look(self) -> Dialogue:
+        key, job = self.items[0]
+        line = "peek" if self.profile.id_is_optional else "peek-buried"
+        return [(line, FOUND(job, b"%d" % key))] * super().allows(line)
+
+
+class Reserved(_Held):
+    """The jobs that one client has reserved, each for another time."""
+
+    verbs = ("delete", "release", "bury")
+
+    def add(self, keys: Sequence[int]) -> None:
+        if "reserve-job" not in self.profile.commands:
+            # They come as they were put.
+            keys = range(len(self._known), len(self._known) + len(keys))
+        items = [(key, self.jobs[key]) for key in keys]
+        by_id = "reserve-job" in self.profile.commands
+        self.client.says(
+            [
+                (
+                    f"reserve-job {item[1]}" if by_id else self.client.ask_for_job,
+                    self.reserved(item),
+                )
+                for item in items
+            ]
+        )
+        self._known += keys
+        self.items += items
+
+    def prepare(self, most: int) -> None:
+        super().prepare(most)
+        self._known: list[int] = []
+        self._deletes_ready = "ready" in self.profile.deletes
+
+    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+        job = item[1]
+        if verb == "release":
+            # Behind all that are to be reserved.
+            released = [(f"release {job} {2**20} 0", RELEASED)]
+            return [*released, (f"delete {job}", DELETED)] if self._deletes_ready else released
+        buried = [(f"bury {job} 0", BURIED)] * (verb == "bury")
+        return [*buried, (f"delete {job}", DELETED)]
+
+    def first(self) -> Dialogue:
+        job = self.items[0][1]
+        touched = [(f"touch {job}", TOUCHED)] * super().allows("touch")
+        return [*touched, (f"delete {job}", DELETED)]
+
+    def look(self) -> Dialogue:
+        ends = {self.items[0][1], self.items[-1][1]} if super().allows("touch") else set()
+        return [(f"touch {job}", TOUCHED) for job in ends]

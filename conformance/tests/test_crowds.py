@@ -1,0 +1,195 @@
+"""Beside the text: many clients, and many timers that fall due together."""
+
+import time
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.crowd import gather, served
+from conformance.dialogue.growth import LONG
+from conformance.dialogue.scenario import Connect, NewTube
+from conformance.dialogue.schedule import Timeline
+from conformance.random_testing.budget import Budget
+from conformance.verdict import Deviation
+from reference_server.wire import CRLF, DELETED, PAUSED, TIMED_OUT, USING, WATCHING
+
+CLIENTS = 300
+"""Clients of a large crowd."""
+WAITING = 130
+"""Clients that wait at the same time, and a few more."""
+JOBS = 300
+"""Timers that fall due together."""
+HOLDERS = 10
+"""Clients that hold them."""
+TUBES = 100
+"""Tubes that are paused together."""
+PATIENCE = 1.0
+"""Seconds until a target has noticed that a client has left."""
+SECONDS = 1.0
+"""Seconds that it may take until all are there."""
+
+
+def _all_served(producer: Connection, crowd: list[Connection], count: int) -> None:
+    """Expect that so many of those who wait are served, and no more."""
+    producer.eventually(lambda: len(served(crowd)) >= count)
+    producer.linger()
+    assert len(served(crowd)) == count
+
+
+@requirement(
+    "lifecycle.use-default",
+    'If it submits jobs without having sent a "use" command, they will live in the tube named '
+    '"default".',
+)
+def test_each_of_300_clients_uses_default(connect: Connect) -> str:
+    budget = Budget(SECONDS)
+    gather(
+        budget.turns(CLIENTS),
+        connect,
+        lambda client: client.send("list-tube-used").expect(USING("default")),
+    )
+    return budget.reached(CLIENTS, "clients")
+
+
+def _watches_default(client: Connection) -> None:
+    observed = client.send("list-tubes-watched").names()
+    if observed != ["default"]:
+        raise Deviation("default alone on a new watch list", str(observed)[:200], 0)
+
+
+@requirement(
+    "lifecycle.watch-list-default",
+    'When a client connects, its watch list is initially just the tube named "default".',
+)
+def test_each_of_300_clients_watches_default(connect: Connect) -> str:
+    budget = Budget(SECONDS)
+    gather(budget.turns(CLIENTS), connect, _watches_default)
+    return budget.reached(CLIENTS, "clients")
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        pytest.param(key, line, marks=requirement(f"stats-tube.{key}", clause))
+        for key, line, clause in (
+            (
+                "current-using",
+                "use {}",
+                '"current-using" is the number of open connections that are currently using this '
+                "tube.",
+            ),
+            (
+                "current-watching",
+                "watch {}",
+                '"current-watching" is the number of open connections that are currently watching '
+                "this tube.",
+            ),
+        )
+    ],
+)
+def test_stats_tube_counts_300_clients(
+    client: Connection, connect: Connect, key: str, line: str
+) -> str:
+    budget, said = Budget(SECONDS), line.format(client.tube)
+    crowd = gather(budget.turns(CLIENTS), connect, lambda new: new.send(said).any_reply())
+    assert client.stats_tube().number(key) == len(crowd) + 1
+    return budget.reached(CLIENTS, "clients")
+
+
+@requirement(
+    "reserve.waits-for-job",
+    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
+    "becomes available.",
+)
+def test_of_many_clients_that_wait_each_gets_a_job(
+    producer: Connection, new_worker: Connect
+) -> str:
+    budget = Budget(SECONDS)
+    crowd = gather(budget.turns(WAITING), new_worker, lambda new: new.raw(new.ping).any_reply())
+    waiting = {client: client.send("reserve") for client in crowd}
+    # From everywhere among them, some leave.
+    gone = crowd[::7]
+    for client in gone:
+        client.finish(time.monotonic() + PATIENCE)
+    left = [client for client in crowd if client not in gone]
+    jobs, count = [], 0
+    while count < len(left):
+        # All are served, however many jobs come at once.
+        more = min(count + 1, len(left) - count)
+        jobs += producer.put_many([b"a"] * more)
+        count += more
+        _all_served(producer, left, count)
+    given = [int(waiting[client].reply("RESERVED").args[0]) for client in left]
+    assert sorted(given) == sorted(jobs)
+    return budget.reached(WAITING, "clients")
+
+
+def _reserves(client: Connection, count: int) -> list[int]:
+    """Return so many jobs that a client reserves, the smallest id first."""
+    asked = client.each([client.ask_for_job.encode() + CRLF] * count)
+    return sorted(int(exchange.reply("RESERVED").args[0]) for exchange in asked)
+
+
+@requirement(
+    "put.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
+def test_delays_that_end_together(client: Connection, clock: Timeline) -> None:
+    jobs = client.put_each([(b"a", 0, 2, LONG)] * JOBS)
+    clock.advance(1)
+    client.finds_no_job()
+    clock.advance(1)
+    assert _reserves(client, JOBS) == sorted(jobs)
+    client.says([(f"delete {job}", DELETED) for job in jobs])
+
+
+@requirement(
+    "reserve.expired-job-is-ready",
+    "When the job times out, the server will put the job back into the ready queue.",
+)
+def test_ttrs_that_end_together(
+    client: Connection, worker: Connection, new_worker: Connect, clock: Timeline
+) -> None:
+    jobs = client.put_many([b"a"] * JOBS, ttr=3)
+    holders = [new_worker() for _ in range(HOLDERS)]
+    for holder in holders:
+        _reserves(holder, JOBS // HOLDERS)
+    clock.advance(1)
+    worker.finds_no_job()
+    clock.advance(2)
+    assert _reserves(worker, JOBS) == sorted(jobs)
+    worker.says([(f"delete {job}", DELETED) for job in jobs])
+
+
+@requirement(
+    "reserve.timed-out",
+    "If a non-negative timeout was specified and the timeout exceeded before a job became "
+    "available, […] the server will respond with TIMED_OUT.",
+)
+def test_timeouts_that_end_together(new_worker: Connect, clock: Timeline) -> str:
+    budget = Budget(SECONDS)
+    crowd = gather(budget.turns(WAITING), new_worker, lambda new: new.raw(new.ping).any_reply())
+    waiting = [client.reserve_within(2) for client in crowd]
+    clock.advance(2)
+    for exchange in waiting:
+        exchange.expect(TIMED_OUT)
+    return budget.reached(WAITING, "clients")
+
+
+@requirement(
+    "pause-tube.ends",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
+def test_pauses_that_end_together(client: Connection, new_tube: NewTube, clock: Timeline) -> None:
+    tubes = [new_tube() for _ in range(TUBES)]
+    client.says([(f"watch {tube}", WATCHING(number)) for number, tube in enumerate(tubes, 2)])
+    jobs = []
+    for tube in tubes:
+        client.send(f"use {tube}").expect(USING(tube))
+        jobs.append(client.put(b"a", ttr=LONG))
+    client.says([(f"pause-tube {tube} 2", PAUSED) for tube in tubes])
+    clock.advance(1)
+    client.finds_no_job()
+    clock.advance(1)
+    assert _reserves(client, TUBES) == sorted(jobs)

@@ -1,0 +1,201 @@
+"""Beside the text: queues of many sizes and shapes.
+
+Each grows through all sizes, in several orders, while jobs are taken from all places of it.
+"""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import (
+    LONG,
+    ORDERS,
+    PLACES,
+    Buried,
+    Delayed,
+    Queue,
+    Ready,
+    Reserved,
+)
+from conformance.dialogue.scenario import NewTube
+from conformance.random_testing.budget import Budget
+from conformance.target.target import Target
+from reference_server.profiles import Profile
+from reference_server.wire import (
+    BURIED,
+    DELETED,
+    KICKED_COUNT,
+    RESERVED,
+    USING,
+    WATCHING,
+    Reply,
+)
+
+SIZES = 130
+"""Sizes that each queue grows through."""
+STEP = 13
+"""Jobs by which it has grown after each step, in which twice as many come."""
+MANY, MOST = 1000, 10_101
+"""Jobs of larger queues."""
+SECONDS = 1.0
+"""Seconds that one test may take with a slow target."""
+PART = 200
+"""Commands after which the time is looked at."""
+
+KINDS = (
+    (
+        Ready,
+        "put.smaller-priority-first",
+        "Jobs with smaller priority values will be scheduled before jobs with larger priorities.",
+    ),
+    (Delayed, "kick.otherwise-delayed", "Otherwise it will kick delayed jobs."),
+    (Buried, "bury.fifo", "Buried jobs are put into a FIFO linked list"),
+    (
+        Reserved,
+        "reserve.several-jobs-on-a-connection",
+        "Beanstalk supports reserving multiple jobs on a single TCP connection.",
+    ),
+)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=requirement(slug, clause), id=kind.__name__.lower())
+        for kind, slug, clause in KINDS
+    ],
+)
+def test_a_queue_of_every_size(
+    client: Connection, profile: Profile, kind: type[Queue], order: str
+) -> str:
+    budget, keys = Budget(SECONDS), ORDERS[order](2 * SIZES)
+    queue = kind(client, profile, len(keys))
+    for step in budget.turns(SIZES // STEP):
+        queue.add(keys[2 * STEP * step : 2 * STEP * (step + 1)])
+        queue.take_some(STEP)
+    queue.drain()
+    return budget.reached(SIZES // STEP, f"steps of {STEP} jobs")
+
+
+def _put(
+    client: Connection, budget: Budget, jobs: Sequence[tuple[bytes, int, int, int]]
+) -> list[int]:
+    """Put jobs, as many as there is time for, and return their ids."""
+    made: list[int] = []
+    for part in budget.turns(-(-len(jobs) // PART)):
+        made += client.put_each(jobs[part * PART : (part + 1) * PART])
+    return made
+
+
+def _kick(client: Connection, bound: int, kickable: int) -> int:
+    """Kick so many jobs at most; return how many are left of those that can be kicked."""
+    kicked = min(bound, kickable)
+    client.send(f"kick {bound}").expect(KICKED_COUNT(kicked))
+    return kickable - kicked
+
+
+@requirement(
+    "kick.buried-in-order",
+    "Buried jobs are put into a FIFO linked list and will not be touched by the server again "
+    'until a client kicks them with the "kick" command.',
+)
+def test_1000_jobs_of_one_client_are_buried_and_kicked(client: Connection) -> str:
+    budget = Budget(SECONDS)
+    jobs = _put(client, budget, [(b"a", number, 0, LONG) for number in range(MANY)])
+    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in jobs])
+    order = random.Random(len(jobs)).sample(jobs, len(jobs))
+    client.says([(f"bury {job} {number}", BURIED) for number, job in enumerate(order)])
+    left = len(order)
+    for bound in (0, 1, 99, 100, left // 2, left // 2 + 1, left + 1, 1):
+        before, left = order[len(order) - left :], _kick(client, bound, left)
+        kicked = before[: len(before) - left]
+        client.says(
+            [
+                said
+                for job in kicked
+                for said in (
+                    (client.ask_for_job, RESERVED(job, b"a")),
+                    (f"delete {job}", DELETED),
+                )
+            ]
+        )
+    return budget.reached(MANY // PART, f"times {PART} jobs")
+
+
+@requirement(
+    "kick.bound",
+    "<bound> is an integer upper bound on the number of jobs to kick. The server will kick no "
+    "more than <bound> jobs.",
+)
+def test_10000_delayed_jobs_are_kicked_and_reserved(own_server: Target, client: Connection) -> str:
+    budget, keys = Budget(SECONDS), random.Random(MOST).sample(range(MOST), MOST)
+    jobs = _put(client, budget, [(b"a", key, LONG + key, LONG) for key in keys])
+    left = len(jobs)
+    for bound in (0, 1, 100, max(left - 101 - 10_000, 0), left - 101, 1):
+        left = _kick(client, bound, left)
+    assert left == 0
+    # That they are many must not matter to their order.
+    ready = [job for _, job in sorted(zip(keys, jobs, strict=False))]
+    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in ready])
+    # They end with their server.
+    client.created.clear()
+    return budget.reached(-(-MOST // PART), f"times {PART} jobs")
+
+
+@requirement(
+    "list-tubes-watched.list",
+    "The list-tubes-watched command returns a list tubes currently being watched by the client.",
+)
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_watch_list_of_every_size(client: Connection, new_tube: NewTube, order: str) -> str:
+    names = [new_tube() for _ in range(2 * SIZES)]
+    budget, keys = Budget(SECONDS), ORDERS[order](2 * SIZES)
+    watched = [client.tube]
+    for step in budget.turns(SIZES // STEP):
+        dialogue: list[tuple[str, Reply]] = []
+        for key in keys[2 * STEP * step : 2 * STEP * (step + 1)]:
+            watched.append(names[key])
+            dialogue.append((f"watch {names[key]}", WATCHING(len(watched))))
+        for number in range(STEP):
+            gone = watched.pop(PLACES[number % len(PLACES)](len(watched)))
+            dialogue.append((f"ignore {gone}", WATCHING(len(watched))))
+        client.says(dialogue)
+        assert sorted(client.send("list-tubes-watched").names()) == sorted(watched)
+    client.says(
+        [(f"ignore {name}", WATCHING(len(watched) - n)) for n, name in enumerate(watched[1:], 1)]
+    )
+    assert client.send("list-tubes-watched").names() == watched[:1]
+    return budget.reached(SIZES // STEP, f"steps of {STEP} tubes")
+
+
+@requirement("list-tubes.all", "The list-tubes command returns a list of all existing tubes.")
+def test_1000_tubes_with_a_job_each(client: Connection, profile: Profile, new_tube: NewTube) -> str:
+    budget, tubes, jobs = Budget(SECONDS), [client.tube], dict[int, str]()
+    for _ in budget.turns(MANY // PART):
+        part = [new_tube() for _ in range(PART)]
+        client.says([(f"watch {tube}", WATCHING(len(tubes) + n)) for n, tube in enumerate(part, 1)])
+        tubes += part
+        lines = [
+            said
+            for tube in part
+            for said in (f"use {tube}\r\n".encode(), b"put 0 0 1000 1\r\na\r\n")
+        ]
+        replies = [exchange.any_reply() for exchange in client.each(lines)]
+        assert replies[::2] == [USING(tube) for tube in part]
+        jobs |= {int(put.args[0]): tube for put, tube in zip(replies[1::2], part, strict=True)}
+    names = client.send("list-tubes").names()
+    assert sorted(set(tubes) - set(names)) == []
+    assert len(names) == len(set(names))
+    reserved = len(jobs) if "ready" not in profile.deletes else 3
+    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in sorted(jobs)[:reserved]])
+    client.says([(f"delete {job}", DELETED) for job in jobs])
+    client.says([(f"use {client.tube}", USING(client.tube))])
+    gone = tubes[1::2]
+    client.says([(f"ignore {tube}", WATCHING(len(tubes) - n)) for n, tube in enumerate(gone, 1)])
+    assert client.becomes(lambda: not {*gone} & {*client.send("list-tubes").names()})
+    assert {*tubes[::2]} <= {*client.send("list-tubes").names()}
+    return budget.reached(MANY // PART, f"times {PART} tubes")

@@ -1,0 +1,233 @@
+"""Beside the text: each command many times on the same job, or the same tube.
+
+Counters may be too small, and what happens the third or the 256th time may be something else.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import LONG
+from conformance.dialogue.schedule import Timeline
+from conformance.random_testing.budget import Budget
+from conformance.tests.test_stats_counters import COUNTED
+from reference_server.wire import (
+    BURIED,
+    CRLF,
+    DELETED,
+    KICKED,
+    KICKED_COUNT,
+    PAUSED,
+    RELEASED,
+    RESERVED,
+    TOUCHED,
+    USING,
+    WATCHING,
+    Reply,
+)
+
+TIMES = 300
+"""Times that each command is said: more than fit into a byte."""
+SOME = 25
+"""Times after which it is looked what the statistics tell, and what time it is."""
+STATS = 40
+"""Times that it may take to get new statistics from a server that keeps them for a while."""
+SECONDS = 1.0
+"""Seconds that one test may take with a slow target."""
+
+
+@pytest.mark.parametrize(
+    ("key", "verbs"),
+    [
+        pytest.param(
+            key, verbs, marks=requirement(f"stats-job.{key}", clause), id=f"{key}: {verbs}"
+        )
+        for key, clause, ways in (
+            (
+                "reserves",
+                '"reserves" is the number of times this job has been reserved.',
+                ("reserve release", "reserve-job release"),
+            ),
+            (
+                "releases",
+                '"releases" is the number of times a client has released this job from a '
+                "reservation.",
+                ("reserve release", "reserve release-with-delay kick-job"),
+            ),
+            (
+                "buries",
+                '"buries" is the number of times this job has been buried.',
+                ("reserve bury kick",),
+            ),
+            (
+                "kicks",
+                '"kicks" is the number of times this job has been kicked.',
+                ("reserve bury kick", "reserve bury kick-job"),
+            ),
+        )
+        for verbs in ways
+    ],
+)
+def test_a_job_counts_what_happens_again_and_again(client: Connection, key: str, verbs: str) -> str:
+    job = client.put(b"a", ttr=LONG)
+    said = {
+        "reserve": (client.ask_for_job, RESERVED(job, b"a")),
+        "reserve-job": (f"reserve-job {job}", RESERVED(job, b"a")),
+        "release": (f"release {job} 7 0", RELEASED),
+        "release-with-delay": (f"release {job} 7 {LONG}", RELEASED),
+        "bury": (f"bury {job} 7", BURIED),
+        "kick": ("kick 1", KICKED_COUNT(1)),
+        "kick-job": (f"kick-job {job}", KICKED),
+    }
+    dialogue = [said[verb] for verb in verbs.split()]
+    client.needs(dialogue[-1][0].encode())
+    budget, count = Budget(SECONDS), 0
+    for _ in budget.turns(TIMES // SOME):
+        client.says(dialogue * SOME)
+        count += SOME
+        stats = client.stats_job(job)
+        assert (stats[key], stats["state"]) == (str(count), "ready")
+    return budget.reached(TIMES // SOME, f"times {SOME} repetitions")
+
+
+@requirement(
+    "stats-job.timeouts",
+    '"timeouts" is the number of times this job has timed out during a reservation.',
+)
+def test_a_job_times_out_again_and_again(
+    client: Connection, other: Connection, clock: Timeline
+) -> str:
+    clock.can_wait(TIMES)
+    job, budget = client.put(b"a", ttr=1), Budget(SECONDS)
+    for number in budget.turns(TIMES):
+        client.reserve().expect(RESERVED(job, b"a"))
+        clock.advance(1)
+        if (number + 1) % SOME == 0:
+            stats = other.stats_job(job)
+            assert (stats["timeouts"], stats["state"]) == (str(number + 1), "ready")
+    return budget.reached(TIMES, "timeouts")
+
+
+@requirement(
+    "touch.postpones-expiry",
+    "The command postpones the auto release of a reserved job until TTR seconds from when the "
+    "command is issued.",
+)
+def test_a_job_is_touched_again_and_again(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
+    job = client.put(b"a", ttr=3)
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.says([(f"touch {job}", TOUCHED)] * TIMES)
+    for _ in range(4):
+        clock.advance(2)
+        client.send(f"touch {job}").expect(TOUCHED)
+        assert other.state_of(job) == "reserved"
+    clock.advance(3)
+    assert other.state_of(job) == "ready"
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "reply", "value"),
+    [
+        pytest.param(key, *values, marks=requirement(f"stats-tube.{key}", clause), id=key)
+        for key, clause, *values in (
+            (
+                "cmd-pause-tube",
+                '"cmd-pause-tube" is the cumulative number of pause-tube commands for this tube.',
+                "pause-tube {tube} 0",
+                lambda tube: PAUSED,
+                str(TIMES),
+            ),
+            (
+                "current-using",
+                '"current-using" is the number of open connections that are currently using this '
+                "tube.",
+                "use {tube}",
+                USING,
+                "1",
+            ),
+            (
+                "current-watching",
+                '"current-watching" is the number of open connections that are currently watching '
+                "this tube.",
+                "watch {tube}",
+                lambda tube: WATCHING(1),
+                "1",
+            ),
+        )
+    ],
+)
+def test_a_tube_counts_what_is_said_again_and_again(
+    client: Connection, key: str, line: str, reply: Callable[[str], Reply], value: str
+) -> None:
+    client.needs(line.encode())
+    client.says([(line.format(tube=client.tube), reply(client.tube))] * TIMES)
+    assert client.stats_tube()[key] == value
+
+
+AGAIN = {
+    "peek": ("peek {ready}",),
+    "peek-ready": ("peek-ready",),
+    "peek-delayed": ("peek-delayed",),
+    "peek-buried": ("peek-buried",),
+    "reserve": ("reserve", "release {ready} 0 0"),
+    "use": ("use {tube}",),
+    "watch": ("watch {tube}",),
+    "ignore": ("ignore default",),
+    "release": ("reserve", "release {ready} 0 0"),
+    "bury": ("reserve", "bury {ready} 0", "kick 1"),
+    "kick": ("kick 0",),
+    "stats": ("stats",),
+    "stats-job": ("stats-job {ready}",),
+    "stats-tube": ("stats-tube {tube}",),
+    "list-tubes": ("list-tubes",),
+    "list-tube-used": ("list-tube-used",),
+    "list-tubes-watched": ("list-tubes-watched",),
+    "pause-tube": ("pause-tube {tube} 0",),
+    "reserve-with-timeout": ("reserve-with-timeout 0", "release {ready} 0 0"),
+    "touch": ("touch {reserved}",),
+}
+"""Commands that succeed however often they are said, with what must be said between them."""
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}", COUNTED[verb])) for verb in AGAIN],
+)
+def test_stats_counts_what_is_said_again_and_again(
+    alone: None, client: Connection, verb: str
+) -> str:
+    client.needs(verb.encode())
+    reserved, buried = (client.job_in(state) for state in ("reserved", "buried"))
+    client.job_in("delayed")
+    ready = client.job_in("ready")
+    if verb == "bury":
+        client.send(f"delete {buried}").expect(DELETED)
+    lines = [line.format(tube=client.tube, ready=ready, reserved=reserved) for line in AGAIN[verb]]
+    requests = [line.encode() + CRLF for line in lines] * SOME
+    before, budget = client.stats().number(f"cmd-{verb}"), Budget(SECONDS)
+    for _ in budget.turns(TIMES // SOME):
+        for exchange in client.each(requests):
+            exchange.any_reply()
+    counted = client.stats().number(f"cmd-{verb}") - before
+    # What the test asks for itself is counted, too.
+    assert 0 <= counted - SOME * budget.begun <= (verb == "stats") * STATS
+    return budget.reached(TIMES // SOME, f"times {SOME} commands")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param(verb, marks=requirement(f"stats.cmd-{verb}", COUNTED[verb]))
+        for verb in ("put", "delete")
+    ],
+)
+def test_stats_counts_300_jobs(alone: None, client: Connection, verb: str) -> None:
+    before = client.stats().number(f"cmd-{verb}")
+    jobs = client.put_many([b"a"] * TIMES)
+    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in sorted(jobs)])
+    client.says([(f"delete {job}", DELETED) for job in jobs])
+    assert client.stats().number(f"cmd-{verb}") - before == TIMES
