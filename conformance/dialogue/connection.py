@@ -18,7 +18,7 @@ from conformance.target.silences import FEWER, Awaited, awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, NotApplicable, TargetLost
+from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
 from reference_server.commands import VERBS
 from reference_server.wire import (
     CRLF,
@@ -114,10 +114,18 @@ class Connection(UsualCommands):
         first = self.raw(b"".join(requests), replies=len(requests))
         yield from map(first.nth, range(len(requests)))
 
-    def says(self, dialogue: Sequence[tuple[str, Reply]]) -> None:
-        """Says lines in one go, and expects the reply of each."""
-        lines = [line.encode() + CRLF for line, _ in dialogue]
-        for (line, reply), exchange in zip(dialogue, self.each(lines), strict=True):
+    def says(self, dialogue: Sequence[tuple[str, Reply]], unread: float = 0.0) -> None:
+        """Says lines in one go, and expects the reply of each.
+
+        Until nothing more comes, but ``unread`` seconds at most, nothing of that is read.
+        """
+        exchanges = self.each([line.encode() + CRLF for line, _ in dialogue])
+        if unread:
+            if not self._target.learnt.pipelines:
+                raise NotTestable("needs a target that takes several commands at once")
+            exchanges = iter(list(exchanges))
+            self.transport.leave_unread(unread)
+        for (line, reply), exchange in zip(dialogue, exchanges, strict=True):
             if exchange.expect(reply) == DELETED:
                 self.created.discard(int(line.removeprefix("delete ")))
 

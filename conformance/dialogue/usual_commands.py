@@ -72,6 +72,10 @@ class UsualCommands(ABC):
             return False
         return True
 
+    def minds_time(self) -> None:
+        """Notes that what comes is no longer so if the target takes long."""
+        self._timeline.timed = True
+
     def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
         """Puts a job and gives its id; times in seconds."""
         self._target.needs_body(len(body))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import select
 import socket
 import struct
+import termios
 import time
+from array import array
 from collections.abc import Iterable
 
 CHUNK = 2**18
@@ -102,6 +105,19 @@ class Transport:
             wait_for([self], left)
             data = self.receive()
         return data
+
+    def leave_unread(self, seconds: float) -> None:
+        """Read nothing until nothing more comes, but for so many seconds at most."""
+        end, come, before = time.monotonic() + seconds, 0, -1
+        while come != before and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, PROMPT))
+            before, come = come, self._unread()
+
+    def _unread(self) -> int:
+        """Return how many bytes have come that were not read."""
+        count = array("i", [0])
+        fcntl.ioctl(self._socket, termios.FIONREAD, count)
+        return count[0]
 
     # ------------------------------------------------------------ the end
 

@@ -4,7 +4,7 @@ A test is a dialogue of a few lines, under the clause that it tests. It uses wha
 producer, a worker, a tube, a clock), and never sleeps. Tests that differ only in a line and its
 reply are rows of a table.
 
-- "Protocol": `test_protocol`, `test_names`, `test_arguments`, `test_limits`, `test_errors`
+- "Protocol": `test_protocol`, `test_names`, `test_arguments`, `test_numbers`, `test_errors`
 - "Job Lifecycle": `test_lifecycle`, `test_states`, `test_tubes`
 - "Producer Commands": `test_put`, `test_put_delay`, `test_put_ttr`, `test_put_body`,
   `test_put_draining`, `test_use`
@@ -15,7 +15,7 @@ reply are rows of a table.
   `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_list_tubes`, `test_quit`,
   `test_pause_tube`
 - beside the text: `test_one_queue` (before there were tubes), `test_persistence`, `test_quirks`
-- much of it: `test_queues`, `test_repetition`, `test_crowds`
+- much of it: `test_queues`, `test_repetition`, `test_crowds`, `test_slow_clients`
 - random: `test_stateful`, `test_overlap`
 
 This package imports `conformance.random_testing`, `conformance.dialogue` and what is below them.

@@ -14,7 +14,6 @@ from reference_server.wire import (
     FOUND,
     JOB_TOO_BIG,
     KICKED_COUNT,
-    PAUSED,
     RESERVED,
     TIMED_OUT,
     UNKNOWN_COMMAND,
@@ -85,17 +84,6 @@ def test_a_line_feed_alone_does_not_end_a_line(client: Connection) -> None:
     lines = client.ping.strip() + b"\n" + client.ping + client.ping
     client.raw(lines, replies=2).expect(BAD_FORMAT, UNKNOWN_COMMAND)
     client.receives(client.pong)
-
-
-@requirement(
-    "protocol.leading-zeros",
-    "All integers in the protocol are formatted in decimal and (unless otherwise indicated) "
-    "nonnegative.",
-)
-def test_the_numbers_of_put_may_have_leading_zeros(client: Connection) -> None:
-    job = int(client.raw(b"put 007 00 0060 0001\r\na\r\n").reply("INSERTED").args[0])
-    client.job_is(job, state="ready", pri=7, delay=0, ttr=60)
-    client.send(f"pause-tube {client.tube} 00").expect(PAUSED)
 
 
 @requirement(

@@ -1,0 +1,84 @@
+"""A model that is told all that a client tells a target, and predicts each reply to it."""
+
+from __future__ import annotations
+
+import itertools
+
+from conformance import yamlish
+from conformance.dialogue.connection import Connection
+from conformance.verdict import Deviation
+from reference_server.engine import Engine
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.wire import CRLF, OK, Reply, ReplyReader
+
+KEYS = (
+    *("state", "pri", "delay", "ttr", "reserves", "releases", "buries", "kicks"),
+    *("pause", "cmd-pause-tube", "current-jobs-ready", "current-jobs-buried"),
+)
+"""Of the statistics of jobs and tubes, the values that no time changes."""
+
+
+class Twin:
+    """A client of a target, and of a model; its tube, and its jobs, are the only ones there."""
+
+    congested = False
+
+    def __init__(self, client: Connection, profile: Profile) -> None:
+        self._client = client
+        self._profile = profile
+        self._ids: dict[int, int] = {}
+        self._reader = ReplyReader(profile.tells_priority)
+        self._engine = Engine(Model(profile), itertools.count(0, 1000).__next__)
+        self._number = self._engine.connect(self)
+        if profile.has_tubes:
+            for line in (f"use {client.tube}", f"watch {client.tube}", "ignore default"):
+                self._predicted(line.encode() + CRLF)
+
+    def write(self, data: bytes) -> None:
+        """Take a reply of the model."""
+        self._reader.receive(data)
+
+    def close(self) -> None:
+        """Take the end of the model's connection."""
+
+    def says(self, text: str, *jobs: int) -> Reply:
+        """Say a line, or a put with its body, to both; expect the same, and return it.
+
+        ``jobs`` are ids of the target, or of no job, which are put into the text.
+        """
+        predicted = self._predicted(self._told(text, [self._ids.get(job, job) for job in jobs]))
+        exchange = self._client.raw(self._told(text, jobs))
+        if predicted.word == "INSERTED":
+            reply = exchange.reply("INSERTED")
+            self._ids[int(reply.args[0])] = int(predicted.args[0])
+            return reply
+        if predicted.word == "OK":
+            reply = exchange.reply("OK")
+            self._compare(predicted, reply)
+            return reply
+        names = {own: job for job, own in self._ids.items()}
+        if predicted.word in ("RESERVED", "FOUND"):
+            job, *others = predicted.args
+            predicted = predicted._replace(args=(names[int(job)], *others))
+        return exchange.expect(predicted)
+
+    def _told(self, text: str, jobs: object) -> bytes:
+        assert isinstance(jobs, list | tuple)
+        return text.format(*jobs).encode() + CRLF
+
+    def _predicted(self, data: bytes) -> Reply:
+        self._engine.receive(self._number, data)
+        reply = self._reader.next_reply()
+        assert reply is not None, f"the model does not answer {data!r}"
+        return reply
+
+    def _compare(self, predicted: Reply, observed: Reply) -> None:
+        """Raise Deviation if statistics differ in a value that they should share."""
+        try:
+            told = yamlish.dictionary(observed.body or b"")
+        except ValueError as error:
+            raise Deviation("OK with a YAML dictionary", f"{OK(observed.body or b'')}") from error
+        for key, value in yamlish.dictionary(predicted.body or b"").items():
+            if key in KEYS and key in told and told[key] != value:
+                raise Deviation(f"{key} to be {value}", f"{key} is {told[key]}"[:100])

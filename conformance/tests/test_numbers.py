@@ -1,0 +1,314 @@
+"""Section "Protocol", continued: each number of each command, in each spelling.
+
+One table is made of the grammar. What a number does is predicted by the model, and looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from conformance.catalogue import catalogue, requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.malformed import refuse
+from conformance.dialogue.schedule import Timeline
+from conformance.dialogue.twin import Twin
+from conformance.oracle.underspecification import is_free, is_unlimited
+from conformance.verdict import NotApplicable
+from reference_server.commands import COMMANDS, U32, U64, Kind
+from reference_server.profiles import Profile
+from reference_server.wire import TIMED_OUT
+
+
+def _usual(verb: str) -> Sequence[str]:
+    """Return numbers with which a command succeeds."""
+    return ("5", "0", "1000", "1") if verb == "put" else ("", "5", "0")[: len(COMMANDS[verb].kinds)]
+
+
+class Place(NamedTuple):
+    """The place of a number in a command, which is its argument ``position``."""
+
+    verb: str
+    position: int
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.kind.name.lower()}{self.position}"
+
+    def text(self, number: str, job: str, tube: str) -> str:
+        """Return the command with this number; other numbers are such that it succeeds."""
+        arguments = [
+            {Kind.JOB: job, Kind.TUBE: tube}.get(kind, usual)
+            for kind, usual in zip(COMMANDS[self.verb].kinds, _usual(self.verb), strict=True)
+        ]
+        arguments[self.position] = number
+        return " ".join([self.verb, *arguments])
+
+
+PLACES = [
+    Place(verb, position, kind)
+    for verb, grammar in COMMANDS.items()
+    for position, kind in enumerate(grammar.kinds)
+    if kind is not Kind.TUBE
+]
+"""The numbers of all commands."""
+ZEROS = "0" * 20
+DIGITS = "9" * 30
+VALUES = (0, 1, 7, 1023, 1024, 2**31 - 1, 2**31, U32 - 1, U32)
+BEYOND = (2**32, 2**32 + 1, 2**63, U64 - 1, U64, U64 + 1, U64 + 2, int(DIGITS))
+Spellings = Callable[[Place], tuple[str, ...]]
+BURIED = 12
+"""Jobs that kick finds: more than 010 means in octal digits."""
+SMALL = ("0", "1", "7", "100")
+"""Sizes of bodies, bounds of kick and timeouts: what they do costs time."""
+NEEDS = {
+    **dict.fromkeys(("release", "bury", "touch"), "reserved"),
+    **dict.fromkeys(("kick", "kick-job"), "buried"),
+}
+"""The states in which commands find a job; others find a ready one."""
+LIMITS = {
+    ("put", 0): "put.priority-limit",
+    ("put", 1): "put.delay-limit",
+    ("put", 2): "put.ttr-limit",
+    ("put", 3): "put.body-size-excludes-crlf",
+    ("release", 1): "release.priority-limit",
+    ("release", 2): "release.delay-limit",
+    ("bury", 1): "bury.priority-limit",
+    ("kick", 0): "kick.bound",
+    ("reserve-with-timeout", 0): "reserve.timeout-zero",
+    ("pause-tube", 1): "pause-tube.delay-limit",
+}
+"""The requirements that tell what a number may be; of an id, that is what is well-formed."""
+
+
+def _values(place: Place) -> tuple[str, ...]:
+    """Return numbers that are well-formed; those of jobs in terms of the id of one."""
+    match place.kind:
+        case Kind.JOB:
+            return ("{0}", "{1}", "{2}", str(U64))
+        case Kind.SIZE | Kind.COUNT | Kind.TIMEOUT:
+            return SMALL
+    return tuple(map(str, VALUES))
+
+
+def _with_zeros(place: Place) -> tuple[str, ...]:
+    match place.kind:
+        case Kind.JOB:
+            return ("0{0}", "00{0}", f"{ZEROS}{{0}}")
+        case Kind.SIZE | Kind.COUNT | Kind.TIMEOUT:
+            return ("00", "007", "010", f"{ZEROS}7")
+    return ("00", "007", "010", f"{ZEROS}7", f"{ZEROS}{U32}")
+
+
+def _beyond(place: Place) -> tuple[str, ...]:
+    """Return numbers that are too large."""
+    match place.kind:
+        case Kind.JOB:
+            return ("{3}", *(str(number) for number in BEYOND if number > U64))
+        case Kind.PRIORITY | Kind.SECONDS:
+            return tuple(map(str, BEYOND))
+    return ()
+
+
+def _no_decimals(place: Place) -> tuple[str, ...]:
+    """Return what may be a number elsewhere; who takes it for one finds no job of others."""
+    if place.kind is Kind.JOB:
+        return ("0x0", "0x{0:x}", "0{0}e0", "0{0}.0", "0_{0}", "0,{0}", "{0}x", "{4}", "{5}")
+    return ("0x10", "1e3", "1.0", "1_000", "1,0", "7x", "\u0667", "\uff17")
+
+
+def _signed(place: Place) -> tuple[str, ...]:
+    return ("+{0}", "-{0}", "-0") if place.kind is Kind.JOB else ("+1", "-0", "-1")
+
+
+def _behind_a_blank(place: Place) -> tuple[str, ...]:
+    return (" {0}" if place.kind is Kind.JOB else " 7",)
+
+
+def _before_a_blank(place: Place) -> tuple[str, ...]:
+    is_last = place.position == len(COMMANDS[place.verb].kinds) - 1
+    if place.verb == "put" or not is_last:
+        return ()
+    return ("{0} " if place.kind is Kind.JOB else "7 ",)
+
+
+def _strictly(spellings: Spellings) -> Spellings:
+    """Return spellings of numbers that are not read as C reads them."""
+    return lambda place: spellings(place) if place.kind.is_number else ()
+
+
+def _limit(place: Place) -> str:
+    return LIMITS.get(place[:2], "protocol.integers-are-decimal")
+
+
+def _refusal(place: Place) -> str:
+    """Return the requirement that too large a number breaks."""
+    by_itself = place.verb in ("put", "pause-tube")
+    return _limit(place) if by_itself else f"{place.verb}.bad-format"
+
+
+def _always(slug: str) -> Callable[[Place], str]:
+    return lambda _: slug
+
+
+def _rows(
+    *classes: tuple[str, Spellings, Callable[[Place], str]],
+) -> list[ParameterSet]:
+    """Return each place with the spellings of each class, under the requirement that says it."""
+    return [
+        pytest.param(
+            place,
+            spellings(place),
+            marks=requirement(slug_of(place), catalogue()[slug_of(place)].clause),
+            id=f"{name}: {place}",
+        )
+        for name, spellings, slug_of in classes
+        for place in PLACES
+        if spellings(place)
+    ]
+
+
+def _lines(
+    client: Connection, profile: Profile, place: Place, spellings: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return the spellings that the profile says something of, and the commands with them."""
+    client.needs(place.verb.encode())
+    all_lines = [(text, place.text(text, "{0}", client.tube)) for text in spellings]
+    lines = [
+        (text, line)
+        for text, line in all_lines
+        if not is_free(line.format(*[0] * 6).encode(), profile)
+        and not is_unlimited(line.format(*[0] * 6).encode(), profile)
+    ]
+    if not lines:
+        raise NotApplicable(f"profile {profile.name} leaves open how {place.verb} reads them")
+    return lines
+
+
+# ------------------------------------------------------------ numbers
+
+
+class _Numbers:
+    """A twin that is told numbers; ``about`` is the line that asks for a job's statistics."""
+
+    def __init__(self, client: Connection, profile: Profile) -> None:
+        self.twin = Twin(client, profile)
+        self.about = f"{profile.stats_of_job} {{0}}"
+        self._tube = client.tube
+        self._reserves = client.ask_for_job
+
+    def put(self, line: str, size: int) -> int:
+        """Put a job, look at it, and return its id."""
+        job = int(self.twin.says(f"{line}\r\n{'a' * size}").args[0])
+        self.twin.says(self.about, job)
+        self.twin.says("peek {0}", job)
+        return job
+
+    def job_in(self, state: str) -> int:
+        """Make a job in this state, and return its id."""
+        job = int(self.twin.says("put 3 0 1000 1\r\na").args[0])
+        if state != "ready":
+            self.twin.says(self._reserves)
+        if state == "buried":
+            self.twin.says("bury {0} 3", job)
+        return job
+
+    def order(self, number: int, job: int) -> None:
+        """Look whether a ready job comes between those of the next priorities."""
+        near = [
+            int(self.twin.says(f"put {other} 0 1000 1\r\na").args[0])
+            for other in (number + 1, number - 1)
+            if 0 <= other <= U32
+        ]
+        for _ in (job, *near):
+            self.twin.says(self._reserves)
+        for other in (job, *near):
+            self.twin.says("delete {0}", other)
+
+    def says(self, place: Place, text: str, line: str) -> None:
+        """Say a number, and look up what it has done."""
+        twin = self.twin
+        if place.verb == "put":
+            job = self.put(line, int(text) if place.kind is Kind.SIZE else 1)
+            if place.kind is Kind.PRIORITY:
+                self.order(int(text), job)
+        elif place.kind is Kind.COUNT:
+            jobs = [self.job_in("buried") for _ in range(BURIED)]
+            twin.says(line)
+            for job in jobs:
+                twin.says(self.about, job)
+                twin.says("delete {0}", job)
+            return
+        elif place.verb == "pause-tube":
+            twin.says(line)
+            twin.says(f"stats-tube {self._tube}")
+            return
+        else:
+            job = self.job_in(NEEDS.get(place.verb, "ready"))
+            twin.says(line, job, job + 2**31, job + 2**32)
+            twin.says(self.about, job)
+            if place.kind is Kind.PRIORITY:
+                twin.says("kick 1")
+                self.order(int(text), job)
+        twin.says("delete {0}", job)
+
+
+@pytest.mark.parametrize(
+    ("place", "spellings"),
+    _rows(
+        ("plain", _values, _limit),
+        ("zeros", _with_zeros, _always("protocol.leading-zeros")),
+        ("blank", _strictly(_behind_a_blank), _always("protocol.several-blanks")),
+    ),
+)
+def test_a_number_and_what_it_does(
+    client: Connection, profile: Profile, place: Place, spellings: tuple[str, ...]
+) -> None:
+    if place.kind is Kind.SECONDS:
+        client.minds_time()
+    numbers = _Numbers(client, profile)
+    for text, line in _lines(client, profile, place, spellings):
+        numbers.says(place, text, line)
+
+
+@requirement("protocol.leading-zeros", catalogue()["protocol.leading-zeros"].clause)
+def test_a_timeout_with_a_leading_zero(client: Connection, clock: Timeline) -> None:
+    clock.can_wait(11)
+    waiting = client.send("reserve-with-timeout 010")
+    clock.advance(9)
+    waiting.is_pending()
+    clock.advance(1)
+    waiting.expect(TIMED_OUT)
+
+
+# ------------------------------------------------------------ what is no number
+
+
+def _in_other_digits(number: int, zero: str) -> str:
+    return "".join(chr(ord(zero) + int(digit)) for digit in str(number))
+
+
+@pytest.mark.parametrize(
+    ("place", "spellings"),
+    _rows(
+        ("beyond", _strictly(_beyond), _refusal),
+        ("no decimal", _strictly(_no_decimals), _always("protocol.integers-are-decimal")),
+        ("sign", _strictly(_signed), _always("protocol.integers-are-nonnegative")),
+        ("blank behind", _strictly(_before_a_blank), _always("protocol.blank-at-the-end")),
+    ),
+)
+def test_what_is_no_number_does_nothing(
+    client: Connection, profile: Profile, place: Place, spellings: tuple[str, ...]
+) -> None:
+    job = client.job_in(NEEDS.get(place.verb, "ready"))
+    before = client.stats_job(job)
+    texts = (_in_other_digits(job, zero) for zero in ("\u0660", "\uff10"))
+    jobs = (job, job + 2**31, job + 2**32, job + 2**64, *texts)
+    for _, line in _lines(client, profile, place, spellings):
+        refuse(client, line.format(*jobs))
+    after = client.stats_job(job)
+    for key in ("state", "pri", "delay", "ttr"):
+        assert before[key] == after[key]

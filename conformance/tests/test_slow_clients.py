@@ -1,0 +1,115 @@
+"""Beside the text: clients that read late, and clients that send in pieces, many at a time."""
+
+import random
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import LONG, Dialogue
+from conformance.dialogue.scenario import Connect
+from reference_server.profiles import Profile
+from reference_server.wire import (
+    BAD_FORMAT,
+    BURIED,
+    DELETED,
+    FOUND,
+    KICKED_COUNT,
+    NOT_FOUND,
+    NOT_IGNORED,
+    RELEASED,
+    RESERVED,
+    TOUCHED,
+    UNKNOWN_COMMAND,
+    USING,
+    WATCHING,
+)
+
+ROUNDS = 60
+"""Times that the replies of all kinds are owed to a client that does not read."""
+PEEKS = 10
+"""Bodies among them; together with the others they are more than buffers take."""
+SIZE = 8000
+"""Bytes of each of them."""
+WHILE = 0.2
+"""Seconds, at most, in which a target sends what it can without being read."""
+CLIENTS, PUTS = 20, 5
+"""Clients that send at the same time, and what each puts."""
+PIECES = 300
+"""Bytes of a piece, at most."""
+
+
+def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes) -> Dialogue:
+    """Return lines that have replies of all kinds, about the ready job that is next."""
+    dialogue: Dialogue = [
+        *[(f"peek {job}", FOUND(job, body))] * PEEKS,
+        (client.ask_for_job, RESERVED(job, body)),
+        ("peek 0", NOT_FOUND),
+        (f"touch {job}", TOUCHED),
+        ("bogus", UNKNOWN_COMMAND),
+        (f"release {job} {pri} 0", RELEASED),
+        ("peek x", BAD_FORMAT),
+        (f"reserve-job {job}", RESERVED(job, body)),
+        *[(f"release {job} {pri} 0", RELEASED)] * ("reserve-job" in profile.commands),
+        (client.ask_for_job, RESERVED(job, body)),
+        (f"bury {job} {pri}", BURIED),
+        ("kick 9", KICKED_COUNT(1)),
+        (f"kick-job {job}", NOT_FOUND),
+        (f"ignore {client.tube}", NOT_IGNORED),
+        (f"use {client.tube}", USING(client.tube)),
+        (f"watch {client.tube}", WATCHING(1)),
+        (client.ask_for_job, RESERVED(job, body)),
+        (f"delete {job}", DELETED),
+    ]
+    known = {*profile.commands, "bogus"}
+    return [said for said in dialogue if said[0].partition(" ")[0] in known]
+
+
+@requirement(
+    "protocol.serial-replies",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_a_client_that_reads_late_gets_all_replies(client: Connection, profile: Profile) -> None:
+    bodies = [b"%d." % number * (SIZE // 4) for number in range(ROUNDS)]
+    jobs = client.put_many(bodies, ttr=LONG, in_order=True)
+    client.says(
+        [
+            said
+            for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))
+            for said in _said(client, profile, job, pri, body)
+        ],
+        WHILE,
+    )
+    client.is_in_step()
+
+
+@requirement(
+    "protocol.body-opaque",
+    "Each job body is an opaque sequence of bytes. The server never inspects or modifies a job "
+    "body and always sends it back in its original form.",
+)
+def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
+    client: Connection, new_producer: Connect
+) -> None:
+    dice = random.Random(CLIENTS)
+    bodies = [
+        [dice.randbytes(dice.randrange(2 * PIECES)) for _ in range(PUTS)] for _ in range(CLIENTS)
+    ]
+    sent = [
+        b"".join(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) for body in own) for own in bodies
+    ]
+    clients = [new_producer() for _ in sent]
+    begun = [
+        producer.raw(data[:1], replies=PUTS) for producer, data in zip(clients, sent, strict=True)
+    ]
+    left = {producer: data[1:] for producer, data in zip(clients, sent, strict=True)}
+    while left:
+        for producer, data in list(left.items()):
+            size = dice.randrange(1, PIECES)
+            producer.raw(data[:size], replies=0)
+            left[producer] = data[size:]
+            if not left[producer]:
+                del left[producer]
+    for first, own in zip(begun, bodies, strict=True):
+        for number, body in enumerate(own):
+            job = int(first.nth(number).reply("INSERTED").args[0])
+            client.send(f"peek {job}").expect(FOUND(job, body))
