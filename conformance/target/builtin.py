@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, TypeVar
 
 from conformance.target.address import Address
 from conformance.target.clock import ControlledClock, RealClock
 from conformance.target.limits import USUAL, Limits
+from conformance.target.serving import ServerProcess
 from conformance.target.starvation import thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
@@ -83,6 +86,7 @@ class BuiltIn(Target):
 
     def _serve(self) -> None:
         virtual = self.clock if isinstance(self.clock, VirtualClock) else None
+        self._begun = self.clock.time()
         self._server = Server(
             self.profile,
             *self._limits,
@@ -113,6 +117,13 @@ class BuiltIn(Target):
     @property
     def address(self) -> Address:
         return self._address
+
+    def processes(self) -> list[ServerProcess]:
+        return [ServerProcess(Path("/proc", str(os.getpid())))]
+
+    def age(self) -> tuple[float, float]:
+        age = self.clock.time() - self._begun
+        return age, age
 
     def starved(self) -> float:
         # The interpreter's lock keeps it waiting, too.

@@ -15,6 +15,8 @@ from conformance.target.fate import CRASHED
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.sanitizers import Report, reports
+from conformance.target.serving import ServerProcess, serving
+from conformance.target.starvation import processes
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
@@ -101,6 +103,7 @@ class LaunchedTarget(Target):
         """Starts the server under the clock that was chosen."""
         fake = self.clock if isinstance(self.clock, FakeClock) else None
         environment = fake.environment() if fake else None
+        self._begun = self._seen = self.clock.time()
         server = Launched(self._command, environment, self._values, limits=self.limits)
         self._answers = server.answers()
         if fake is not None:
@@ -110,6 +113,7 @@ class LaunchedTarget(Target):
                 server.end()
                 raise
             fake.read_back(server.process.pid)
+        self._seen = self.clock.time()
         return server
 
     @property
@@ -119,6 +123,13 @@ class LaunchedTarget(Target):
     @property
     def pid(self) -> int | None:
         return self._server.process.pid
+
+    def processes(self) -> list[ServerProcess]:
+        return serving(processes(self._server.process.pid), self.address)
+
+    def age(self) -> tuple[float, float]:
+        now = self.clock.time()
+        return now - self._seen, now - self._begun
 
     def fate(self) -> str | None:
         fate = super().fate()

@@ -15,6 +15,7 @@ from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
 from conformance.target.sanitizers import Report
+from conformance.target.serving import ServerProcess
 from conformance.target.starvation import Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -125,6 +126,14 @@ class Target(ABC):
     def starved(self) -> float:
         """Seconds for which it has waited for a CPU, as far as we can see that."""
         return 0.0
+
+    def processes(self) -> list[ServerProcess]:
+        """Return the processes of which one is the server, mostly the first; raises NotTestable."""
+        raise NotTestable("needs --launch: a server whose process can be seen")
+
+    def age(self) -> tuple[float, float]:
+        """Return the seconds for which it has run, at least and at most; raises NotTestable."""
+        raise NotTestable("needs --launch: a server of which it is known when it was started")
 
     def restore(self) -> None:
         """Brings back a target that was lost, if that is in our power."""

@@ -12,8 +12,8 @@ reply are rows of a table.
   `test_reserve_job`, `test_delete`, `test_release`, `test_bury`, `test_touch`, `test_watch`,
   `test_ignore`
 - "Other Commands": `test_peek`, `test_kick`, `test_kick_job`, `test_not_found`, `test_stats_job`,
-  `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_list_tubes`, `test_quit`,
-  `test_pause_tube`
+  `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_process`, `test_list_tubes`,
+  `test_quit`, `test_pause_tube`
 - beside the text: `test_one_queue` (before there were tubes), `test_persistence`, `test_quirks`
 - much of it: `test_queues`, `test_repetition`, `test_crowds`, `test_slow_clients`
 - random: `test_stateful`, `test_overlap`

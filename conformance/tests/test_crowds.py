@@ -1,7 +1,5 @@
 """Beside the text: many clients, and many timers that fall due together."""
 
-import time
-
 import pytest
 
 from conformance.catalogue import requirement
@@ -24,8 +22,6 @@ HOLDERS = 10
 """Clients that hold them."""
 TUBES = 100
 """Tubes that are paused together."""
-PATIENCE = 1.0
-"""Seconds until a target has noticed that a client has left."""
 SECONDS = 1.0
 """Seconds that it may take until all are there."""
 
@@ -97,29 +93,43 @@ def test_stats_tube_counts_300_clients(
     return budget.reached(CLIENTS, "clients")
 
 
-@requirement(
-    "reserve.waits-for-job",
-    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
-    "becomes available.",
+@pytest.mark.parametrize(
+    "leave",
+    [
+        pytest.param(leave, marks=requirement(slug, clause), id=slug)
+        for slug, clause, leave in (
+            (
+                "reserve.waits-for-job",
+                "If no job is available to be reserved, beanstalkd will wait to send a response "
+                "until one becomes available.",
+                0,
+            ),
+            (
+                "reserve.waiting-client-that-leaves",
+                "If no job is available to be reserved, beanstalkd will wait to send a response "
+                "until one becomes available.",
+                7,
+            ),
+        )
+    ],
 )
 def test_of_many_clients_that_wait_each_gets_a_job(
-    producer: Connection, new_worker: Connect
+    producer: Connection, new_worker: Connect, leave: int
 ) -> str:
     budget = Budget(SECONDS)
     crowd = gather(budget.turns(WAITING), new_worker, lambda new: new.raw(new.ping).any_reply())
     waiting = {client: client.send("reserve") for client in crowd}
-    # From everywhere among them, some leave.
-    gone = crowd[::7]
+    producer.linger()
+    # From everywhere among them, one in so many leaves.
+    gone = crowd[::leave] if leave else []
     for client in gone:
-        client.finish(time.monotonic() + PATIENCE)
+        client.close()
     left = [client for client in crowd if client not in gone]
-    jobs, count = [], 0
-    while count < len(left):
+    jobs: list[int] = []
+    while len(jobs) < len(left):
         # All are served, however many jobs come at once.
-        more = min(count + 1, len(left) - count)
-        jobs += producer.put_many([b"a"] * more)
-        count += more
-        _all_served(producer, left, count)
+        jobs += producer.put_many([b"a"] * min(len(jobs) + 1, len(left) - len(jobs)), ttr=LONG)
+        _all_served(producer, left, len(jobs))
     given = [int(waiting[client].reply("RESERVED").args[0]) for client in left]
     assert sorted(given) == sorted(jobs)
     return budget.reached(WAITING, "clients")
@@ -158,6 +168,9 @@ def test_ttrs_that_end_together(
     clock.advance(1)
     worker.finds_no_job()
     clock.advance(2)
+    for holder in holders:
+        holder.linger()
+    worker.linger()
     assert _reserves(worker, JOBS) == sorted(jobs)
     worker.says([(f"delete {job}", DELETED) for job in jobs])
 

@@ -84,6 +84,11 @@ LIMITS = {
 """The requirements that tell what a number may be; of an id, that is what is well-formed."""
 
 
+def _is_ttr(place: Place) -> bool:
+    """Return whether 0 becomes another number, as another requirement says."""
+    return place[:2] == ("put", 2)
+
+
 def _values(place: Place) -> tuple[str, ...]:
     """Return numbers that are well-formed; those of jobs in terms of the id of one."""
     match place.kind:
@@ -91,7 +96,7 @@ def _values(place: Place) -> tuple[str, ...]:
             return ("{0}", "{1}", "{2}", str(U64))
         case Kind.SIZE | Kind.COUNT | Kind.TIMEOUT:
             return SMALL
-    return tuple(map(str, VALUES))
+    return tuple(str(value) for value in VALUES if value or not _is_ttr(place))
 
 
 def _with_zeros(place: Place) -> tuple[str, ...]:
@@ -100,7 +105,7 @@ def _with_zeros(place: Place) -> tuple[str, ...]:
             return ("0{0}", "00{0}", f"{ZEROS}{{0}}")
         case Kind.SIZE | Kind.COUNT | Kind.TIMEOUT:
             return ("00", "007", "010", f"{ZEROS}7")
-    return ("00", "007", "010", f"{ZEROS}7", f"{ZEROS}{U32}")
+    return (*("00",) * (not _is_ttr(place)), "007", "010", f"{ZEROS}7", f"{ZEROS}{U32}")
 
 
 def _beyond(place: Place) -> tuple[str, ...]:
@@ -244,7 +249,9 @@ class _Numbers:
             return
         elif place.verb == "pause-tube":
             twin.says(line)
-            twin.says(f"stats-tube {self._tube}")
+            if int(text):
+                # What is told of an instant is open.
+                twin.says(f"stats-tube {self._tube}")
             return
         else:
             job = self.job_in(NEEDS.get(place.verb, "ready"))

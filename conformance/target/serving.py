@@ -1,0 +1,115 @@
+"""The process that serves a target which we have started, as the system tells of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.target.address import Address
+from conformance.verdict import NotTestable
+
+_ESTABLISHED, _LISTENS = "01", "0A"
+_SELF = Path("/proc/self")
+_USER, _SYSTEM = 11, 12
+"""Where the system tells of the CPU time of a process, behind its name."""
+
+
+class ServerProcess(NamedTuple):
+    """A process, by the folder in which the system tells of it."""
+
+    folder: Path
+
+    @property
+    def numbers(self) -> list[int]:
+        """Its ids: where it runs in a container, it knows itself by another one."""
+        told = re.search(r"^NSpid:((?:\s+\d+)+)$", self._read("status"), re.MULTILINE)
+        return [int(self.folder.name), *(map(int, told[1].split()) if told else ())]
+
+    @property
+    def cpu(self) -> dict[str, float]:
+        """The seconds of CPU time that it has used so far, by the keys of stats."""
+        fields = self._read("stat").rpartition(")")[2].split()
+        tick = os.sysconf("SC_CLK_TCK")
+        user, system = int(fields[_USER]) / tick, int(fields[_SYSTEM]) / tick
+        return {"rusage-utime": user, "rusage-stime": system}
+
+    @property
+    def system(self) -> dict[str, tuple[str, ...]]:
+        """What it may call its machine, by the keys of stats; raises NotTestable."""
+        for name, thing in (("ns/uts", "name"), ("personality", "kind")):
+            if self._own(name) is None or self._own(name) != ServerProcess(_SELF)._own(name):
+                raise NotTestable(f"the server may see another {thing} of its machine than we")
+        machine = os.uname()
+        return {
+            "hostname": (machine.nodename,),
+            "os": (machine.version, machine.release),
+            "platform": (machine.machine,),
+        }
+
+    def _own(self, name: str) -> str | None:
+        """Return something that it may have of its own; None if the system does not tell."""
+        with contextlib.suppress(OSError):
+            file = self.folder / name
+            return str(file.readlink()) if file.is_symlink() else file.read_text()
+        return None
+
+    def _read(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+
+def serving(processes: Iterable[Path], address: Address) -> list[ServerProcess]:
+    """Return the processes of a session of which one serves at an address, the first listens there.
+
+    Raises NotTestable if it may be that none of them does.
+    """
+    listeners: list[ServerProcess] = []
+    others: list[ServerProcess] = []
+    for folder in processes:
+        with contextlib.suppress(OSError):
+            sockets = _sockets(folder, address)
+            if _Kind.FORWARDS in sockets:
+                raise NotTestable("the server may be another one, behind the one that listens")
+            (listeners if _Kind.LISTENS in sockets else others).append(ServerProcess(folder))
+    if not listeners:
+        raise NotTestable("needs a server whose process can be seen")
+    return [*listeners, *others]
+
+
+class _Kind(Enum):
+    """The sockets of a process that tell what it is."""
+
+    LISTENS = "listens at the address"
+    FORWARDS = "is connected to another server"
+
+
+def _sockets(folder: Path, address: Address) -> set[_Kind]:
+    """Return the kinds of sockets that a process has; raises OSError."""
+    kinds = dict(_known(folder, address))
+    own = {str(file.readlink()) for file in (folder / "fd").iterdir() if file.is_symlink()}
+    return {kinds[socket] for socket in own & kinds.keys()}
+
+
+def _known(folder: Path, address: Address) -> Iterator[tuple[str, _Kind]]:
+    """Yield the sockets of its network that matter, and their kinds."""
+    port = "" if isinstance(address, str) else f":{address[1]:04X}"
+    for name in ("tcp", "tcp6"):
+        for line in _lines(folder / "net" / name):
+            if line[1].endswith(port or " "):
+                if line[3] == _LISTENS:
+                    yield f"socket:[{line[9]}]", _Kind.LISTENS
+            elif line[3] == _ESTABLISHED:
+                yield f"socket:[{line[9]}]", _Kind.FORWARDS
+    for line in _lines(folder / "net/unix"):
+        if line[7:] == [address]:
+            yield f"socket:[{line[6]}]", _Kind.LISTENS
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    if path.exists():
+        for line in path.read_text().splitlines()[1:]:
+            yield line.split()

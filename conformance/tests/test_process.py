@@ -1,0 +1,132 @@
+"""Section "Other Commands", continued: what stats tells of the server's process and machine.
+
+It is compared with what the system tells of a process that we have started.
+"""
+
+import re
+
+import pytest
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect
+from conformance.dialogue.schedule import Timeline
+from conformance.target.serving import ServerProcess
+from conformance.target.target import Target
+from conformance.verdict import Deviation, NotTestable
+
+_SECONDS = re.compile(r"\d+(\.\d*)?")
+ROUNDING = 1.0
+"""Seconds by which whole seconds of an age may differ."""
+TICKS = 0.03
+"""Seconds by which two ways to tell CPU time may differ."""
+WORTH = 0.06
+"""Seconds of CPU time from which on it tells something."""
+WORK, PART = 3000, 200
+"""Commands that a server is given to come to that, and how many at a time."""
+
+
+def _process(client: Connection, server: Target) -> ServerProcess:
+    """Return the server's process; raises NotTestable if it cannot be told which one that is."""
+    processes, told = server.processes(), client.stats().number("pid")
+    if len(processes) == 1:
+        return processes[0]
+    for process in processes:
+        if told in process.numbers:
+            return process
+    raise NotTestable(f"which of {len(processes)} processes is the server cannot be told")
+
+
+@requirement("stats.pid", '"pid" is the process id of the server.')
+def test_pid_is_that_of_the_process(server: Target, client: Connection) -> None:
+    numbers = {number for process in server.processes() for number in process.numbers}
+    told = client.stats().number("pid")
+    if told not in numbers:
+        raise Deviation(f"pid to be {' or '.join(map(str, sorted(numbers)))}", f"pid is {told}")
+
+
+@requirement(
+    "stats.uptime",
+    '"uptime" is the number of seconds since this server process started running.',
+)
+@pytest.mark.parametrize("seconds", [0, 2, 100])
+def test_uptime_is_the_age_of_the_process(
+    server: Target, client: Connection, clock: Timeline, seconds: int
+) -> None:
+    clock.advance(seconds)
+    least, _ = server.age()
+    told = client.stats().number("uptime")
+    _, most = server.age()
+    assert least - ROUNDING <= told <= most + ROUNDING
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in (
+            (
+                "rusage-utime",
+                '"rusage-utime" is the cumulative user CPU time of this process in seconds and '
+                "microseconds.",
+            ),
+            (
+                "rusage-stime",
+                '"rusage-stime" is the cumulative system CPU time of this process in seconds and '
+                "microseconds.",
+            ),
+        )
+    ],
+)
+def test_processor_time_is_that_of_the_process(
+    server: Target, client: Connection, key: str
+) -> None:
+    process = _process(client, server)
+    for _ in range(WORK // PART):
+        if process.cpu[key] >= WORTH:
+            break
+        for exchange in client.each([client.ping] * PART):
+            exchange.expect(client.pong)
+    before = process.cpu[key]
+    told = client.stats()[key]
+    after = process.cpu[key]
+    is_right = _SECONDS.fullmatch(told) and before - TICKS <= float(told) <= after + TICKS
+    if not is_right:
+        raise Deviation(f"{key} of {before:.2f} to {after:.2f} seconds", f"{key} is {told}"[:100])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in (
+            ("hostname", '"hostname" is the hostname of the machine as determined by uname.'),
+            ("os", '"os" is the OS version as determined by uname'),
+            ("platform", '"platform" is the machine architecture as determined by uname'),
+        )
+    ],
+)
+def test_the_machine_is_named_as_uname_does(server: Target, client: Connection, key: str) -> None:
+    names, told = _process(client, server).system[key], client.stats()[key]
+    if not any(name in told for name in names):
+        raise Deviation(f"{key} to be {' or '.join(map(repr, names))}", f"{key} is {told!r}"[:200])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in (
+            ("version", '"version" is the version string of the server.'),
+            ("hostname", '"hostname" is the hostname of the machine as determined by uname.'),
+            ("os", '"os" is the OS version as determined by uname'),
+            ("platform", '"platform" is the machine architecture as determined by uname'),
+        )
+    ],
+)
+def test_a_server_that_is_started_again_is_the_same(
+    own_server: Target, client: Connection, connect: Connect, key: str
+) -> None:
+    first = client.stats()[key]
+    own_server.restart()
+    assert connect().stats()[key] == first
