@@ -20,7 +20,7 @@ _CLIENTS = tuple(
     f"current-{kind}"
     for kind in ("connections", "producers", "workers", "waiting", "using", "watching")
 )
-_CLOCKS = {"age", "time-left", "pause-time-left"}
+CLOCKS = {"age", "time-left", "pause-time-left"}
 _FREE = {
     **dict.fromkeys(("hostname", "os", "platform", "version"), ".+"),
     **dict.fromkeys(("file", "uptime", "binlog-oldest-index", "binlog-current-index"), "[0-9]+"),
@@ -32,7 +32,7 @@ _FREE = {
 """Keys that no two servers have in common, and the form of their values."""
 UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
 """Keys that every beanstalkd has, and no text before 1.13 names."""
-_ASKED_BY_US = "cmd-list-tube-used"
+ASKED_BY_US = "cmd-list-tube-used"
 """Asked by those who want to know whether the target has settled, too."""
 
 
@@ -147,13 +147,13 @@ def _other(
             return f"OK with the key {key}", f"OK with only {', '.join(theirs)}"[:300]
         if key in _FREE and not re.fullmatch(_FREE[key], theirs[key]):
             return f"OK with a value of {key} like {_FREE[key]}", f"OK with {key}: {theirs[key]}"
-        if not fresh or value == theirs[key] or key in _FREE or key == _ASKED_BY_US:
+        if not fresh or value == theirs[key] or key in _FREE or key == ASKED_BY_US:
             continue
         if of_others or (of_server and key == "id"):
             continue
         if of_all and before.explains(key, value, theirs[key]):
             continue
-        if key in _CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
+        if key in CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
             continue
         return f"OK with {key}: {value}", f"OK with {key}: {theirs[key]}"[:300]
     return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from conformance.oracle.oracle import Violation
-from conformance.random_testing.budget import Budget
+from conformance.random_testing.budget import ENOUGH, Budget
 from conformance.random_testing.effort import Effort
 from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
@@ -59,6 +59,8 @@ class Exploration:
     """Conversations that were given up, as too much was possible."""
     health: list[str] = field(default_factory=list)
     """Resources that the target was seen to take more and more of: told, and no verdict."""
+    taken: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The transitions of each small world that were taken, and all that it has."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     hastens: bool = False
@@ -85,6 +87,17 @@ class Exploration:
         if self.undecided > reached // 2:
             raise Inconclusive(said)
         return said
+
+    def told_of_transitions(self) -> str:
+        """Return how many transitions of small worlds were taken, empty if all were.
+
+        Raises Inconclusive if few were.
+        """
+        taken, count = (sum(numbers) for numbers in zip(*self.taken.values(), strict=True))
+        told = f"{taken:,} of {count:,} transitions of {len(self.taken)} small worlds"
+        if taken * ENOUGH < count:
+            raise Inconclusive(f"reached only {told}")
+        return told if taken < count else ""
 
     def session(self, target: Target) -> Session:
         """A new conversation with a target; raises NotTestable if others may use it, too."""

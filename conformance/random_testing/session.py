@@ -24,6 +24,7 @@ from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript
 from reference_server.profiles import Profile
+from reference_server.state import Client
 from reference_server.wire import ProtocolError
 
 CHUNK = 2048
@@ -95,6 +96,12 @@ class Session:
     def conn(self, number: int) -> int:
         """The connection of a client, in the judge's model; it is opened if need be."""
         return self._client(number).conn
+
+    def clients(self) -> dict[int, Client]:
+        """All clients that are connected, by number, as the judge's model has them."""
+        conns = ((number, client.conn) for number, client in self._traffic.clients.items())
+        known = self.judge.model.connections
+        return {number: known[conn] for number, conn in conns if conn in known}
 
     def tag(self, id: int) -> int | None:
         """The tag of a job, by its id in the model."""

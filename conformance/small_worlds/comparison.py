@@ -1,0 +1,125 @@
+"""Whether replies are those that were written down, but for what no two servers have in common.
+
+Ids of jobs, what was counted before, the clock, and the name of a server differ from one target to
+the next. All else is compared as it is, which is fast; only lines that differ are read.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from conformance.oracle.reply_comparison import ASKED_BY_US, CLOCKS, TOLERANCE, difference
+from reference_server.wire import OK
+
+_CRLF = b"\r\n"
+_INSERTED = b"INSERTED "
+_JOB = re.compile(rb"(?:(?<=INSERTED )|(?<=RESERVED )|(?<=FOUND )|(?<=\nid: ))[0-9]+(?=[ \n]|$)")
+_COUNTER = re.compile(
+    rb"(cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(connections|tubes|using|watching)): [0-9]+"
+)
+_CLOCK = re.compile(rb"(%b): (-?[0-9]+)" % "|".join(sorted(CLOCKS)).encode())
+_OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
+
+
+class Unlike(Exception):
+    """What has come is not what was written down."""
+
+
+class Comparison:
+    """Compares what comes from a target with what was written down.
+
+    ``alone``: nobody else uses the target. ``ids``: the ids of jobs by those that were written
+    down.
+    """
+
+    def __init__(self, alone: bool) -> None:
+        self._alone = alone
+        self.ids: dict[int, int] = {}
+        self._renames = False
+        self._begun = 0.0
+        self._more: dict[tuple[bool, bytes], int] = {}
+        # Lines, and lists of tubes, that were found to be alike.
+        self._alike: set[tuple[bytes, bytes]] = set()
+
+    def begin(self) -> None:
+        """Note that there are no jobs now."""
+        self._begun = time.monotonic()
+
+    def check(self, mine: bytes, theirs: bytes) -> None:
+        """Compare replies; raise :class:`Unlike`."""
+        if _INSERTED in mine:
+            # It is the last: what follows needs the id.
+            at, begins = mine.rindex(_INSERTED), theirs.rfind(_INSERTED)
+            self._learn(mine[at:], theirs[begins:])
+            mine, theirs = mine[:at], theirs[:begins]
+        if self._renames:
+            mine = _JOB.sub(self._renamed, mine)
+        if mine == theirs:
+            return
+        parts, told = mine.split(_CRLF), theirs.split(_CRLF)
+        if len(parts) != len(told):
+            raise Unlike
+        for index, (part, other) in enumerate(zip(parts, told, strict=True)):
+            if part == other:
+                continue
+            if part.startswith(b"OK "):
+                if other != b"OK %d" % len(told[index + 1]):
+                    raise Unlike
+            elif not (part.startswith(b"---\n") and self._is_alike(part, other)):
+                raise Unlike
+
+    def _learn(self, mine: bytes, theirs: bytes) -> None:
+        """Take the id of a job."""
+        if not re.fullmatch(rb"INSERTED [1-9][0-9]{0,19}\r\n", theirs):
+            raise Unlike
+        tag, id = (int(reply.removeprefix(_INSERTED)) for reply in (mine, theirs))
+        self._renames |= tag != id
+        self.ids[tag] = id
+
+    def _renamed(self, match: re.Match[bytes]) -> bytes:
+        return b"%d" % self.ids.get(int(match[0]), 0)
+
+    def _is_alike(self, mine: bytes, theirs: bytes) -> bool:
+        """Tell whether two documents say the same."""
+        expected, told = mine.split(b"\n"), theirs.split(b"\n")
+        if len(expected) != len(told):
+            return self._is_same(mine, theirs)
+        pairs = zip(expected, told, strict=True)
+        unlike = [pair for pair in pairs if pair[0] != pair[1] and pair not in self._alike]
+        others = {line: other for line, other in unlike if not self._may_differ(mine, line, other)}
+        if not others:
+            return True
+        adopted = dict(unlike)
+        body = b"\n".join(line if line in others else adopted.get(line, line) for line in expected)
+        if not self._is_same(body, theirs):
+            return False
+        if b"\npid: " in mine:
+            self._alike.update(others.items())
+        return True
+
+    def _may_differ(self, document: bytes, mine: bytes, theirs: bytes) -> bool:
+        """Tell whether a line differs by what was counted before, or by the time that passes."""
+        key, value = mine.partition(b": ")[::2]
+        other, told = theirs.partition(b": ")[::2]
+        if key != other or not told.lstrip(b"-").isdigit():
+            return False
+        if _COUNTER.fullmatch(mine):
+            if key == ASKED_BY_US.encode():
+                return True
+            of_server = b"\npid: " in document
+            if not (of_server or _OF_DEFAULT.match(document)):
+                return False
+            more = int(told) - int(value)
+            return not self._alone or self._more.setdefault((of_server, key), more) == more
+        passed = TOLERANCE + time.monotonic() - self._begun
+        return bool(_CLOCK.fullmatch(mine)) and abs(int(told) - int(value)) <= passed
+
+    def _is_same(self, mine: bytes, theirs: bytes) -> bool:
+        pair = mine, theirs
+        if pair in self._alike:
+            return True
+        same = difference(OK(mine), OK(theirs), self._alone) is None
+        if same and mine.startswith(b"---\n- "):
+            self._alike.add(pair)
+        return same

@@ -1,0 +1,105 @@
+"""Recorded conversations played at wire speed: what comes is compared with what was written down.
+
+A difference is no verdict. The target may have made another choice, or be slow; who plays judges
+again what has come to it, with the oracle.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+
+from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
+from conformance.small_worlds.comparison import Comparison, Unlike
+from conformance.small_worlds.recording import Turn
+from conformance.small_worlds.world import own_name
+from conformance.target.target import Target
+from conformance.target.transport import Transport
+
+PATIENCE = 1.0
+"""Seconds after which a reply is missing; it is waited for longer where that is judged."""
+_CRLF = b"\r\n"
+
+
+class Player:
+    """Plays turns on a target. ``comparison`` tells what may differ from what is written down.
+
+    ``home``: a tube in what is written down, which has another name of its own on the target.
+    """
+
+    def __init__(self, target: Target, comparison: Comparison, home: str = "") -> None:
+        self._home = home.encode()
+        self._own = own_name().encode() if home else b""
+        self._target = target
+        self._comparison = comparison
+        self._transports: dict[int, Transport] = {}
+
+    def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
+        """Play turns, and yield each that came out as written down; raise Unlike, OSError."""
+        self._comparison.begin()
+        for turn in turns:
+            self._do(turn.steps)
+            for number, expected in turn.replies.items():
+                self._compare(turn, number, expected)
+            for number in turn.ended:
+                self._await_end(number)
+            yield turn
+
+    def close(self) -> None:
+        """End all connections."""
+        for transport in self._transports.values():
+            transport.hang_up(self._target.limits.goodbye)
+        self._transports.clear()
+
+    def _do(self, steps: Sequence[Step]) -> None:
+        step = steps[0]
+        if isinstance(step, Ask):
+            ids = self._comparison.ids
+            said = [
+                ask.text if ask.job is None else ask.text % ids[ask.job]
+                for ask in steps
+                if isinstance(ask, Ask)
+            ]
+            self._open(step.client).send(self._renamed(b"".join(said)))
+        elif isinstance(step, Leave):
+            transport = self._transports[step.client]
+            if step.half:
+                transport.half_close()
+            else:
+                del self._transports[step.client]
+                transport.close()
+        elif isinstance(step, Wait):
+            self._target.clock.move(step.seconds)
+        elif isinstance(step, Happen):
+            self._target.signal(signal.Signals[step.event.decode()])
+
+    def _open(self, number: int) -> Transport:
+        if number not in self._transports:
+            self._transports[number] = self._target.connect()
+        return self._transports[number]
+
+    def _compare(self, turn: Turn, number: int, expected: bytes) -> None:
+        transport = self._transports[number]
+        missing = expected.count(_CRLF)
+        came = transport.receive_within(PATIENCE)
+        missing -= came.count(_CRLF)
+        end = time.monotonic() + PATIENCE
+        while missing > 0 or not came.endswith(_CRLF):
+            more = transport.receive_within(end - time.monotonic())
+            if not more:
+                raise Unlike
+            missing -= more.count(_CRLF)
+            came += more
+        self._comparison.check(self._renamed(expected), came)
+
+    def _renamed(self, data: bytes) -> bytes:
+        return data.replace(self._home, self._own) if self._home else data
+
+    def _await_end(self, number: int) -> None:
+        transport = self._transports.pop(number)
+        with transport:
+            end = time.monotonic() + PATIENCE
+            while not transport.ended:
+                if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
+                    raise Unlike

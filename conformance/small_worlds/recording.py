@@ -1,0 +1,138 @@
+"""Conversations that are written down before they take place: what is said, and each reply."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
+from conformance.small_worlds.scene import Scene
+from conformance.small_worlds.world import World
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import Client
+
+FULL = 2**14
+"""Bytes of replies, about, after which they are awaited."""
+
+
+class Turn(NamedTuple):
+    """What is done in one go, and what comes of it: the replies that each client then gets.
+
+    ``steps``: requests of one client, or one other thing. ``ended``: clients that are hung up on.
+    ``reached``: how many transitions of a world have been taken when it is over.
+    """
+
+    steps: Sequence[Step]
+    replies: Mapping[int, bytes]
+    ended: Sequence[int] = ()
+    reached: Sequence[int] = ()
+
+
+class Segment(NamedTuple):
+    """Turns that begin and end without clients, jobs and tubes; ``data`` has them compressed."""
+
+    data: bytes
+
+    @classmethod
+    def of(cls, turns: list[Turn]) -> Segment:
+        """Return turns compressed."""
+        return cls(zlib.compress(pickle.dumps(turns, pickle.HIGHEST_PROTOCOL), 1))
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns."""
+        turns: list[Turn] = pickle.loads(zlib.decompress(self.data))
+        return turns
+
+
+class Recorder:
+    """Writes down what is said in a world of the model. ``turns`` has what is complete."""
+
+    def __init__(self, world: World, profile: Profile) -> None:
+        self.turns: list[Turn] = []
+        self._world = world
+        self._scene = Scene(profile)
+        self._asked: list[Ask] = []
+        self._reached: list[int] = []
+
+    # ------------------------------------------------------------ the state
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._scene.model
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether so much is owed that it should be awaited."""
+        return sum(map(len, self._scene.replies.values())) > FULL
+
+    def clients(self) -> dict[int, Client]:
+        """Return all clients that are connected, by number."""
+        return self._scene.clients()
+
+    def tag(self, id: int) -> int:
+        """Return the tag of a job: its id in the model."""
+        return id
+
+    def next_tag(self) -> int:
+        """Return the tag of the next job that is put."""
+        return self.model.next_id
+
+    # ------------------------------------------------------------ what the clients do
+
+    def ask(self, asks: Sequence[Ask]) -> None:
+        """Let a client ask, in one go with what it has asked before."""
+        if self._asked and self._asked[0].client != asks[0].client:
+            self.end_turn()
+        for ask in asks:
+            text = ask.text if ask.job is None else ask.text % ask.job
+            self._scene.send(ask.client, text)
+        self._asked += asks
+
+    def connect(self, number: int) -> None:
+        """Let a client connect, which the server notices with what it asks next."""
+        self.end_turn()
+        self._scene.connect(number)
+
+    def leave(self, number: int, half: bool) -> None:
+        """Let a client leave."""
+        self.end_turn()
+        if half:
+            self._scene.half_close(number)
+        else:
+            self._scene.close(number)
+        self._end([Leave(number, half)])
+
+    def wait(self, nanoseconds: int) -> None:
+        """Let time pass."""
+        self.end_turn()
+        self._scene.wait(nanoseconds)
+        self._end([Wait(nanoseconds / 1e9)])
+
+    def drain(self) -> None:
+        """Let the server accept no more jobs."""
+        self._scene.drain()
+        self._end([Happen(b"SIGUSR1")])
+
+    def reach(self, transition: int) -> None:
+        """Note that a transition has been taken, and what has come of it been asked."""
+        self._reached.append(transition)
+
+    def end_turn(self) -> None:
+        """Let the replies be awaited before anything else is done."""
+        if self._asked:
+            self._end(self._asked)
+            self._asked = []
+
+    def _end(self, steps: Sequence[Step]) -> None:
+        scene = self._scene
+        replies = {number: bytes(data) for number, data in scene.replies.items() if data}
+        ended, reached = tuple(scene.ended), tuple(self._reached)
+        self.turns.append(Turn(tuple(steps), replies, ended, reached))
+        scene.replies.clear()
+        scene.ended.clear()
+        self._reached = []

@@ -1,0 +1,74 @@
+"""The way through a small world: which transition comes next.
+
+Of those that are left, one that can be taken here comes next, or else one that is as near as any: a
+greedy solution of the postman's problem.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Collection
+
+from conformance.small_worlds.alphabet import Action
+from conformance.small_worlds.graph import Graph
+from conformance.small_worlds.view import Key
+
+
+class Route:
+    """The transitions of a graph that are left, and the way to the next of them."""
+
+    def __init__(self, graph: Graph, left: Collection[int] | None = None) -> None:
+        self._graph = graph
+        self._firsts = list(itertools.accumulate(map(len, graph.edges), initial=0))
+        self._left = [
+            {edge for edge in range(len(edges)) if left is None or first + edge in left}
+            for first, edges in zip(self._firsts, graph.edges, strict=False)
+        ]
+        self._ways = [
+            {after: edge for edge, (_, after) in enumerate(edges) if after < len(graph.edges)}
+            for edges in graph.edges
+        ]
+        self.count = sum(map(len, self._left))
+
+    def next(self, key: Key, client: int | None) -> Action | None:
+        """Return the action to take next; of the client at this place, and back to here, if any is.
+
+        None if no way leads to anything that is left.
+        """
+        state = self._graph.numbers.get(key)
+        if state is None or state >= len(self._left):
+            return None
+        edges = self._graph.edges[state]
+
+        def detour(edge: int) -> tuple[bool, bool, int]:
+            action, after = edges[edge]
+            return action.client != client, after != state, edge
+
+        left = self._left[state]
+        edge = min(left, key=detour) if left else self._towards(state)
+        return None if edge is None else edges[edge][0]
+
+    def take(self, key: Key, action: Action) -> int | None:
+        """Note that an action was taken in a state; return its number if it was the first time."""
+        state = self._graph.numbers[key]
+        for edge in self._left[state]:
+            if self._graph.edges[state][edge][0] == action:
+                self._left[state].remove(edge)
+                self.count -= 1
+                return self._firsts[state] + edge
+        return None
+
+    def _towards(self, state: int) -> int | None:
+        """Return the first edge on a shortest way to where a transition is left."""
+        first: dict[int, int] = {state: -1}
+        queue = deque([state])
+        while queue:
+            here = queue.popleft()
+            if self._left[here]:
+                return first[here]
+            for there, edge in self._ways[here].items():
+                if there not in first:
+                    first[there] = edge if here == state else first[here]
+                    queue.append(there)
+        return None

@@ -1,0 +1,122 @@
+"""A small world on a target: its tour at wire speed, and the judge where anything is unlike.
+
+What is compared with what was written down makes no verdict. Where it is unlike, the shortest way to
+the same transition is judged by the oracle, then all that was done since the walk began. If that is
+allowed, the target makes other choices than beanstalkd, as it may: the rest of the tour is judged
+while it goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from conformance.oracle.oracle import Violation
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.replay import Counterexample, program_of, told
+from conformance.random_testing.steps import Program
+from conformance.small_worlds.comparison import Comparison, Unlike
+from conformance.small_worlds.judged import JudgedStage
+from conformance.small_worlds.player import Player
+from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
+from conformance.small_worlds.recording import Recorder, Turn
+from conformance.small_worlds.route import Route
+from conformance.small_worlds.tour import Tour
+from conformance.small_worlds.world import own_name
+from conformance.target.target import Target
+from conformance.verdict import Inconclusive
+
+FORKS = 2
+"""Times that a target may choose otherwise before all that is left is judged."""
+_NEAR = 5
+"""Transitions of which one may be what was unlike."""
+
+
+class Visit:
+    """The tour of a world on a target, until ``end``, in seconds of the monotonic clock.
+
+    ``left``: the transitions that were not taken yet.
+    """
+
+    def __init__(
+        self, tour: RecordedTour, target: Target, exploration: Exploration, end: float
+    ) -> None:
+        self.left = set(range(tour.graph.transitions))
+        self._tour = tour
+        self._world = tour.world.at(own_name()) if tour.world.home else tour.world
+        self._target = target
+        self._exploration = exploration
+        self._end = end
+
+    def run(self) -> Counterexample | None:
+        """Take the tour; return what shows a violation. Raises OSError if the target is gone."""
+        forks, player = 0, self._player()
+        for segment in self._tour.segments:
+            if time.monotonic() > self._end or forks >= FORKS:
+                break
+            turns, done = segment.turns, 0
+            try:
+                for turn in player.play(turns):
+                    self.left.difference_update(turn.reached)
+                    done += 1
+            except (Unlike, OSError):
+                player.close()
+                if found := self._judge(turns, done):
+                    return found
+                forks, player = forks + 1, self._player()
+        player.close()
+        return self._walk_on() if forks and not self._tour.world.timed else None
+
+    def _player(self) -> Player:
+        return Player(self._target, Comparison(self._target.exclusive), self._tour.world.home)
+
+    # ------------------------------------------------------------ judged again
+
+    def _judge(self, turns: Sequence[Turn], done: int) -> Counterexample | None:
+        """Return the violation that made a turn unlike, if it was one."""
+        for program in self._programs(turns, done):
+            if self._exploration.replayed(self._target, program) is not None:
+                patience = self._target.limits.reply
+                found = self._exploration.replayed(self._target, program, patience, math.inf)
+                if found is not None:
+                    return found
+        return None
+
+    def _programs(self, turns: Sequence[Turn], done: int) -> Iterator[Program]:
+        """Yield what may show it, the shortest first."""
+        near = (number for turn in turns[done:] for number in turn.reached)
+        for number in islice(near, _NEAR):
+            yield self._shortest(number)
+        yield [step for turn in turns[: done + 1] for step in turn.steps]
+
+    def _shortest(self, number: int) -> Program:
+        """Return the shortest program that takes a transition from the beginning."""
+        world, graph = self._world, self._tour.graph
+        recorder = Recorder(world, self._target.profile)
+        Tour(world, recorder, Route(graph, ())).follow(graph.path_through(number))
+        return [step for turn in recorder.turns for step in turn.steps]
+
+    def _walk_on(self) -> Counterexample | None:
+        """Take what is left of the tour, judged meanwhile."""
+        route = Route(self._tour.graph, self.left)
+        while route.count and time.monotonic() < self._end:
+            before = route.count
+            session = self._exploration.session(self._target)
+            stage = JudgedStage(session)
+            try:
+                Tour(self._world, stage, route).walk(STEPS)
+            except Violation as violation:
+                seen = told(violation, self._target)
+                found = Counterexample(program_of(session.transcript), seen, session.transcript)
+                self._exploration.start_anew(session)
+                return found
+            except Inconclusive:
+                self._exploration.start_anew(session)
+            else:
+                session.abandon()
+            self.left -= stage.reached
+            if route.count == before:
+                break
+        return None
