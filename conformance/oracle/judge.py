@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from conformance.oracle.fast_gear import FastGear
 from conformance.oracle.open_model import OpenModel
@@ -13,6 +14,13 @@ from conformance.transcript import Counters
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
 from reference_server.wire import ProtocolError, Reply, ReplyReader
+
+
+class Replies(NamedTuple):
+    """The replies that a client has got, and those of them that were not certain before."""
+
+    all: list[Reply]
+    unforeseen: list[Reply]
 
 
 class Judge:
@@ -124,25 +132,28 @@ class Judge:
         """Note that the target's clock was moved."""
         self._gear.do("moved", 0, before, now)
 
-    def received(self, conn: int, data: bytes, now: int, mark: int = 0) -> list[Reply]:
-        """Take what a client has got; return those replies that were not certain before."""
+    def received(self, conn: int, data: bytes, now: int, mark: int = 0) -> Replies:
+        """Take what a client has got; return the replies."""
         reader = self._readers[conn]
-        replies: list[Reply] = []
+        replies = Replies([], [])
         try:
             while data:
                 if not reader.pending:
-                    data = self._skip_kept(conn, data, now, mark)
+                    data = self._skip_kept(conn, data, now, mark, replies.all)
                 reader.receive(data)
                 if (reply := reader.next_reply()) is None:
                     break
                 self._gear.do("received", mark, conn, reply, now)
-                replies.append(reply)
+                replies.all.append(reply)
+                replies.unforeseen.append(reply)
                 data = reader.take_back()
         except ProtocolError as error:
             raise Violation(["a reply of the protocol"], str(error), mark) from error
         return replies
 
-    def _skip_kept(self, conn: int, data: bytes, now: int, mark: int) -> bytes:
+    def _skip_kept(
+        self, conn: int, data: bytes, now: int, mark: int, replies: list[Reply]
+    ) -> bytes:
         """Take in the replies that are as promised to the byte; return what follows them."""
         owed, at = list(self._gear.owed(conn)), 0
         for count, encoded in enumerate(self._encoded(owed)):
@@ -152,6 +163,7 @@ class Judge:
             at += len(encoded)
         if owed:
             self._gear.kept(conn, owed, now, mark)
+            replies += owed
         return data[at:]
 
     def ended(self, conn: int, now: int, mark: int = 0) -> None:

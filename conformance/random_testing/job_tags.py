@@ -44,8 +44,11 @@ class JobTags:
         self._tags.clear()
 
     def learn(self, puts: deque[int], reply: Reply) -> None:
-        """Take the reply to the first of these puts, named by tags, if it is one."""
-        if not puts:
+        """Take the reply to the first of these puts, named by tags, if it is one.
+
+        They are those whose jobs have no name yet.
+        """
+        if not puts or (reply.word == "INSERTED" and reply.args[0] in self._tags):
             return
         if reply.word == "INSERTED":
             self.name(puts.popleft(), int(reply.args[0]))

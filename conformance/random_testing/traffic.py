@@ -234,7 +234,9 @@ class Traffic:
             return False
         self._target.learnt.silences.heard(client.said, data)
         mark = self._transcript.add_to_reply(client.letter, data, time)
-        for reply in self.judge.received(client.conn, data, now, mark):
+        replies = self.judge.received(client.conn, data, now, mark)
+        for reply in replies.unforeseen:
             self.unforeseen = reply
+        for reply in replies.all if client.puts else ():
             self._tags.learn(client.puts, reply)
         return True

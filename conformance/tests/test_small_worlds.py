@@ -37,6 +37,8 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
         with _untimed(server) as other:
             for tour in tours:
                 target = server if tour.world.timed else other
+                with contextlib.suppress(NotTestable):
+                    target.restart()
                 visit = Visit(tour, target, exploration, end)
                 if (found := visit.run()) is not None:
                     small = Reducer(exploration, target).smallest(found)

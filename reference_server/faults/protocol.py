@@ -301,3 +301,19 @@ class _ThreeHands(Model):
         if len(conn.reserved) > 2 and id == sorted(conn.reserved)[1]:
             return NOT_FOUND
         return super()._bury(conn, id, pri)
+
+
+@fault("protocol.any-transition", "a touch while another client waits counts a release of the job")
+class TouchCounted(Model):
+    def _touch(self, conn: Client, id: int) -> Reply:
+        if any(client.waiting for client in self.connections.values()) and id in conn.reserved:
+            self.jobs[id].releases += 1
+        return super()._touch(conn, id)
+
+
+@fault("protocol.any-transition", "a kick of nothing ends the pause of the tube")
+class KickWakes(Model):
+    def _kick(self, conn: Client, bound: int) -> Reply:
+        if not bound:
+            self._end_pause(conn.use)
+        return super()._kick(conn, bound)
