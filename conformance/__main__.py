@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from conformance.console.explore import explore
 from conformance.console.results import compare, report
 from conformance.console.run import list_requirements, run
 from conformance.console.servers import cleanup, serve
@@ -21,7 +22,7 @@ NAME = "beanstalk-conformance"
 console = click.version_option(suite_version(), prog_name=NAME)(
     ConsoleGroup(
         titles={
-            "Test a server": [run, fuzz, cleanup, list_requirements],
+            "Test a server": [run, fuzz, explore, cleanup, list_requirements],
             "Recorded conversations": [check, replay],
             "Results": [report, compare],
             "A server that conforms": [serve],

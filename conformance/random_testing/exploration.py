@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from conformance.oracle.oracle import Violation
-from conformance.random_testing.budget import ENOUGH, Budget
+from conformance.random_testing.budget import Budget
 from conformance.random_testing.effort import Effort
 from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
@@ -91,11 +91,11 @@ class Exploration:
     def told_of_transitions(self) -> str:
         """Return how many transitions of small worlds were taken, empty if all were.
 
-        Raises Inconclusive if few were.
+        Raises Inconclusive if there is no world of which all were.
         """
         taken, count = (sum(numbers) for numbers in zip(*self.taken.values(), strict=True))
         told = f"{taken:,} of {count:,} transitions of {len(self.taken)} small worlds"
-        if taken * ENOUGH < count:
+        if not any(some == all_of_it for some, all_of_it in self.taken.values()):
             raise Inconclusive(f"reached only {told}")
         return told if taken < count else ""
 

@@ -19,6 +19,7 @@ _COUNTER = re.compile(
     rb"(cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(connections|tubes|using|watching)): [0-9]+"
 )
 _CLOCK = re.compile(rb"(%b): (-?[0-9]+)" % "|".join(sorted(CLOCKS)).encode())
+_RUNNING = re.compile(rb"rusage-[us]time: [0-9]+[.][0-9]+|uptime: [0-9]+")
 _OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
 
 
@@ -102,6 +103,8 @@ class Comparison:
         """Tell whether a line differs by what was counted before, or by the time that passes."""
         key, value = mine.partition(b": ")[::2]
         other, told = theirs.partition(b": ")[::2]
+        if key == other and _RUNNING.fullmatch(theirs):
+            return True
         if key != other or not told.lstrip(b"-").isdigit():
             return False
         if _COUNTER.fullmatch(mine):

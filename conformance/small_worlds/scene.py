@@ -88,7 +88,7 @@ def look(scene: Scene, world: World) -> View:
 
 
 def act(scene: Scene, world: World, action: Action, seen: View, gone: int) -> None:
-    """Take an action in a state that was looked at; ``gone`` is the id of a job that was deleted."""
+    """Take an action in a state that was looked at; ``gone``: the id of a job that was deleted."""
     if action.nanoseconds:
         scene.wait(action.nanoseconds)
     elif action.client == len(seen.clients):

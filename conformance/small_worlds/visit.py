@@ -1,16 +1,17 @@
 """A small world on a target: its tour at wire speed, and the judge where anything is unlike.
 
-What is compared with what was written down makes no verdict. Where it is unlike, the shortest way to
-the same transition is judged by the oracle, then all that was done since the walk began. If that is
-allowed, the target makes other choices than beanstalkd, as it may: the rest of the tour is judged
-while it goes on.
+What is compared with what was written down makes no verdict. Where it is unlike, the shortest way
+to the same transition is judged by the oracle, then all that was done since the walk began. If that
+is allowed, the target makes other choices than beanstalkd, as it may: the rest of the tour is
+judged while it goes on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from conformance.oracle.oracle import Violation
@@ -24,9 +25,9 @@ from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
 from conformance.small_worlds.recording import Recorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
-from conformance.small_worlds.world import own_name
+from conformance.small_worlds.world import HOME, World, own_name
 from conformance.target.target import Target
-from conformance.verdict import Inconclusive
+from conformance.verdict import Inconclusive, NotTestable
 
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
@@ -120,3 +121,30 @@ class Visit:
             if route.count == before:
                 break
         return None
+
+
+def worlds_for(target: Target, worlds: Iterable[World]) -> list[World]:
+    """Return those worlds that a target can be visited in: a shared one in tubes of our own.
+
+    Raises NotTestable if jobs of others cannot be left alone.
+    """
+    if not (target.exclusive or target.profile.has_tubes):
+        raise NotTestable("needs --launch: a server of its own, for jobs of its own")
+    found = [world for world in worlds if world.is_of(target.profile)]
+    if not target.clock.movable:
+        found = [world for world in found if not world.timed]
+    if target.exclusive:
+        return found
+    return [world.at(HOME) for world in found if not world.drains]
+
+
+@contextlib.contextmanager
+def untimed(target: Target) -> Iterator[Target]:
+    """A server of its own for worlds without time: under a real clock it is faster."""
+    try:
+        own = target.in_real_time().fresh()
+    except NotTestable:
+        yield target
+        return
+    with contextlib.closing(own):
+        yield own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from conformance.target.footprint import NAMES
@@ -169,11 +168,6 @@ LARGER = (
     ),
 )
 """Worlds that take longer, the smallest first."""
-
-
-def worlds_of(profile: Profile, worlds: Sequence[World] = WORLDS) -> list[World]:
-    """Return those worlds that a profile has all of, as far as it has it."""
-    return [world for world in worlds if world.is_of(profile)]
 
 
 def own_name() -> str:

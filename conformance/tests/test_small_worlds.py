@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 
 from conformance.catalogue import requirement
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.smaller import Reducer
 from conformance.small_worlds.recorded_tour import recorded_tour
-from conformance.small_worlds.visit import Visit
-from conformance.small_worlds.world import HOME, World, worlds_of
+from conformance.small_worlds.visit import Visit, untimed, worlds_for
+from conformance.small_worlds.world import WORLDS
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import NotTestable
@@ -28,13 +27,13 @@ SECONDS = 0.2
 def test_any_transition(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     if not (server.exclusive or server.profile.has_tubes):
         raise NotTestable("needs --launch: a server of its own, for jobs of its own")
-    tours = [recorded_tour(world, server.profile) for world in _worlds(server)]
+    tours = [recorded_tour(world, server.profile) for world in worlds_for(server, WORLDS)]
     tours.sort(key=lambda tour: tour.graph.transitions)
 
     def make_up() -> str:
         end = time.monotonic() + min(SECONDS * exploration.examples, exploration.budget.seconds)
         exploration.taken.clear()
-        with _untimed(server) as other:
+        with untimed(server) as other:
             for tour in tours:
                 target = server if tour.world.timed else other
                 with contextlib.suppress(NotTestable):
@@ -48,25 +47,3 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
         return exploration.told_of_transitions()
 
     return exploration.judge(server, transcript, make_up)
-
-
-def _worlds(server: Target) -> list[World]:
-    """Return the worlds that can be visited: on a shared target, those of tubes of our own."""
-    found = worlds_of(server.profile)
-    if not server.clock.movable:
-        found = [world for world in found if not world.timed]
-    if server.exclusive:
-        return found
-    return [world.at(HOME) for world in found if not world.drains]
-
-
-@contextlib.contextmanager
-def _untimed(server: Target) -> Iterator[Target]:
-    """A server of its own for worlds without time: it is faster under a real clock."""
-    try:
-        own = server.in_real_time().fresh()
-    except NotTestable:
-        yield server
-        return
-    with contextlib.closing(own):
-        yield own

@@ -21,7 +21,10 @@ class Variant(Fault):
     """The suite takes minutes, and more where its tests do not overlap."""
 
 
-RANDOM = ("protocol.any-bytes", "protocol.any-conversation", "protocol.any-program")
+RANDOM = (
+    *("protocol.any-bytes", "protocol.any-conversation", "protocol.any-program"),
+    "protocol.any-transition",
+)
 """What shows whatever else is not as with beanstalkd."""
 
 

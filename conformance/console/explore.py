@@ -1,0 +1,222 @@
+"""``explore``: small worlds, and larger ones, for as long as there is time."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import click
+import pytest
+
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.findings import FOLDER
+from conformance.random_testing.smaller import Reducer
+from conformance.run.suite import Options
+from conformance.small_worlds.recorded_tour import recorded_tour
+from conformance.small_worlds.visit import Visit, untimed, worlds_for
+from conformance.small_worlds.world import LARGER, WORLDS, World
+from conformance.target.address import TargetError
+from conformance.target.cleanup import leave, may_be_left
+from conformance.target.footprint import FOOTPRINT
+from conformance.target.launch import LaunchError
+from conformance.target.target import Target
+from conformance.transcript import Transcript
+from conformance.usage import INTERRUPTED, ConsoleCommand, names_target, option, refuse
+from conformance.verdict import NotTestable
+from reports.files import replace
+from reports.words import counted
+
+_TRIED, _KEPT = "How much to try", "What to keep"
+_FROM_1 = click.IntRange(min=1)
+_SECONDS = click.FloatRange(min=0, min_open=True, max=10.0**8)
+PROGRESS = FOLDER.parent / "explored.json"
+"""The file that tells what was explored."""
+
+
+class Explored(NamedTuple):
+    """A world that was explored on a target; ``broken``: the finding breaks the text."""
+
+    world: str
+    states: int = 0
+    taken: int = 0
+    transitions: int = 0
+    seconds: float = 0.0
+    finding: str = ""
+    broken: bool = False
+    unfit: str = ""
+    """The reason for which it cannot be explored."""
+
+    @property
+    def line(self) -> str:
+        """The world in words."""
+        if self.unfit:
+            return f"{self.world}: {self.unfit}"
+        told = f"{self.taken:,} of {counted(self.transitions, 'transition')}"
+        return f"{self.world}: {counted(self.states, 'state')}, {told}, {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The work of one process: a world on a target, until ``end`` of the monotonic clock."""
+
+    options: Options
+    world: World
+    states: int
+    end: float
+    run: str
+    number: int
+
+
+@click.command(cls=ConsoleCommand)
+@names_target("auto")
+@option(
+    _TRIED,
+    "--time",
+    "seconds",
+    type=_SECONDS,
+    default=600.0,
+    metavar="SECONDS",
+    help="for how long",
+)
+@option(
+    *(_TRIED, "--states"),
+    type=_FROM_1,
+    default=20_000,
+    show_default=True,
+    metavar="N",
+    help="the largest world",
+)
+@option(_TRIED, "--jobs", type=_FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_KEPT, "--resume", is_flag=True, help="leave out worlds that were explored before")
+def explore(
+    target: str | None,
+    launch: str | None,
+    clock: str,
+    start_timeout: float,
+    seconds: float,
+    states: int,
+    jobs: int,
+    resume: bool,
+) -> int:
+    """Take every transition of small worlds, and of larger ones, and look at all behind each.
+
+    Exit code 0: nothing that breaks the text found, 1: something.
+    """
+    options = Options(
+        target, launch, clock if launch is not None else "auto", start_timeout=start_timeout
+    )
+    try:
+        options.check()
+    except pytest.UsageError as error:
+        raise refuse(str(error)) from None
+    name = launch or target or "the reference server"
+    known = _explored_before(name) if resume else set[str]()
+    worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
+    end = time.monotonic() + seconds
+    work = [
+        _Work(options, world, states, end, FOOTPRINT.run, number + 1)
+        for number, world in enumerate(worlds)
+    ]
+    print(f"exploring {name}: {counted(len(worlds), 'world')} for {seconds:g} s", flush=True)
+    found: list[Explored] = []
+    code = 0
+    try:
+        for explored in _explored(work, jobs):
+            found.append(explored)
+            print(explored.line, flush=True)
+            if explored.finding:
+                print(f"{'fail' if explored.broken else 'non-strict'}: {explored.finding}")
+    except KeyboardInterrupt:
+        print("interrupted")
+        code = INTERRUPTED
+    except (TargetError, LaunchError, OSError) as error:
+        raise refuse(str(error)) from None
+    finally:
+        if target is not None and not leave(options.target(), []):
+            print(may_be_left(target))
+    print(_summary(found, len(worlds)))
+    whole = {one.world for one in found if one.taken == one.transitions and not one.unfit}
+    _keep(name, known | whole)
+    return code or int(any(one.broken for one in found))
+
+
+def _explored_before(name: str) -> set[str]:
+    """Return the worlds that were explored on a target before."""
+    try:
+        kept = json.loads(PROGRESS.read_text(encoding="utf-8"))
+        return {*kept.get(name, ())}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return set()
+
+
+def _keep(name: str, worlds: Iterable[str]) -> None:
+    """Write down which worlds were explored on a target."""
+    try:
+        PROGRESS.parent.mkdir(parents=True, exist_ok=True)
+        replace(PROGRESS, json.dumps({name: sorted(worlds)}, indent=1).encode())
+    except OSError as error:
+        print(f"how far it came could not be kept in {PROGRESS}: {error.strerror}")
+
+
+def _explored(work: Iterable[_Work], jobs: int) -> Iterator[Explored]:
+    """Explore worlds in so many processes, and yield each that is done."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        done = [pool.submit(_explore, one) for one in work]
+        try:
+            for future in as_completed(done):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _explore(work: _Work) -> Explored:
+    """Explore one world; raises TargetError, LaunchError or OSError."""
+    if time.monotonic() > work.end:
+        return Explored(work.world.name, unfit="not begun in the time")
+    FOOTPRINT.join(work.run, work.number)
+    target = work.options.target()
+    try:
+        target.profile = target.probe()
+        worlds = worlds_for(target, [work.world])
+        if not worlds:
+            return Explored(work.world.name, unfit="needs another profile, or a clock of its own")
+        return _visited(worlds[0], target, work)
+    except NotTestable as error:
+        return Explored(work.world.name, unfit=str(error))
+    finally:
+        target.close()
+
+
+def _visited(world: World, target: Target, work: _Work) -> Explored:
+    tour = recorded_tour(world, target.profile, work.states)
+    start, transcript = time.monotonic(), Transcript()
+    exploration = Exploration(1, profile=target.profile, folder=FOLDER, shared=True)
+    with untimed(target) as other:
+        where = target if world.timed else other
+        visit = Visit(tour, where, exploration, work.end)
+        found = visit.run()
+        explored = Explored(
+            world.name,
+            len(tour.graph.edges),
+            tour.graph.transitions - len(visit.left),
+            tour.graph.transitions,
+            time.monotonic() - start,
+        )
+        if found is None:
+            return explored
+        deviation = exploration.deviation(Reducer(exploration, where).smallest(found), transcript)
+        return explored._replace(finding=str(deviation), broken=not deviation.de_facto)
+
+
+def _summary(found: Sequence[Explored], worlds: int) -> str:
+    """Return how far it came, in words."""
+    whole = sum(not one.unfit and one.taken == one.transitions for one in found)
+    taken, count = sum(one.taken for one in found), sum(one.transitions for one in found)
+    return f"{taken:,} of {count:,} transitions; {whole} of {counted(worlds, 'world')} explored"

@@ -1,0 +1,211 @@
+"""Small worlds: all of each is known and taken, and only what is wrong is told."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from conformance.console.explore import explore
+from conformance.random_testing.exploration import Exploration
+from conformance.small_worlds import recorded_tour as tours
+from conformance.small_worlds.comparison import Comparison, Unlike
+from conformance.small_worlds.graph import Explorer
+from conformance.small_worlds.recorded_tour import record, recorded_tour
+from conformance.small_worlds.visit import Visit, worlds_for
+from conformance.small_worlds.world import WORLDS, World
+from conformance.target.builtin import BuiltIn
+from conformance.target.target import Remote
+from conformance.tests.test_small_worlds import test_any_transition as any_transition
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation
+from reference_server.faults import FAULTS, Fault
+from reference_server.model import Model
+from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.state import Client, Job
+from reference_server.wire import Reply
+
+SMALL = ("times of jobs", "two that wait", "draining")
+
+
+def _world(name: str) -> World:
+    return next(world for world in WORLDS if world.name == name)
+
+
+# ---------------------------------------------------------------- worlds and tours
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_a_tour_takes_every_transition(profile: Profile) -> None:
+    for name in SMALL:
+        if (world := _world(name)).is_of(profile):
+            tour = record(world, profile)
+            turns = itertools.chain.from_iterable(part.turns for part in tour.segments)
+            taken = [number for turn in turns for number in turn.reached]
+            assert sorted(taken) == list(range(tour.graph.transitions))
+
+
+def test_states_are_the_same_whoever_is_in_them() -> None:
+    # There is no job, a ready one or a buried one, or any one of the clients holds it.
+    for clients, states in ((1, 3 * 2 + 1), (2, 3 * 3 + 2)):
+        world = World("one job", clients=clients, jobs=1, puts=((0, 0, 9),))
+        assert len(Explorer(world, NEWEST, 1000).explore().numbers) == states
+
+
+def test_a_path_to_each_state_is_as_short_as_any() -> None:
+    graph = Explorer(_world("times of jobs"), NEWEST, 1000).explore()
+    lengths = [len(graph.path(state)) for state in range(len(graph.edges))]
+    assert lengths == sorted(lengths)
+    last = graph.transitions - 1
+    assert graph.path_through(last)[-1] == graph.edges[-1][-1][0]
+
+
+def test_a_tour_is_written_down_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    world = _world("draining")
+    first = recorded_tour(world, NEWEST)
+    with monkeypatch.context() as patched:
+        patched.delattr(tours, "record")
+        assert recorded_tour(world, NEWEST) == first
+    (kept,) = (tmp_path / "cache").rglob("*.tour")
+    kept.write_bytes(b"torn")
+    assert recorded_tour(world, NEWEST) == first
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert recorded_tour(world, NEWEST) == first
+
+
+# ---------------------------------------------------------------- what may differ
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        (b"INSERTED 1\r\n", b"INSERTED 7\r\n"),
+        (b"OK 16\r\n---\n- a\n- b\n- c\n\r\n", b"OK 16\r\n---\n- c\n- a\n- b\n\r\n"),
+        (b"OK 17\r\n---\nid: 1\nage: 0\n\r\n", b"OK 17\r\n---\nid: 1\nage: 2\n\r\n"),
+        (b"OK 10\r\n---\nid: 1\n\r\n", b'OK 12\r\n---\n"id": 1\n\r\n'),
+    ],
+)
+def test_what_no_two_servers_have_in_common_is_alike(mine: bytes, theirs: bytes) -> None:
+    Comparison(alone=True).check(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        (b"INSERTED 1\r\n", b"INSERTED 0\r\n"),
+        (b"INSERTED 1\r\n", b"BURIED\r\n"),
+        (b"OK 12\r\n---\n- a\n- b\n\r\n", b"OK 13\r\n---\n- a\n- b\n\r\n"),
+        (b"OK 12\r\n---\n- a\n- b\n\r\n", b"OK 8\r\n---\n- a\n\r\n"),
+        (b"OK 15\r\n---\nkicks: 1\n\r\n", b"OK 15\r\n---\nkicks: 2\n\r\n"),
+        (b"NOT_FOUND\r\n", b"NOT_FOUND\r\nUSING default\r\n"),
+    ],
+)
+def test_what_differs_is_seen(mine: bytes, theirs: bytes) -> None:
+    with pytest.raises(Unlike):
+        Comparison(alone=True).check(mine, theirs)
+
+
+def test_jobs_are_called_as_they_were_when_they_were_put() -> None:
+    comparison = Comparison(alone=True)
+    comparison.check(b"INSERTED 1\r\n", b"INSERTED 7\r\n")
+    comparison.check(b"RESERVED 1 1\r\na\r\n", b"RESERVED 7 1\r\na\r\n")
+    with pytest.raises(Unlike):
+        comparison.check(b"RESERVED 1 1\r\na\r\n", b"RESERVED 1 1\r\na\r\n")
+
+
+def test_what_was_counted_before_stays_the_same() -> None:
+    def stats(puts: int, pid: int) -> bytes:
+        body = b"---\ncmd-put: %d\npid: %d\n" % (puts, pid)
+        return b"OK %d\r\n%b\r\n" % (len(body), body)
+
+    comparison = Comparison(alone=True)
+    comparison.check(stats(1, 1), stats(11, 99))
+    comparison.check(stats(2, 1), stats(12, 99))
+    with pytest.raises(Unlike):
+        comparison.check(stats(3, 1), stats(12, 99))
+
+
+# ---------------------------------------------------------------- targets
+
+
+class _LastFirst(Model):
+    """Of the clients that wait, the one that has waited least is served."""
+
+    def _serve(self, job: Job) -> None:
+        waiting = list(job.tube.waiting)
+        conn = waiting[-1]
+        self._stop_waiting(conn)
+        self._outputs.append((conn.id, self._give(job, conn)))
+
+
+def _visited(fault: Fault, name: str) -> tuple[Visit, Deviation | None]:
+    tour = recorded_tour(_world(name), NEWEST)
+    with closing(BuiltIn(fault=fault)) as target:
+        visit = Visit(tour, target, Exploration(1), time.monotonic() + 60)
+        found = visit.run()
+        said = None if found is None else Exploration(1).deviation(found, Transcript())
+        return visit, said
+
+
+def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
+    visit, deviation = _visited(Fault("", "last first", model=_LastFirst), "two that wait")
+    assert deviation is None
+    assert not visit.left
+
+
+def test_a_deviation_is_shown_on_a_short_way() -> None:
+    class TouchCounts(Model):
+        def _touch(self, conn: Client, id: int) -> Reply:
+            if id in conn.reserved:
+                self.jobs[id].kicks += 1
+            return super()._touch(conn, id)
+
+    tour = recorded_tour(_world("times of jobs"), NEWEST)
+    with closing(BuiltIn(fault=Fault("", "touch counts", model=TouchCounts))) as target:
+        found = Visit(tour, target, Exploration(1), time.monotonic() + 60).run()
+    assert found is not None
+    assert "kicks: 1" in found.violation.observed
+    lines = found.shown.render().count(" > ")
+    assert lines < 20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, fault in FAULTS.items() if fault.requirement == "protocol.any-transition"],
+)
+def test_a_fault_that_only_tours_find_is_found(name: str) -> None:
+    with closing(BuiltIn(fault=FAULTS[name])) as target, pytest.raises(Deviation):
+        any_transition(target, Transcript(), Exploration(100))
+
+
+def test_a_shared_server_is_left_as_it_was() -> None:
+    with closing(BuiltIn()) as server:
+        assert isinstance(server.address, tuple)
+        remote = Remote(":".join(map(str, server.address)))
+        exploration = Exploration(5)
+        any_transition(remote, Transcript(), exploration)
+        assert len(exploration.taken) == len(worlds_for(remote, WORLDS))
+        assert all("draining" not in world for world in exploration.taken)
+        deadline = time.monotonic() + 5
+        while len(server._server.engine.model.tubes) > 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [tube.name for tube in server._server.engine.model.tubes] == ["default"]
+        assert not server._server.engine.model.jobs
+
+
+def test_explore_says_how_far_it_came_and_goes_on_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("conformance.console.explore.LARGER", ())
+    monkeypatch.setattr("conformance.console.explore.WORLDS", [_world(name) for name in SMALL])
+    first = CliRunner().invoke(explore, ["--time=60"], standalone_mode=False)
+    assert "3 of 3 worlds explored" in first.output, first.output
+    assert first.return_value == 0
+    again = CliRunner().invoke(explore, ["--time=60", "--resume"], standalone_mode=False)
+    assert "0 of 0 worlds explored" in again.output
