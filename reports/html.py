@@ -19,6 +19,7 @@ from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
 from reports.verdicts import LEVELS, Verdict
 from reports.words import counted
+from reports.worlds import stretches, transitions
 
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
@@ -65,7 +66,12 @@ def _environment() -> Environment:
         "meanings": MEANINGS,
         "box": BOX,
     }
-    environment.filters |= {"duration": duration, "kind": _kind, "counted": counted}
+    environment.filters |= {
+        "duration": duration,
+        "kind": _kind,
+        "counted": counted,
+        "stretches": stretches,
+    }
     return environment
 
 
@@ -93,6 +99,7 @@ def report_page(results: Results, kept: Collection[str] = ()) -> str:
         untested=_untested(results.tests),
         others=[test.verdict is Verdict.NOT_APPLICABLE for test in results.tests],
         plots=_plots(results),
+        transitions=transitions(results.worlds),
         shown=SHOWN,
     )
 

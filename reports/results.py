@@ -217,6 +217,19 @@ class Vitals(_Data):
     """CPU time, in all."""
 
 
+class World(_Data):
+    """A small world, and how much of it was looked at."""
+
+    name: Text
+    states: Count
+    transitions: Count
+    taken: Count
+    """Transitions that were taken on the target, with all of the state looked at behind them."""
+    commands: dict[Text, Text]
+    """For each command a character a state: 1 if all of its transitions there were taken, 0 if not,
+    ! if one deviates; a blank where it has none."""
+
+
 class Results(_Data):
     """A run of the suite on one target."""
 
@@ -233,6 +246,8 @@ class Results(_Data):
     """None if the suite had not started the server."""
     labels: dict[Text, Text] = {}
     """More about the run: os, platform, hostname, commit, and labels of the user."""
+    worlds: list[World] = []
+    """The small worlds that were looked at."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
     requirements: list[Requirement]

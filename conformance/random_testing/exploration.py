@@ -24,6 +24,9 @@ from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.profiles import NEWEST, Profile
+from reports.results import World
+from reports.words import counted
+from reports.worlds import transitions
 
 PATIENCE = 0.5
 """Seconds after which a reply is missing where something is looked for again."""
@@ -59,8 +62,8 @@ class Exploration:
     """Conversations that were given up, as too much was possible."""
     health: list[str] = field(default_factory=list)
     """Resources that the target was seen to take more and more of: told, and no verdict."""
-    taken: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The transitions of each small world that were taken, and all that it has."""
+    worlds: list[World] = field(default_factory=list)
+    """The small worlds that were looked at."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     hastens: bool = False
@@ -93,11 +96,10 @@ class Exploration:
 
         Raises Inconclusive if there is no world of which all were.
         """
-        taken, count = (sum(numbers) for numbers in zip(*self.taken.values(), strict=True))
-        told = f"{taken:,} of {count:,} transitions of {len(self.taken)} small worlds"
-        if not any(some == all_of_it for some, all_of_it in self.taken.values()):
+        told = f"{transitions(self.worlds)} of {counted(len(self.worlds), 'small world')}"
+        if not any(world.taken == world.transitions for world in self.worlds):
             raise Inconclusive(f"reached only {told}")
-        return told if taken < count else ""
+        return told if any(world.taken < world.transitions for world in self.worlds) else ""
 
     def session(self, target: Target) -> Session:
         """A new conversation with a target; raises NotTestable if others may use it, too."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from conformance.catalogue import Requirement
 from conformance.run.baseline import KnownDeviation
 from reference_server.profiles import NEWEST
-from reports.results import Conclusion, Test, Word
+from reports.results import Conclusion, Test, Word, World
 from reports.verdicts import DEVIATIONS, Verdict
 from reports.words import counted
+from reports.worlds import transitions
 
 REASONS = 4
 """Why requirements were not tested: so many reasons are told in a sentence."""
@@ -52,7 +53,7 @@ class Tally:
     """The verdicts of all requirements of a run, in a profile.
 
     ``baseline`` holds known deviations by slug; ``selected``: not all tests were meant to be run,
-    or they were not, as the run has ended before.
+    or they were not, as the run has ended before. ``worlds``: the small worlds that were looked at.
     """
 
     catalogue: Mapping[str, Requirement]
@@ -60,6 +61,7 @@ class Tally:
     target: str = ""
     profile: str = NEWEST.name
     selected: bool = False
+    worlds: Sequence[World] = ()
     entries: dict[str, Judgement] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
@@ -128,6 +130,8 @@ class Tally:
         loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
         tested = sum(e.verdict in _TESTED for e in applicable)
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)
+        if self.worlds:
+            count += f" and {transitions(self.worlds)}"
         if not any(e.verdict in _TESTED for e in self.entries.values()):
             word: Word = "no verdict"
             told = f"{word}; tested {count}"

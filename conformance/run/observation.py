@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from conformance.run.step import Step
 from conformance.target.vitals import Vitals
-from reports.results import Target, Test
+from reports.results import Target, Test, World
 
 _NAME = "observation"
 """The property of a report that carries it."""
@@ -23,16 +23,17 @@ class Observation:
     """The finding of a test on a target, and the measurements beside it.
 
     ``test`` does not tell yet what blocks it. ``step``: where it has deviated, if it has.
-    ``health``: remarks on the target that change no verdict; ``vitals`` are those of the servers
-    that were started. ``selected``: not all tests were meant to be run. ``latencies`` and
-    ``latenesses`` of replies, ``longest_wait`` for one of them and ``waited``, that is for all,
-    are seconds of real time.
+    ``health``: remarks on the target that change no verdict; ``worlds``: the small worlds that were
+    looked at; ``vitals`` are those of the servers that were started. ``selected``: not all tests
+    were meant to be run. ``latencies`` and ``latenesses`` of replies, ``longest_wait`` for one of
+    them and ``waited``, that is for all, are seconds of real time.
     """
 
     test: Test
     target: Target
     step: Step | None = None
     health: tuple[str, ...] = ()
+    worlds: tuple[World, ...] = ()
     vitals: tuple[Vitals, ...] = ()
     selected: bool = False
     latencies: tuple[float, ...] = ()

@@ -261,6 +261,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         suite.identity(),
         step,
         tuple(map(clean, outcome.health)),
+        tuple(outcome.worlds),
         tuple(WATCH.look()),
         suite.selected,
         tuple(round(seconds, 7) for seconds in outcome.latencies),

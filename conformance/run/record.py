@@ -87,6 +87,7 @@ class Recorder:
             verdict=tally.conclusion(),
             health=self._summary.health(),
             vitals=_vitals(self._summary),
+            worlds=self._summary.worlds(),
             labels={
                 k: clean(v) for k, v in labels_of(parsed(options.labels), options.command).items()
             },

@@ -18,6 +18,7 @@ from conformance.target.silences import Awaited
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
+from reports.results import World
 
 MANY = 1000
 """Tests that may wait at the same time."""
@@ -33,7 +34,8 @@ class Outcome:
     reply that was waited for in vain, ``hurried``: one came when a short wait for it was over.
     ``reported``: what sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
-    ``health``: what else was remarked on the target, no matter for a verdict.
+    ``health``: what else was remarked on the target, no matter for a verdict. ``worlds``: the
+    small worlds that were looked at.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
     """
 
@@ -46,6 +48,7 @@ class Outcome:
     said: str = ""
     seen: str = ""
     health: list[str] = field(default_factory=list)
+    worlds: list[World] = field(default_factory=list)
     longest_wait: float = 0.0
     waited: float = 0.0
     latencies: list[float] = field(default_factory=list)

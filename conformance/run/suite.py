@@ -32,6 +32,7 @@ from conformance.target.target import Remote, Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports import results
+from reports.results import World
 from reports.words import counted
 
 AT_ONCE = 8
@@ -283,6 +284,7 @@ class Suite:
         """Runs a test."""
         arguments = dict(_arguments(item))
         health: list[str] = []
+        worlds: list[World] = []
         if "exploration" in arguments:
             arguments["exploration"] = exploration = Exploration(
                 self.options.examples,
@@ -293,9 +295,9 @@ class Suite:
                 budget=Budget(self._seconds_each * self.options.examples, self._round_trip),
                 effort=self._effort,
             )
-            health = exploration.health
+            health, worlds = exploration.health, exploration.worlds
         outcome = run(item.function, arguments, self.target)
-        outcome.health = health
+        outcome.health, outcome.worlds = health, worlds
         return outcome
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> list[Overlapped]:

@@ -23,6 +23,7 @@ from conformance.run.observation import Observation, observation_of
 from conformance.run.suite import named
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
+from reports.results import World
 from reports.verdicts import Verdict
 
 REMARKS = "remarks"
@@ -72,7 +73,7 @@ class Summary:
         name = named(target) if target else "nothing"
         profile = target.profile if target else NEWEST.name
         selected = self._has_stopped or any(o.selected for o in self.observations)
-        tally = Tally(catalogue(), self._baseline, name, profile, selected)
+        tally = Tally(catalogue(), self._baseline, name, profile, selected, worlds=self.worlds())
         tests = (observation.test for observation in self.observations)
         tally.add(itertools.starmap(Result, zip(tests, self.blocked(), strict=True)))
         return tally
@@ -98,6 +99,10 @@ class Summary:
     def is_blocked(self, number: int) -> bool:
         """Return whether all that a test is about is blocked."""
         return set(self.blocked()[number]) == set(self.observations[number].test.requirements)
+
+    def worlds(self) -> list[World]:
+        """Return the small worlds that were looked at."""
+        return [world for observation in self.observations for world in observation.worlds]
 
     def health(self) -> list[str]:
         """Return the remarks on the target's health, which change no verdict."""

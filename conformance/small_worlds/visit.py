@@ -9,10 +9,10 @@ judged while it goes on.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
@@ -28,7 +28,10 @@ from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import HOME, World, own_name
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive, NotTestable
+from reports.results import World as WorldSeen
 
+DEVIATES, NOT_TAKEN, TAKEN = "!01"
+"""What is told of the transitions of a command in a state; the worst is the least."""
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5
@@ -45,6 +48,7 @@ class Visit:
         self, tour: RecordedTour, target: Target, exploration: Exploration, end: float
     ) -> None:
         self.left = set(range(tour.graph.transitions))
+        self._broken: int | None = None
         self._tour = tour
         self._world = tour.world.at(own_name()) if tour.world.home else tour.world
         self._target = target
@@ -70,6 +74,27 @@ class Visit:
         player.close()
         return self._walk_on() if forks and not self._tour.world.timed else None
 
+    def seen(self) -> WorldSeen:
+        """Return how much was looked at, for each command in each state."""
+        graph, numbers = self._tour.graph, itertools.count()
+        rows: dict[str, list[str]] = {}
+        for state, edges in enumerate(graph.edges):
+            for action, _ in edges:
+                row = rows.setdefault(action.verb, [" "] * len(graph.edges))
+                row[state] = min(row[state].strip() or TAKEN, self._mark(next(numbers)))
+        return WorldSeen(
+            name=self._tour.world.name,
+            states=len(graph.edges),
+            transitions=graph.transitions,
+            taken=graph.transitions - len(self.left),
+            commands={verb: "".join(row) for verb, row in sorted(rows.items())},
+        )
+
+    def _mark(self, transition: int) -> str:
+        if transition == self._broken:
+            return DEVIATES
+        return NOT_TAKEN if transition in self.left else TAKEN
+
     def _player(self) -> Player:
         return Player(self._target, Comparison(self._target.exclusive), self._tour.world.home)
 
@@ -77,20 +102,23 @@ class Visit:
 
     def _judge(self, turns: Sequence[Turn], done: int) -> Counterexample | None:
         """Return the violation that made a turn unlike, if it was one."""
-        for program in self._programs(turns, done):
+        for number, program in self._programs(turns, done):
             if self._exploration.replayed(self._target, program) is not None:
                 patience = self._target.limits.reply
                 found = self._exploration.replayed(self._target, program, patience, math.inf)
                 if found is not None:
+                    self._broken = number
                     return found
         return None
 
-    def _programs(self, turns: Sequence[Turn], done: int) -> Iterator[Program]:
-        """Yield what may show it, the shortest first."""
-        near = (number for turn in turns[done:] for number in turn.reached)
-        for number in islice(near, _NEAR):
-            yield self._shortest(number)
-        yield [step for turn in turns[: done + 1] for step in turn.steps]
+    def _programs(self, turns: Sequence[Turn], done: int) -> Iterator[tuple[int | None, Program]]:
+        """Yield what may show it, the shortest first, and the transition that it ends with."""
+        reached = (number for turn in turns[done:] for number in turn.reached)
+        near = list(itertools.islice(reached, _NEAR))
+        for number in near:
+            yield number, self._shortest(number)
+        whole = [step for turn in turns[: done + 1] for step in turn.steps]
+        yield next(iter(near), None), whole
 
     def _shortest(self, number: int) -> Program:
         """Return the shortest program that takes a transition from the beginning."""

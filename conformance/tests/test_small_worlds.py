@@ -32,18 +32,18 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
 
     def make_up() -> str:
         end = time.monotonic() + min(SECONDS * exploration.examples, exploration.budget.seconds)
-        exploration.taken.clear()
+        exploration.worlds.clear()
         with untimed(server) as other:
             for tour in tours:
                 target = server if tour.world.timed else other
                 with contextlib.suppress(NotTestable):
                     target.restart()
                 visit = Visit(tour, target, exploration, end)
-                if (found := visit.run()) is not None:
+                found = visit.run()
+                exploration.worlds.append(visit.seen())
+                if found is not None:
                     small = Reducer(exploration, target).smallest(found)
                     raise exploration.deviation(small, transcript) from found.violation
-                count = tour.graph.transitions
-                exploration.taken[tour.world.name] = (count - len(visit.left), count)
         return exploration.told_of_transitions()
 
     return exploration.judge(server, transcript, make_up)
