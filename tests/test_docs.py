@@ -41,6 +41,7 @@ HELP = {
             "compare",
             "serve",
             "fuzz",
+            "explore",
             "cleanup",
         )
     },

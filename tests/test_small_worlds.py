@@ -28,6 +28,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import Client, Job
 from reference_server.wire import Reply
+from reports.worlds import stretches
 
 SMALL = ("times of jobs", "two that wait", "draining")
 
@@ -76,6 +77,16 @@ def test_a_tour_is_written_down_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert recorded_tour(world, NEWEST) == first
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert recorded_tour(world, NEWEST) == first
+
+
+def test_the_documents_name_all_worlds_and_tours_leave_nothing_out() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "small-worlds.md").read_text(encoding="utf-8")
+    for world in WORLDS:
+        tour = recorded_tour(world, NEWEST)
+        count = tour.graph.transitions
+        assert f"| {world.name} | {len(tour.graph.edges):,} | {count:,} |" in page
+        turns = itertools.chain.from_iterable(part.turns for part in tour.segments)
+        assert len({number for turn in turns for number in turn.reached}) == count
 
 
 # ---------------------------------------------------------------- what may differ
@@ -134,7 +145,7 @@ def test_what_was_counted_before_stays_the_same() -> None:
 
 
 class _LastFirst(Model):
-    """Of the clients that wait, the one that has waited least is served."""
+    """Serves the client that has waited least."""
 
     def _serve(self, job: Job) -> None:
         waiting = list(job.tube.waiting)
@@ -172,6 +183,15 @@ def test_a_deviation_is_shown_on_a_short_way() -> None:
     assert "kicks: 1" in found.violation.observed
     lines = found.shown.render().count(" > ")
     assert lines < 20
+
+
+def test_the_map_shows_what_was_taken_and_what_deviates() -> None:
+    fault = next(f for f in FAULTS.values() if f.requirement == "protocol.any-transition")
+    visit, deviation = _visited(fault, "two that wait")
+    assert deviation is not None
+    rows = visit.seen().commands
+    assert "".join(rows.values()).count("!") == rows["touch"].count("!") == 1
+    assert [part.kind for part in stretches("11 0!")] == ["taken", "left", "deviates"]
 
 
 @pytest.mark.parametrize(
