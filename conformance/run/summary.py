@@ -46,7 +46,7 @@ class Summary:
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = False
         self.remarks: list[str] = []
-        """What servers have printed when they were ended, in words."""
+        """The remarks about what servers have printed when they were ended."""
         self.not_kept = ""
         """Why the baseline could not be written, empty if it was."""
         self.kept = ""

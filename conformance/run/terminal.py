@@ -21,7 +21,7 @@ LINES = 50
 FIRST, LAST = 16, 6
 """Lines that the first cause may have, and how many of its last are shown in any case."""
 CAUSES = range(5, 21)
-"""How many causes have a line each, as far as there is room."""
+"""The number of causes that have a line each, as far as there is room."""
 LONGEST = 150
 """Characters of such a line."""
 CONFORMS = "conforms"

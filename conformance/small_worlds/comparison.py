@@ -1,4 +1,4 @@
-"""Whether replies are those that were written down, but for what no two servers have in common.
+"""The comparison of replies with those written down, but for what is of one server alone.
 
 Ids of jobs, what was counted before, the clock, and the name of a server differ from one target to
 the next. All else is compared as it is, which is fast; only lines that differ are read.
@@ -24,7 +24,7 @@ _OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
 
 
 class Unlike(Exception):
-    """What has come is not what was written down."""
+    """A reply is not the one that was written down."""
 
 
 class Comparison:

@@ -19,7 +19,7 @@ FULL = 2**14
 
 
 class Turn(NamedTuple):
-    """What is done in one go, and what comes of it: the replies that each client then gets.
+    """Steps that are taken in one go, and the replies that each client then gets.
 
     ``steps``: requests of one client, or one other thing. ``ended``: clients that are hung up on.
     ``reached``: how many transitions of a world have been taken when it is over.

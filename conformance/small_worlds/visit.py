@@ -31,7 +31,7 @@ from conformance.verdict import Inconclusive, NotTestable
 from reports.results import World as WorldSeen
 
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
-"""What is told of the transitions of a command in a state; the worst is the least."""
+"""The marks of the transitions of a command in a state; the worst is the least."""
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5

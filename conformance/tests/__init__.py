@@ -16,7 +16,8 @@ reply are rows of a table.
   `test_quit`, `test_pause_tube`
 - beside the text: `test_one_queue` (before there were tubes), `test_persistence`, `test_quirks`
 - much of it: `test_queues`, `test_repetition`, `test_crowds`, `test_slow_clients`
-- random: `test_stateful`, `test_overlap`
+- random: `test_stateful`, `test_overlap`; of everything: `test_small_worlds`
 
-This package imports `conformance.random_testing`, `conformance.dialogue` and what is below them.
+This package imports `conformance.small_worlds`, `conformance.random_testing`,
+`conformance.dialogue` and what is below them.
 """
