@@ -48,7 +48,9 @@ def counted(target: Target, profile: Profile) -> Counted:
     try:
         with visit(target.address, limit, target.learnt) as sock:
             if target.exclusive and profile.has_tubes:
-                _await_tubes(sock, target.clock, target.limits)
+                if not target.learnt.ignores_ends:
+                    # Else clients that have left keep them.
+                    _await_tubes(sock, target.clock, target.limits)
                 tubes = _other_tubes(sock, limit)
             taken = frozenset(tube.encode() for tube in tubes if _has_jobs(sock, tube, limit))
             if target.exclusive:
