@@ -14,9 +14,9 @@ from conformance.oracle.oracle import Violation
 from conformance.random_testing.session import Session
 from conformance.run.runner import run
 from conformance.run.step import step_of
+from conformance.target import learnt
 from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
-from conformance.target.learnt import SURE
 from conformance.target.limits import Limits
 from conformance.target.silences import LEAST, Silences, awaited
 from conformance.verdict import Deviation
@@ -231,14 +231,18 @@ def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: Bui
 def test_an_end_that_comes_restores_patience(
     monkeypatch: pytest.MonkeyPatch, deaf_to_ends: BuiltIn
 ) -> None:
-    with visit(deaf_to_ends.address, 2 * SURE, deaf_to_ends.learnt):
+    monkeypatch.setattr(learnt, "SURE", sure := 1.0)
+    with visit(deaf_to_ends.address, 0.9 * sure, deaf_to_ends.learnt):
+        pass
+    assert not deaf_to_ends.learnt.ignores_ends
+    with visit(deaf_to_ends.address, 1.1 * sure, deaf_to_ends.learnt):
         pass
     assert deaf_to_ends.learnt.ignores_ends
     monkeypatch.undo()
 
     def has_ended() -> bool:
         # A busy machine may take longer than the short wait that is left.
-        with visit(deaf_to_ends.address, 2 * SURE, deaf_to_ends.learnt) as client:
+        with visit(deaf_to_ends.address, 1, deaf_to_ends.learnt) as client:
             client.half_close()
             client.receive_within(1)
         return not deaf_to_ends.learnt.ignores_ends
