@@ -46,7 +46,7 @@ class Summary:
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = False
         self.remarks: list[str] = []
-        """The remarks about what servers have printed when they were ended."""
+        """The reports that servers have printed when they were ended, in words."""
         self.not_kept = ""
         """Why the baseline could not be written, empty if it was."""
         self.kept = ""
