@@ -148,7 +148,7 @@ def _reserves(client: Connection, count: int) -> list[int]:
 def test_delays_that_end_together(client: Connection, clock: Timeline) -> None:
     jobs = client.put_each([(b"a", 0, 2, LONG)] * JOBS)
     clock.advance(1)
-    client.finds_no_job()
+    assert {client.state_of(job) for job in (jobs[0], jobs[-1])} == {"delayed"}
     clock.advance(1)
     assert _reserves(client, JOBS) == sorted(jobs)
     client.says([(f"delete {job}", DELETED) for job in jobs])
@@ -166,7 +166,7 @@ def test_ttrs_that_end_together(
     for holder in holders:
         _reserves(holder, JOBS // HOLDERS)
     clock.advance(1)
-    worker.finds_no_job()
+    assert {client.state_of(job) for job in (jobs[0], jobs[-1])} == {"reserved"}
     clock.advance(2)
     for holder in holders:
         holder.linger()

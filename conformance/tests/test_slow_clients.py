@@ -46,7 +46,7 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
         (f"touch {job}", TOUCHED),
         ("bogus", UNKNOWN_COMMAND),
         (f"release {job} {pri} 0", RELEASED),
-        ("peek x", BAD_FORMAT),
+        ("use -a", BAD_FORMAT),
         (f"reserve-job {job}", RESERVED(job, body)),
         *[(f"release {job} {pri} 0", RELEASED)] * ("reserve-job" in profile.commands),
         (client.ask_for_job, RESERVED(job, body)),
