@@ -22,7 +22,7 @@ HOLDERS = 10
 """Clients that hold them."""
 TUBES = 100
 """Tubes that are paused together."""
-SECONDS = 1.0
+SECONDS = 0.6
 """Seconds that it may take until all are there."""
 
 

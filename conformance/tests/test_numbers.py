@@ -14,6 +14,7 @@ from _pytest.mark import ParameterSet
 from conformance.catalogue import catalogue, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.malformed import refuse
+from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.dialogue.twin import Twin
 from conformance.oracle.underspecification import is_free, is_unlimited
@@ -25,7 +26,9 @@ from reference_server.wire import TIMED_OUT
 
 def _usual(verb: str) -> Sequence[str]:
     """Return numbers with which a command succeeds."""
-    return ("5", "0", "1000", "1") if verb == "put" else ("", "5", "0")[: len(COMMANDS[verb].kinds)]
+    if verb == "put":
+        return ("5", "0", "1000", "1")
+    return ("", "2000000000", "0")[: len(COMMANDS[verb].kinds)]
 
 
 class Place(NamedTuple):
@@ -60,6 +63,8 @@ DIGITS = "9" * 30
 VALUES = (0, 1, 7, 1023, 1024, 2**31 - 1, 2**31, U32 - 1, U32)
 BEYOND = (2**32, 2**32 + 1, 2**63, U64 - 1, U64, U64 + 1, U64 + 2, int(DIGITS))
 Spellings = Callable[[Place], tuple[str, ...]]
+FIRST = 10**6
+"""A priority; others that matter are further down, or up."""
 BURIED = 12
 """Jobs that kick finds: more than 010 means in octal digits."""
 SMALL = ("0", "1", "7", "100")
@@ -185,7 +190,7 @@ def _lines(
     lines = [
         (text, line)
         for text, line in all_lines
-        if not is_free(line.format(*[0] * 6).encode(), profile)
+        if not is_free(line.format(*[U64] * 6).encode(), profile)
         and not (
             place.kind is Kind.SECONDS and is_unlimited(line.format(*[0] * 6).encode(), profile)
         )
@@ -206,6 +211,7 @@ class _Numbers:
         self.about = f"{profile.stats_of_job} {{0}}"
         self._tube = client.tube
         self._reserves = client.ask_for_job
+        self._pri = FIRST
 
     def put(self, line: str, size: int) -> int:
         """Put a job, look at it, and return its id."""
@@ -216,11 +222,13 @@ class _Numbers:
 
     def job_in(self, state: str) -> int:
         """Make a job in this state, and return its id."""
-        job = int(self.twin.says("put 3 0 1000 1\r\na").args[0])
+        # More urgent than all that may be left.
+        self._pri -= 1
+        job = int(self.twin.says(f"put {self._pri} 0 1000 1\r\na").args[0])
         if state != "ready":
             self.twin.says(self._reserves)
         if state == "buried":
-            self.twin.says("bury {0} 3", job)
+            self.twin.says(f"bury {{0}} {self._pri}", job)
         return job
 
     def order(self, number: int, job: int) -> None:
@@ -310,14 +318,19 @@ def _in_other_digits(number: int, zero: str) -> str:
     ),
 )
 def test_what_is_no_number_does_nothing(
-    client: Connection, profile: Profile, place: Place, spellings: tuple[str, ...]
+    client: Connection,
+    new_client: Connect,
+    profile: Profile,
+    place: Place,
+    spellings: tuple[str, ...],
 ) -> None:
     job = client.job_in(NEEDS.get(place.verb, "ready"))
     before = client.stats_job(job)
     texts = (_in_other_digits(job, zero) for zero in ("\u0660", "\uff10"))
     jobs = (job, job + 2**31, job + 2**32, job + 2**64, *texts)
     for _, line in _lines(client, profile, place, spellings):
-        refuse(client, line.format(*jobs))
+        # How many replies a put gets that is refused, is open.
+        refuse(new_client() if place.verb == "put" else client, line.format(*jobs))
     after = client.stats_job(job)
     for key in ("state", "pri", "delay", "ttr"):
         assert before.get(key) == after.get(key)

@@ -26,6 +26,7 @@ from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BURIED,
+    CRLF,
     DELETED,
     KICKED_COUNT,
     RESERVED,
@@ -40,7 +41,7 @@ STEP = 13
 """Jobs by which it has grown after each step, in which twice as many come."""
 MANY, MOST = 1000, 10_101
 """Jobs of larger queues."""
-SECONDS = 1.0
+SECONDS = 0.6
 """Seconds that one test may take with a slow target."""
 PART = 200
 """Commands after which the time is looked at."""
@@ -191,7 +192,8 @@ def test_1000_tubes_with_a_job_each(client: Connection, profile: Profile, new_tu
     assert sorted(set(tubes) - set(names)) == []
     assert len(names) == len(set(names))
     reserved = len(jobs) if "ready" not in profile.deletes else 3
-    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in sorted(jobs)[:reserved]])
+    asked = client.each([client.ask_for_job.encode() + CRLF] * reserved)
+    assert {int(exchange.reply("RESERVED").args[0]) for exchange in asked} <= {*jobs}
     client.says([(f"delete {job}", DELETED) for job in jobs])
     client.says([(f"use {client.tube}", USING(client.tube))])
     gone = tubes[1::2]

@@ -36,7 +36,7 @@ SOME = 25
 """Times after which it is looked what the statistics tell, and what time it is."""
 OURS, OWN = ("stats", "list-tube-used"), 250
 """Commands by which we get new statistics from a server that keeps them, and how many at most."""
-SECONDS = 1.0
+SECONDS = 0.6
 """Seconds that one test may take with a slow target."""
 
 
@@ -103,7 +103,7 @@ def test_a_job_times_out_again_and_again(
     client: Connection, other: Connection, clock: Timeline
 ) -> str:
     clock.can_wait(TIMEOUTS)
-    job, budget = client.put(b"a", ttr=1), Budget(2 * SECONDS)
+    job, budget = client.put(b"a", ttr=1), Budget(3 * SECONDS)
     for number in budget.turns(TIMEOUTS):
         client.reserve().expect(RESERVED(job, b"a"))
         clock.advance(1)
@@ -112,7 +112,7 @@ def test_a_job_times_out_again_and_again(
         if (number + 1) % SOME == 0:
             assert other.stats_job(job)["timeouts"] == str(number + 1)
     assert other.stats_job(job)["timeouts"] == str(budget.begun)
-    return budget.reached(TIMEOUTS, "timeouts")
+    return budget.told(TIMEOUTS, "timeouts")
 
 
 @requirement(
@@ -232,7 +232,7 @@ def test_stats_counts_what_is_said_again_and_again(
 )
 def test_stats_counts_300_jobs(alone: None, client: Connection, verb: str) -> None:
     before = client.stats().number(f"cmd-{verb}")
-    jobs = client.put_many([b"a"] * TIMES)
-    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in sorted(jobs)])
+    jobs = client.put_many([b"a"] * TIMES, in_order=True)
+    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in jobs])
     client.says([(f"delete {job}", DELETED) for job in jobs])
     assert client.stats().number(f"cmd-{verb}") - before == TIMES

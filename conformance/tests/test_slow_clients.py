@@ -6,6 +6,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG, Dialogue
 from conformance.dialogue.scenario import Connect
+from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
@@ -88,8 +89,9 @@ def test_a_client_that_reads_late_gets_all_replies(client: Connection, profile: 
     "body and always sends it back in its original form.",
 )
 def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
-    client: Connection, new_producer: Connect
+    server: Target, client: Connection, new_producer: Connect
 ) -> None:
+    server.needs_body(2 * PIECES)
     dice = random.Random(CLIENTS)
     bodies = [
         [dice.randbytes(dice.randrange(2 * PIECES)) for _ in range(PUTS)] for _ in range(CLIENTS)
