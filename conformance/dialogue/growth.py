@@ -159,10 +159,22 @@ class Ready(Queue):
         return [("peek-ready", FOUND(job, b"%d" % key))] * super().allows("peek-ready")
 
 
-class Delayed(Queue):
-    """Delayed jobs, of which no two have the same delay; the least urgent are ready first."""
+class _Kickable(Queue):
+    """A queue of jobs that kick makes ready."""
 
     verbs = ("delete", "kick-job", "reserve-job")
+
+    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+        replies = {"kick-job": KICKED, "reserve-job": self.reserved(item)}
+        moved = [(f"{verb} {item[1]}", replies[verb])] if verb in replies else []
+        return [*moved, (f"delete {item[1]}", DELETED)]
+
+    def first(self) -> Dialogue:
+        return [("kick 1", KICKED_COUNT(1)), *self.next_reserved(self.items[0])]
+
+
+class Delayed(_Kickable):
+    """Delayed jobs, of which no two have the same delay; the least urgent are ready first."""
 
     def allows(self, verb: str) -> bool:
         return super().allows(verb) and (verb != "delete" or "delayed" in self.profile.deletes)
@@ -173,14 +185,6 @@ class Delayed(Queue):
         )
         for item in zip(keys, jobs, strict=True):
             bisect.insort(self.items, item)
-
-    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
-        replies = {"kick-job": KICKED, "reserve-job": self.reserved(item)}
-        moved = [(f"{verb} {item[1]}", replies[verb])] if verb in replies else []
-        return [*moved, (f"delete {item[1]}", DELETED)]
-
-    def first(self) -> Dialogue:
-        return [("kick 1", KICKED_COUNT(1)), *self.next_reserved(self.items[0])]
 
     def look(self) -> Dialogue:
         key, job = self.items[0]
@@ -200,10 +204,8 @@ class _Held(Queue):
         self.client.says([(self.client.ask_for_job, self.reserved(item)) for item in items])
 
 
-class Buried(_Held):
+class Buried(_Kickable, _Held):
     """Buried jobs, in the order in which they were buried."""
-
-    verbs = ("delete", "kick-job", "reserve-job")
 
     def prepare(self, most: int) -> None:
         super().prepare(most)
@@ -212,14 +214,6 @@ class Buried(_Held):
     def add(self, keys: Sequence[int]) -> None:
         self.client.says([(f"bury {self.jobs[key]} {key * 7 % 5}", BURIED) for key in keys])
         self.items += [(key, self.jobs[key]) for key in keys]
-
-    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
-        replies = {"kick-job": KICKED, "reserve-job": self.reserved(item)}
-        moved = [(f"{verb} {item[1]}", replies[verb])] if verb in replies else []
-        return [*moved, (f"delete {item[1]}", DELETED)]
-
-    def first(self) -> Dialogue:
-        return [("kick 1", KICKED_COUNT(1)), *self.next_reserved(self.items[0])]
 
     def look(self) -> Dialogue:
         key, job = self.items[0]

@@ -40,7 +40,7 @@ class ServerProcess(NamedTuple):
 
     @property
     def system(self) -> dict[str, tuple[str, ...]]:
-        """The names of its machine that it may tell, by the keys of stats; raises NotTestable."""
+        """The names that it may have for its machine, by the keys of stats; raises NotTestable."""
         for name, thing in (("ns/uts", "name"), ("personality", "kind")):
             if self._own(name) is None or self._own(name) != ServerProcess(_SELF)._own(name):
                 raise NotTestable(f"the server may see another {thing} of its machine than we")
