@@ -109,6 +109,17 @@ def test_a_name_may_be_used_again_after_the_end_of_its_connection(tmp_path: Path
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.parametrize(("end", "allowed"), [("closes", True), ("resets", True), ("", False)])
+def test_a_job_is_ready_again_when_its_client_has_gone(end: str, allowed: bool) -> None:
+    held = (
+        "A > put 0 0 60 1\\r\\na\\r\\nreserve\\r\\n\n"
+        "A < INSERTED 1\\r\\nRESERVED 1 1\\r\\na\\r\\n\n"
+    )
+    again = "B > reserve\\r\\n\nB < RESERVED 1 1\\r\\na\\r\\n\n"
+    transcript = parse(held + (f"A ! {end}\n" if end else "") + again)
+    assert (check(transcript, NEWEST) is None) == allowed
+
+
 @pytest.mark.parametrize(("tube", "allowed"), [("default", True), ("a", False)])
 def test_others_may_have_been_in_default(tube: str, allowed: bool) -> None:
     model, transcript = Model(), Transcript()

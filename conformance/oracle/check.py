@@ -126,10 +126,10 @@ def _take(judge: Judge, clients: dict[str, int], entry: Entry, position: int) ->
         judge.rest(now, position)
     elif entry.data == b"half-closes":
         judge.half_close(conn, now)
-    elif entry.data in (b"closes", b"closed by the target"):
+    elif entry.data in (b"closes", b"resets", b"closed by the target"):
         # What follows under this name is another connection.
         del clients[entry.connection]
-        if entry.data == b"closes":
-            judge.close(conn, now)
-        else:
+        if entry.data == b"closed by the target":
             judge.ended(conn, now, position)
+        else:
+            judge.close(conn, now)
