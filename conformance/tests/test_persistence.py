@@ -282,9 +282,9 @@ def test_cumulative_counters_begin_anew(
     client.send(f"peek {job}").reply("FOUND")
     own_server.restart()
     stats = connect().stats()
-    keys = ("cmd-put", "cmd-peek", "cmd-use", "cmd-stats", "total-connections")
-    assert [stats[key] for key in keys[:3]] == ["0"] * 3
-    assert all(stats.number(key) <= 5 for key in keys[3:])
+    keys = ("cmd-put", "cmd-peek", "cmd-use", "job-timeouts", "cmd-stats", "total-connections")
+    assert [stats[key] for key in keys[:4]] == ["0"] * 4
+    assert all(stats.number(key) <= 5 for key in keys[4:])
 
 
 @requirement(

@@ -65,13 +65,14 @@ def test_two_clients_do_not_get_each_others_replies(client: Connection, other: C
     "were received and sends responses in the same order.",
 )
 def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) -> None:
-    lines = b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nlist-tube-used\r\n"
-    begin = client.raw(lines, replies=4)
+    lines = b"put 0 0 60 1\r\na\r\nreserve\r\nreserve\r\nreserve\r\nlist-tube-used\r\n"
+    begin = client.raw(lines, replies=5)
     client.half_close()
     job = begin.reply("INSERTED").args[0]
     assert begin.nth(1).reply("RESERVED").args[0] == job
     begin.nth(2).expect(TIMED_OUT)
-    begin.nth(3).expect(USING(client.tube))
+    begin.nth(3).expect(TIMED_OUT)
+    begin.nth(4).expect(USING(client.tube))
     client.is_closed_by_target()
 
 

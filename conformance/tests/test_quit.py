@@ -1,9 +1,15 @@
 """Section "Other Commands", continued: quit."""
 
+import pytest
+
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from reference_server.wire import FOUND, RESERVED, UNKNOWN_COMMAND, USING
 
+SERIALLY = (
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order."
+)
 PEEKS, SIZE = 110, 60_000
 """Replies that are more than a target can send to who does not read, and the size of each."""
 LINES = 500
@@ -22,19 +28,24 @@ def test_commands_before_quit_are_answered(client: Connection) -> None:
     client.is_closed_by_target()
 
 
-@requirement(
-    "protocol.serial-replies",
-    "For each connection, the server processes commands serially in the order in which they "
-    "were received and sends responses in the same order.",
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(b"quit\r\n", marks=requirement("protocol.serial-replies", SERIALLY)),
+        pytest.param(b"", marks=requirement("protocol.half-close-is-answered", SERIALLY)),
+    ],
 )
 def test_a_client_that_reads_late_gets_all_replies_before_the_end(
-    client: Connection, other: Connection
+    client: Connection, other: Connection, end: bytes
 ) -> None:
-    client.needs(b"quit")
+    if end:
+        client.needs(b"quit")
     body = bytes(n % 251 for n in range(SIZE))
     job = client.put(body)
-    lines = [b"peek %d" % job] * PEEKS + [b"x" * 200] * LINES + [b"quit", b""]
-    client.raw(b"\r\n".join(lines), replies=PEEKS + LINES)
+    lines = b"peek %d\r\n" % job * PEEKS + (b"x" * 200 + b"\r\n") * LINES
+    client.raw(lines + end, replies=PEEKS + LINES)
+    if not end:
+        client.half_close()
     other.is_in_step()
     client.receives(*[FOUND(job, body)] * PEEKS, *[UNKNOWN_COMMAND] * LINES)
     client.is_closed_by_target()
