@@ -130,7 +130,20 @@ _OLD = ("stats.at-once", "stats.malformed-commands-do-not-count")
 
 LATE = _timed("timers late by a tenth of a second", _late(100 * MILLISECOND))
 
+
+class _RoundsAgesUp(Model):
+    """The age of a job is one second as soon as the job is there."""
+
+    def _stats_job(self, conn: Client, id: int) -> Reply:
+        reply = super()._stats_job(conn, id)
+        if reply.body is None:
+            return reply
+        age = -((self.jobs[id].created - self.now) // SECOND)
+        return wire.OK(re.sub(rb"age: [0-9]+", b"age: %d" % age, reply.body))
+
+
 TIMES = (
+    Variant("", "ages are rounded up", _RoundsAgesUp),
     _timed("a tick of a millisecond", _ticks(MILLISECOND)),
     _timed("a tick of 10 milliseconds", _ticks(10 * MILLISECOND)),
     _timed("a tick of 50 milliseconds", _ticks(50 * MILLISECOND)),
