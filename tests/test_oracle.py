@@ -22,7 +22,9 @@ from conformance.target.target import Remote, Target
 from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import stats
+from reference_server.events import Connected
 from reference_server.faults import FAULTS
+from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import SECOND
 from reference_server.wire import (
@@ -33,6 +35,7 @@ from reference_server.wire import (
     PAUSED,
     RESERVED,
     TIMED_OUT,
+    Command,
     Reply,
 )
 from tests.proxy import proxy
@@ -58,6 +61,29 @@ def _ask(oracle: Oracle, conn: int, data: bytes, reply: Reply, now: float = 0.0)
     """A command and its reply at the same point of time, in seconds."""
     oracle.sent(conn, data, round(now * SECOND))
     oracle.received(conn, reply, round(now * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("linger", "now", "allowed"), [(0, 1.5, False), (SECOND, 1.5, True), (SECOND, 2.5, False)]
+)
+def test_a_client_that_is_gone_may_be_counted_for_a_while(
+    linger: int, now: float, allowed: bool
+) -> None:
+    oracle, model = Oracle(alone=True), Model()
+    oracle.linger = linger
+    for number in (1, 2):
+        oracle.connect(number)
+        model.step(Connected(), 0, number)
+    oracle.close(1, SECOND)
+    oracle.quiet(SECOND + SECOND // 100)
+    [(_, told)] = model.step(Command("stats"), 0, 2)
+    assert isinstance(told, Reply)
+    both = told._replace(body=(told.body or b"").replace(b"pid: 0", b"pid: 1"))
+    if allowed:
+        _ask(oracle, 2, b"stats\r\n", both, now)
+        return
+    with pytest.raises(Violation, match="expected OK with current-connections: 1, observed"):
+        _ask(oracle, 2, b"stats\r\n", both, now)
 
 
 def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:

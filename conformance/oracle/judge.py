@@ -28,7 +28,8 @@ class Judge:
 
     ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
     of default, and the id of the next job; None if others may use it. ``before``: what it had, and
-    keeps. ``fresh``: statistics are as they are now.
+    keeps. ``fresh``: statistics are as they are now. ``linger``: for how long a client that is gone
+    may be counted, in nanoseconds.
     ``mark`` is any number; a violation has that of the message that shows it. Raises
     :class:`Violation` and Inconclusive.
     """
@@ -41,11 +42,13 @@ class Judge:
         fresh: bool = True,
         lenient: bool = False,
         before: Before = NOTHING,
+        linger: int = 0,
     ) -> None:
         oracle = Oracle(profile, lateness, counters is not None, fresh)
         if counters is not None:
             oracle.adopt(counters, before)
         oracle.lenient = lenient
+        oracle.linger = linger
         self._gear = FastGear(oracle, guess_ids=counters is not None)
         self._readers: dict[int, ReplyReader] = {}
         self._asked: list[Reply] = []

@@ -81,8 +81,11 @@ class Oracle(Transitions):
         self.ends = math.inf
         """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
-        self._before = NOTHING
+        self._before = self._there = NOTHING
         self._fresh = fresh
+        self.linger = 0
+        """For how long a client that is gone may be counted, in nanoseconds."""
+        self._left: dict[int, int] = {}
         self.states = [self._first_state()]
         """The states that the target may be in."""
         self.model = self.states[0].model
@@ -223,9 +226,11 @@ class Oracle(Transitions):
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
+        late = sum(now - at < self.linger for at in self._left.values())
+        self._there = self._before.with_clients(late) if late else self._before
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
-            if owed and difference(owed[0], reply, self._alone, self._fresh, self._before) is None:
+            if owed and difference(owed[0], reply, self._alone, self._fresh, self._there) is None:
                 owed.popleft()
                 self.attend(conn, (reply.word,), now)
                 return
@@ -300,12 +305,13 @@ class Oracle(Transitions):
             self._count(1)
             frontier.states += self._after(state, alarms, conns, now)
         self._keep(found, "nothing")
-        self._forget()
+        self._forget(now)
 
-    def _forget(self) -> None:
+    def _forget(self, now: int) -> None:
         """Drop clients whose end the target has noticed."""
         for conn, client in list(self.clients.items()):
             if client.deaf:
+                self._left[conn] = now
                 self._drop(conn)
 
     def _drop(self, conn: int) -> None:
@@ -380,7 +386,7 @@ class Oracle(Transitions):
                 return False
             state.bind(owed[0], reply)
             owed = state.owed[conn]
-            other = difference(owed[0], reply, self._alone, self._fresh, self._before)
+            other = difference(owed[0], reply, self._alone, self._fresh, self._there)
             if other is None:
                 owed.popleft()
                 return True

@@ -51,6 +51,10 @@ class Before(NamedTuple):
         clients = max(int(told) - 2, 0) if told.isdecimal() else 0
         return cls(frozenset(tubes), {key: n for key, n in jobs.items() if n}, clients)
 
+    def with_clients(self, more: int) -> Self:
+        """Return the same, and so many clients more, which may be counted still."""
+        return self._replace(clients=self.clients + more)
+
     def explains(self, key: str, mine: str, theirs: str) -> bool:
         """Tell whether a value of stats, or of those of default, is higher because of that.
 
