@@ -121,16 +121,20 @@ class History(Transitions):
 
         Raises :class:`Violation`, or Inconclusive if there are too many orders.
         """
+        try:
+            self._search_in_haste()
+        except Violation as violation:
+            if not self.profile.first_in_first_out:
+                raise
+            self._explain_places(violation)
+
+    def _search_in_haste(self) -> None:
         self.hasty = True
         try:
             self._search()
         except Undecided:
             self.hasty = False
             self._search()
-        except Violation as violation:
-            if not self.profile.first_in_first_out:
-                raise
-            self._explain_places(violation)
 
     def _explain_places(self, violation: Violation) -> None:
         """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""

@@ -140,7 +140,7 @@ ORDERS = (
         "",
         "jobs that come back go to the end of their priority",
         _ByTimeOfReadiness,
-        non_strict=non_strict(*_KEEPS_PLACE),
+        non_strict=non_strict(*_KEEPS_PLACE, "protocol.any-overlap"),
     ),
     Variant("", "remembers jobs in another order", _RemembersBackwards),
 )
