@@ -70,6 +70,19 @@ def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) 
     "If a non-negative timeout was specified and the timeout exceeded before a job became "
     "available, […] the server will respond with TIMED_OUT.",
 )
+def test_a_reserve_times_out_where_nothing_else_happens(
+    worker: Connection, real_clock: Timeline
+) -> None:
+    waiting = worker.reserve_within(1)
+    real_clock.advance(1)
+    waiting.expect(TIMED_OUT)
+
+
+@requirement(
+    "reserve.timed-out",
+    "If a non-negative timeout was specified and the timeout exceeded before a job became "
+    "available, […] the server will respond with TIMED_OUT.",
+)
 def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
     waiting = worker.reserve_within(86400)
     clock.advance(86399)
