@@ -40,6 +40,9 @@ class Profile:
     ``limits_arguments``: the text says how large delays and times to run may be, and that longer
     names are refused; else it is open what becomes of more than 2**32-1 seconds, and of such names.
 
+    ``keeps_places``: a job that comes back has its old place among those of its priority, as every
+    beanstalkd has it; else it is open which place it has.
+
     ``tells_priority``: RESERVED and FOUND tell a job's priority, too. ``id_is_optional``: peek and
     stats are about a job if they name one. ``deadline_soon``: who holds a job that is about to
     time out is not made to wait. ``skips_big_bodies``: a put that is too big is answered after its
@@ -64,6 +67,7 @@ class Profile:
     half_close: bool
     skips_long_lines: bool
     limits_arguments: bool
+    keeps_places: bool = True
     tells_priority: bool = False
     id_is_optional: bool = False
     deadline_soon: bool = True

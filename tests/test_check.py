@@ -331,3 +331,21 @@ def test_what_is_told_from_the_last_messages_only_says_so(monkeypatch: pytest.Mo
     limited = check(parse(text))
     assert limited is not None
     assert limited.about.endswith("as far as the last 4 messages tell")
+
+
+_PUTS = "A > put 0 0 9 1\\r\\na\\r\\nput 0 0 9 1\\r\\nb\\r\\nput 0 0 9 1\\r\\nc\\r\\n\n" + "".join(
+    f"A < INSERTED {id}\\r\\n\n" for id in (1, 2, 3)
+)
+_BACK = (
+    "A > reserve-job 1\\r\\nreserve-job 2\\r\\nrelease 1 0 0\\r\\nbury 2 0\\r\\nkick-job 2\\r\\n\n"
+    "A < RESERVED 1 1\\r\\na\\r\\nRESERVED 2 1\\r\\nb\\r\\nRELEASED\\r\\nBURIED\\r\\nKICKED\\r\\n\n"
+)
+
+
+@pytest.mark.parametrize(("before", "level"), [(_PUTS + _BACK, "de-facto"), (_PUTS, "must")])
+def test_only_jobs_that_came_back_may_have_other_places(before: str, level: str) -> None:
+    # No fault of one requirement explains it: one job was released, another kicked.
+    transcript = parse(before + "A > reserve\\r\\n\nA < RESERVED 3 1\\r\\nc\\r\\n\n")
+    finding = check(transcript, NEWEST)
+    assert finding is not None
+    assert finding.level == level

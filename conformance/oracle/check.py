@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
-from conformance.oracle.judge import Judge
+from conformance.oracle.judged_entries import first_violation
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.recorded import Conversation
-from conformance.transcript import RESTARTS, Entry
+from conformance.transcript import Entry
 from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
 LOOKED_AT = 100_000
 """Messages before a finding from which its level, and what it breaks, are told."""
-EVERY = 5_000
-"""Messages between two words on progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +44,18 @@ def check(
     is told now and then which share is done.
     """
     entries = transcript.entries
-    violation = _violation(transcript, profile, True, lambda share: progress(share / 2))
+    violation = first_violation(
+        entries, transcript.begins, profile, True, lambda share: progress(share / 2)
+    )
     if violation is not None:
         shown = _before(entries, violation)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
         return _told_from(finding, shown)
-    violation = _violation(transcript, profile, False, lambda share: progress(0.5 + share / 2))
+    violation = first_violation(
+        entries, transcript.begins, profile, False, lambda share: progress(0.5 + share / 2)
+    )
     if violation is None:
         return None
     shown = _before(entries, violation)
@@ -83,53 +84,3 @@ def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
         level = "left open"
     about = "" if firm else diagnosis.about
     return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)
-
-
-def _violation(
-    transcript: Conversation, profile: Profile, lenient: bool, progress: Callable[[float], object]
-) -> Violation | None:
-    judge = Judge(profile, counters=transcript.begins, lenient=lenient)
-    if transcript.begins is not None:
-        # Whoever moves the clock, or looks whether the target attends to it.
-        judge.connect(-1)
-    clients: dict[str, int] = {}
-    numbers = itertools.count(1)
-    for position, entry in enumerate(transcript.entries):
-        if position % EVERY == 0:
-            progress(position / len(transcript.entries))
-        if entry.direction == "+":
-            continue
-        if entry.data == RESTARTS and not entry.connection:
-            judge.restarted()
-            clients.clear()
-            continue
-        if not entry.connection:
-            if entry.data == b"SIGUSR1":
-                judge.drains(round(entry.time * 1e9))
-            continue
-        if entry.connection not in clients:
-            clients[entry.connection] = next(numbers)
-            judge.connect(clients[entry.connection])
-        try:
-            _take(judge, clients, entry, position)
-        except Violation as violation:
-            return violation
-    return None
-
-
-def _take(judge: Judge, clients: dict[str, int], entry: Entry, position: int) -> None:
-    now, conn = round(entry.time * 1e9), clients[entry.connection]
-    if entry.direction == ">":
-        judge.sent(conn, entry.data, now)
-    elif entry.direction == "<":
-        judge.received(conn, entry.data, now, position)
-        judge.rest(now, position)
-    elif entry.data == b"half-closes":
-        judge.half_close(conn, now)
-    elif entry.data in (b"closes", b"resets", b"closed by the target"):
-        # What follows under this name is another connection.
-        del clients[entry.connection]
-        if entry.data == b"closed by the target":
-            judge.ended(conn, now, position)
-        else:
-            judge.close(conn, now)

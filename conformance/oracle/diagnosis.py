@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from conformance.catalogue import catalogue
 from conformance.oracle.attribution import broken
+from conformance.oracle.misplacement import KEEPS_PLACES, is_misplaced
 from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import (
     Lines,
@@ -119,6 +120,8 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     readers = understood(entries, profile)
     of_failures = _is_of_failures(violation, entries, profile)
     names = [] if of_failures else broken(entries, profile, violation)
+    if not (names or of_failures) and is_misplaced(violation, entries, profile):
+        return replace(lost, requirements=KEEPS_PLACES, profile=profile.name)
     lines = [line for reader in readers for line in reader.lines]
     unlimited = any(line is not None and is_unlimited(line, profile) for line in lines)
     # A line that is too long and no command may be called either.

@@ -58,7 +58,7 @@ class OpenModel(Model):
         """Tubes that may be older ones, which have not gone yet, and have their counters."""
         self.refused: set[int] = set()
         """Clients that were told that a body is too big before it came."""
-        self.keeps_places = True
+        self.keeps_places = profile.keeps_places
         """A job that comes back does so to its old place among those of its priority."""
         self.has_guessed = False
         """Set once a choice was made of which nothing need have told since."""
