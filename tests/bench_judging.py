@@ -18,6 +18,10 @@ from unittest import mock
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
+from conformance.small_worlds.comparison import Comparison
+from conformance.small_worlds.player import Player
+from conformance.small_worlds.recorded_tour import recorded_tour
+from conformance.small_worlds.world import WORLDS
 from conformance.target.address import connect, visit
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.target import Target
@@ -121,8 +125,36 @@ def hostile(target: Target, seed: int) -> int:
     return Fuzzer(exploration, target, Pool()).run(HOSTILE).progress.cases
 
 
-MEASURED = (round_trips, generator, rules, second_gear, hostile)
-COMPARED = ("round_trips", "rules")
+class _Unjudged(Comparison):
+    """Takes any reply; of jobs it learns the ids, as they are part of what is sent."""
+
+    def check(self, mine: bytes, theirs: bytes) -> None:
+        if b"INSERTED " in mine:
+            super().check(mine, mine)
+
+
+def _toured(target: Target, comparison: Comparison) -> int:
+    world = next(world for world in WORLDS if world.name == "two clients")
+    player = Player(target, comparison)
+    count = 0
+    for segment in recorded_tour(world, target.probe()).segments:
+        count += sum(len(turn.steps) for turn in player.play(segment.turns))
+    player.close()
+    return count
+
+
+def tour(target: Target, seed: int) -> int:
+    """The tour of a small world, each reply compared with the one that was written down."""
+    return _toured(target, Comparison(alone=True))
+
+
+def tour_unjudged(target: Target, seed: int) -> int:
+    """The same, the replies read and not looked at."""
+    return _toured(target, _Unjudged(alone=True))
+
+
+MEASURED = (round_trips, generator, tour_unjudged, tour, rules, second_gear, hostile)
+COMPARED = ("round_trips", "rules", "tour_unjudged")
 
 
 def main() -> int:

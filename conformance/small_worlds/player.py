@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.recording import Turn
-from conformance.small_worlds.world import own_name
+from conformance.small_worlds.world import at_home
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 
@@ -25,12 +25,11 @@ _CRLF = b"\r\n"
 class Player:
     """Plays turns on a target. ``comparison`` tells what may differ from what is written down.
 
-    ``home``: a tube in what is written down, which has another name of its own on the target.
+    ``own``: the tube that stands for ``HOME`` in what is written down, if any does.
     """
 
-    def __init__(self, target: Target, comparison: Comparison, home: str = "") -> None:
-        self._home = home.encode()
-        self._own = own_name().encode() if home else b""
+    def __init__(self, target: Target, comparison: Comparison, own: str = "") -> None:
+        self._own = own
         self._target = target
         self._comparison = comparison
         self._transports: dict[int, Transport] = {}
@@ -61,7 +60,7 @@ class Player:
                 for ask in steps
                 if isinstance(ask, Ask)
             ]
-            self._open(step.client).send(self._renamed(b"".join(said)))
+            self._open(step.client).send(at_home(b"".join(said), self._own))
         elif isinstance(step, Leave):
             transport = self._transports[step.client]
             if step.half:
@@ -91,10 +90,7 @@ class Player:
                 raise Unlike
             missing -= more.count(_CRLF)
             came += more
-        self._comparison.check(self._renamed(expected), came)
-
-    def _renamed(self, data: bytes) -> bytes:
-        return data.replace(self._home, self._own) if self._home else data
+        self._comparison.check(at_home(expected, self._own), came)
 
     def _await_end(self, number: int) -> None:
         transport = self._transports.pop(number)

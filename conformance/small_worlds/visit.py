@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
-from conformance.random_testing.steps import Program
+from conformance.random_testing.steps import Ask, Program, Step
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.judged import JudgedStage
 from conformance.small_worlds.player import Player
@@ -25,7 +25,7 @@ from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
 from conformance.small_worlds.recording import Recorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
-from conformance.small_worlds.world import HOME, World, own_name
+from conformance.small_worlds.world import HOME, World, at_home, own_name
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive, NotTestable
 from reports.results import World as WorldSeen
@@ -96,7 +96,7 @@ class Visit:
         return NOT_TAKEN if transition in self.left else TAKEN
 
     def _player(self) -> Player:
-        return Player(self._target, Comparison(self._target.exclusive), self._tour.world.home)
+        return Player(self._target, Comparison(self._target.exclusive), self._world.home)
 
     # ------------------------------------------------------------ judged again
 
@@ -117,8 +117,13 @@ class Visit:
         near = list(itertools.islice(reached, _NEAR))
         for number in near:
             yield number, self._shortest(number)
-        whole = [step for turn in turns[: done + 1] for step in turn.steps]
-        yield next(iter(near), None), whole
+        whole = (step for turn in turns[: done + 1] for step in turn.steps)
+        yield next(iter(near), None), [self._at_home(step) for step in whole]
+
+    def _at_home(self, step: Step) -> Step:
+        if not isinstance(step, Ask):
+            return step
+        return step._replace(text=at_home(step.text, self._world.home))
 
     def _shortest(self, number: int) -> Program:
         """Return the shortest program that takes a transition from the beginning."""

@@ -170,6 +170,11 @@ LARGER = (
 """Worlds that take longer, the smallest first."""
 
 
+def at_home(data: bytes, own: str) -> bytes:
+    """Return what is written down with a tube of our own, if any, where ``HOME`` stands."""
+    return data.replace(HOME.encode(), own.encode()) if own else data
+
+
 def own_name() -> str:
     """Return a name for a tube of ours, of the same length each time."""
     return f"{NAMES}{secrets.token_hex(4)}-world"
