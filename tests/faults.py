@@ -38,6 +38,8 @@ PATIENCE = 1.0
 """Seconds that a reply may take in random conversations."""
 EXAMPLES = 100
 """Random conversations of each kind."""
+MUCH = ("test_queues", "test_repetition", "test_crowds", "test_slow_clients")
+"""The files of tests that have much of something."""
 FEW = 5
 """Other requirements that a fault may break and still be called small."""
 
@@ -181,9 +183,10 @@ def strangers(fault: Fault) -> set[str]:
     """Other requirements whose tests a fault breaks, counted to just above :data:`FEW`."""
     found = failures(
         fault,
-        # Random conversations show almost any fault.
+        # Random conversations show almost any fault; and much of it takes long.
         lambda case: (
             fault.requirement not in case.slugs
+            and case.test.__module__.rpartition(".")[2] not in MUCH
             and not case.arguments.keys() & {"real_clock", "exploration"}
         ),
         enough=FEW + 1,

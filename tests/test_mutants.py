@@ -73,7 +73,7 @@ def test_a_mutant_is_found_by_a_test_and_the_server_itself_is_not() -> None:
     found = apart(partial(examine, mutant, SMALL, variants))
     assert found is not None
     assert found[0] == "small"
-    assert "test_stats_job_counts_what_happened_to_the_job" in found[1]
+    assert " test_" in found[1]
 
 
 def test_a_mutant_that_hangs_or_crashes_is_told_from_one_that_is_not_found(

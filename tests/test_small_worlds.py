@@ -40,7 +40,8 @@ def _world(name: str) -> World:
 # ---------------------------------------------------------------- worlds and tours
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+# What a client that only looks can delete is not the same in these.
+@pytest.mark.parametrize("profile", [PROFILES[name] for name in ("0.6", "1.0", "1.4", "1.13")])
 def test_a_tour_takes_every_transition(profile: Profile) -> None:
     for name in SMALL:
         if (world := _world(name)).is_of(profile):

@@ -139,13 +139,15 @@ class BuiltIn(Target):
         return self._in_real_time
 
     def _another(self, real_time: bool, **configuration: Any) -> BuiltIn:
-        return BuiltIn(
+        other = BuiltIn(
             self.profile,
             real_time=real_time,
             fault=self._fault,
             limits=self.limits,
             **configuration,
         )
+        other.learnt.pipelines = self.learnt.pipelines
+        return other
 
     def restart(self) -> None:
         model = self._server.engine.model
