@@ -46,6 +46,7 @@ class Comparison:
     def begin(self) -> None:
         """Note that there are no jobs now."""
         self._begun = time.monotonic()
+        self.ids.clear()
 
     def check(self, mine: bytes, theirs: bytes) -> None:
         """Compare replies; raise :class:`Unlike`."""

@@ -14,11 +14,10 @@ from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
+from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 
-PATIENCE = 1.0
-"""Seconds after which a reply is missing; it is waited for longer where that is judged."""
 _CRLF = b"\r\n"
 
 
@@ -30,8 +29,10 @@ class Player:
 
     def __init__(self, target: Target, comparison: Comparison, own: str = "") -> None:
         self._own = own
+        self._patience = target.limits.reply
         self._target = target
         self._comparison = comparison
+        self._generation = target.generation
         self._transports: dict[int, Transport] = {}
 
     def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
@@ -46,10 +47,13 @@ class Player:
             yield turn
 
     def close(self) -> None:
-        """End all connections."""
+        """End all connections, and delete the jobs that may be left."""
+        limits = self._target.limits
         for transport in self._transports.values():
-            transport.hang_up(self._target.limits.goodbye)
+            transport.hang_up(limits.goodbye)
         self._transports.clear()
+        ids = self._comparison.ids.values()
+        delete_jobs(self._target, self._generation, ids, limits.clean_up)
 
     def _do(self, steps: Sequence[Step]) -> None:
         step = steps[0]
@@ -81,9 +85,9 @@ class Player:
     def _compare(self, turn: Turn, number: int, expected: bytes) -> None:
         transport = self._transports[number]
         missing = expected.count(_CRLF)
-        came = transport.receive_within(PATIENCE)
+        came = transport.receive_within(self._patience)
         missing -= came.count(_CRLF)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self._patience
         while missing > 0 or not came.endswith(_CRLF):
             more = transport.receive_within(end - time.monotonic())
             if not more:
@@ -95,7 +99,7 @@ class Player:
     def _await_end(self, number: int) -> None:
         transport = self._transports.pop(number)
         with transport:
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + self._patience
             while not transport.ended:
                 if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
                     raise Unlike

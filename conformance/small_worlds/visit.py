@@ -32,6 +32,8 @@ from reports.results import World as WorldSeen
 
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
 """The marks of the transitions of a command in a state; the worst is the least."""
+LONGER = 10.0
+"""Seconds more that may be spent on what was unlike."""
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5
@@ -66,6 +68,8 @@ class Visit:
                 for turn in player.play(turns):
                     self.left.difference_update(turn.reached)
                     done += 1
+                    if time.monotonic() > self._end:
+                        break
             except (Unlike, OSError):
                 player.close()
                 if found := self._judge(turns, done):
@@ -103,6 +107,8 @@ class Visit:
     def _judge(self, turns: Sequence[Turn], done: int) -> Counterexample | None:
         """Return the violation that made a turn unlike, if it was one."""
         for number, program in self._programs(turns, done):
+            if time.monotonic() > self._end + LONGER:
+                break
             if self._exploration.replayed(self._target, program) is not None:
                 patience = self._target.limits.reply
                 found = self._exploration.replayed(self._target, program, patience, math.inf)
