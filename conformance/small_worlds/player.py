@@ -6,6 +6,7 @@ again what has come to it, with the oracle.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,10 @@ from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
-from conformance.target.cleanup import delete_jobs
+from conformance.target.cleanup import sweep
 from conformance.target.target import Target
 from conformance.target.transport import Transport
+from reference_server.wire import ProtocolError
 
 _CRLF = b"\r\n"
 
@@ -32,7 +34,6 @@ class Player:
         self._patience = target.limits.reply
         self._target = target
         self._comparison = comparison
-        self._generation = target.generation
         self._transports: dict[int, Transport] = {}
 
     def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
@@ -47,13 +48,14 @@ class Player:
             yield turn
 
     def close(self) -> None:
-        """End all connections, and delete the jobs that may be left."""
+        """End all connections, and delete all that may be left in a tube of our own."""
         limits = self._target.limits
         for transport in self._transports.values():
             transport.hang_up(limits.goodbye)
         self._transports.clear()
-        ids = self._comparison.ids.values()
-        delete_jobs(self._target, self._generation, ids, limits.clean_up)
+        if self._own:
+            with contextlib.suppress(OSError, EOFError, ProtocolError, ValueError):
+                sweep(self._target, lambda tube: tube.startswith(self._own), limits.clean_up)
 
     def _do(self, steps: Sequence[Step]) -> None:
         step = steps[0]

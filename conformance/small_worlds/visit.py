@@ -25,7 +25,8 @@ from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
 from conformance.small_worlds.recording import Recorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
-from conformance.small_worlds.world import HOME, World, at_home, own_name
+from conformance.small_worlds.world import HOME, World, at_home
+from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive, NotTestable
 from reports.results import World as WorldSeen
@@ -52,7 +53,7 @@ class Visit:
         self.left = set(range(tour.graph.transitions))
         self._broken: int | None = None
         self._tour = tour
-        self._world = tour.world.at(own_name()) if tour.world.home else tour.world
+        self._world = tour.world.at(FOOTPRINT.new_name()) if tour.world.home else tour.world
         self._target = target
         self._exploration = exploration
         self._end = end

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 
 from conformance.target.footprint import NAMES
 from reference_server.profiles import Profile
 
-HOME = f"{NAMES}{0:08x}-world"
-"""The tube that stands for one of our own in what is written down."""
+HOME = f"{NAMES}{0:08x}-{0:05}"
+"""The tube that stands for one of our own, all of which have names of the same length."""
 LONG = 1000
 """Seconds of times that never end in a world without time."""
 Put = tuple[int, int, int]
@@ -173,8 +172,3 @@ LARGER = (
 def at_home(data: bytes, own: str) -> bytes:
     """Return what is written down with a tube of our own, if any, where ``HOME`` stands."""
     return data.replace(HOME.encode(), own.encode()) if own else data
-
-
-def own_name() -> str:
-    """Return a name for a tube of ours, of the same length each time."""
-    return f"{NAMES}{secrets.token_hex(4)}-world"
