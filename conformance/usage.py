@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import click
 USAGE = 4
 """Exit code for what the user has got wrong, as pytest has it."""
 INTERRUPTED = 2
+FROM_1 = click.IntRange(min=1)
 WHAT = "What to test"
 ADDRESS = "a server that runs: HOST:PORT or unix:/path"
 _PLAIN = "Options"
@@ -27,6 +29,25 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return what is added to a sentence about a word that is not known: what may be meant."""
     near = difflib.get_close_matches(word, {*known} - {word}, n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+class Seconds(click.FloatRange):
+    """A time that a command may take."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True, max=10.0**8)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            # No range excludes it.
+            raise refuse(f"{param.opts[0] if param else value} takes a number of seconds")
+        return seconds
+
+
+SECONDS = Seconds()
 
 
 class Option(click.Option):

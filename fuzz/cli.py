@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
-import pytest
 
 from conformance import usage
 from conformance.printable import printable
@@ -26,7 +25,7 @@ from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
-from conformance.usage import USAGE, ConsoleCommand, names_target, option, refuse
+from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, names_target, option, refuse
 from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
@@ -35,8 +34,6 @@ from reports.words import counted
 
 _LINE = 1.0
 """Seconds between two lines on a terminal."""
-MOST_SECONDS = 10.0**8
-"""No run is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +71,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return usage.run(fuzz, "beanstalk-conformance fuzz", argv)
 
 
-_FROM_1 = click.IntRange(min=1)
 _FOLDER = click.Path(path_type=Path)
-_SECONDS = click.FloatRange(min=0, min_open=True, max=MOST_SECONDS)
 _TRIED, _KEPT = "How much to try", "What to keep"
 
 
 @click.command(cls=ConsoleCommand)
 @names_target("real")
 @option(
-    _TRIED, "--time", "seconds", type=_SECONDS, default=60.0, metavar="SECONDS", help="for how long"
+    _TRIED, "--time", "seconds", type=SECONDS, default=60.0, metavar="SECONDS", help="for how long"
 )
 @option(_TRIED, "--seed", type=int, default=0, metavar="N", help="where choices begin")
-@option(_TRIED, "--jobs", type=_FROM_1, default=1, metavar="N", help="in so many processes")
-@option(_TRIED, "--max-findings", type=_FROM_1, metavar="N", help="end after so many")
+@option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_TRIED, "--max-findings", type=FROM_1, metavar="N", help="end after so many")
 @option(_KEPT, "--findings", type=_FOLDER, metavar="FOLDER", help="findings go there")
 @option(_KEPT, "--corpus", type=_FOLDER, metavar="FOLDER", help="share inputs with other fuzzers")
 def fuzz(
@@ -106,18 +101,10 @@ def fuzz(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    if math.isnan(seconds):
-        # No range excludes it.
-        raise refuse("--time takes a number of seconds")
-    options = Options(
-        target, launch, clock if launch is not None else "auto", start_timeout=start_timeout
-    )
+    options = Options.of_command(target, launch, clock, start_timeout)
     try:
-        options.check()
         for folder in filter(None, (findings, corpus)):
             folder.mkdir(parents=True, exist_ok=True)
-    except pytest.UsageError as error:
-        raise refuse(str(error)) from None
     except OSError as error:
         raise refuse(f"cannot write to {error.filename}: {error.strerror}") from None
     most, run = max_findings or math.inf, FOOTPRINT.run

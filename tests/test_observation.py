@@ -1,4 +1,4 @@
-"""What a test found, as it is carried: made once, however many ask for it."""
+"""Observations: made once, however many ask for what a report carries."""
 
 from __future__ import annotations
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import click
-import pytest
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
-from conformance.random_testing.smaller import Reducer
 from conformance.run.suite import Options
 from conformance.small_worlds.recorded_tour import recorded_tour
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
@@ -26,14 +24,22 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usage import INTERRUPTED, ConsoleCommand, names_target, option, refuse
+from conformance.usage import (
+    FROM_1,
+    INTERRUPTED,
+    SECONDS,
+    ConsoleCommand,
+    names_target,
+    option,
+    refuse,
+)
 from conformance.verdict import NotTestable
 from reports.files import replace
+from reports.results import World as WorldSeen
 from reports.words import counted
+from reports.worlds import transitions
 
 _TRIED, _KEPT = "How much to try", "What to keep"
-_FROM_1 = click.IntRange(min=1)
-_SECONDS = click.FloatRange(min=0, min_open=True, max=10.0**8)
 PROGRESS = FOLDER.parent / "explored.json"
 """The file that tells what was explored."""
 
@@ -42,9 +48,8 @@ class Explored(NamedTuple):
     """A world that was explored on a target; ``broken``: the finding breaks the text."""
 
     world: str
-    states: int = 0
-    taken: int = 0
-    transitions: int = 0
+    seen: WorldSeen | None = None
+    """The part of it that was looked at; None if it cannot be explored."""
     seconds: float = 0.0
     finding: str = ""
     broken: bool = False
@@ -54,10 +59,15 @@ class Explored(NamedTuple):
     @property
     def line(self) -> str:
         """The world in words."""
-        if self.unfit:
+        if self.seen is None:
             return f"{self.world}: {self.unfit}"
-        told = f"{self.taken:,} of {counted(self.transitions, 'transition')}"
-        return f"{self.world}: {counted(self.states, 'state')}, {told}, {self.seconds:.1f} s"
+        states = counted(self.seen.states, "state")
+        return f"{self.world}: {states}, {transitions([self.seen])}, {self.seconds:.1f} s"
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all of it was explored."""
+        return self.seen is not None and self.seen.taken == self.seen.transitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +88,20 @@ class _Work:
     _TRIED,
     "--time",
     "seconds",
-    type=_SECONDS,
+    type=SECONDS,
     default=600.0,
     metavar="SECONDS",
     help="for how long",
 )
 @option(
     *(_TRIED, "--states"),
-    type=_FROM_1,
+    type=FROM_1,
     default=20_000,
     show_default=True,
     metavar="N",
     help="the largest world",
 )
-@option(_TRIED, "--jobs", type=_FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
 @option(_KEPT, "--resume", is_flag=True, help="leave out worlds that were explored before")
 def explore(
     target: str | None,
@@ -107,13 +117,7 @@ def explore(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    options = Options(
-        target, launch, clock if launch is not None else "auto", start_timeout=start_timeout
-    )
-    try:
-        options.check()
-    except pytest.UsageError as error:
-        raise refuse(str(error)) from None
+    options = Options.of_command(target, launch, clock, start_timeout)
     name = launch or target or "the reference server"
     known = _explored_before(name) if resume else set[str]()
     worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
@@ -140,8 +144,7 @@ def explore(
         if target is not None and not leave(options.target(), []):
             print(may_be_left(target))
     print(_summary(found, len(worlds)))
-    whole = {one.world for one in found if one.taken == one.transitions and not one.unfit}
-    _keep(name, known | whole)
+    _keep(name, known | {one.world for one in found if one.is_whole})
     return code or int(any(one.broken for one in found))
 
 
@@ -196,27 +199,20 @@ def _explore(work: _Work) -> Explored:
 
 def _visited(world: World, target: Target, work: _Work) -> Explored:
     tour = recorded_tour(world, target.profile, work.states)
-    start, transcript = time.monotonic(), Transcript()
+    start = time.monotonic()
     exploration = Exploration(1, profile=target.profile, folder=FOLDER, shared=True)
     with untimed(target) as other:
-        where = target if world.timed else other
-        visit = Visit(tour, where, exploration, work.end)
+        visit = Visit(tour, target if world.timed else other, exploration, work.end)
         found = visit.run()
-        explored = Explored(
-            world.name,
-            len(tour.graph.edges),
-            tour.graph.transitions - len(visit.left),
-            tour.graph.transitions,
-            time.monotonic() - start,
-        )
+        explored = Explored(world.name, visit.seen(), time.monotonic() - start)
         if found is None:
             return explored
-        deviation = exploration.deviation(Reducer(exploration, where).smallest(found), transcript)
+        deviation = visit.deviation(found, Transcript())
         return explored._replace(finding=str(deviation), broken=not deviation.de_facto)
 
 
 def _summary(found: Sequence[Explored], worlds: int) -> str:
     """Return how far it came, in words."""
-    whole = sum(not one.unfit and one.taken == one.transitions for one in found)
-    taken, count = sum(one.taken for one in found), sum(one.transitions for one in found)
-    return f"{taken:,} of {count:,} transitions; {whole} of {counted(worlds, 'world')} explored"
+    told = transitions(one.seen for one in found if one.seen is not None)
+    whole = sum(one.is_whole for one in found)
+    return f"{told}; {whole} of {counted(worlds, 'world')} explored"

@@ -16,7 +16,7 @@ from reference_server.state import SECOND
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
 
-class Replies(NamedTuple):
+class Received(NamedTuple):
     """The replies that a client has got, and those of them that were not certain before."""
 
     all: list[Reply]
@@ -135,10 +135,10 @@ class Judge:
         """Note that the target's clock was moved."""
         self._gear.do("moved", 0, before, now)
 
-    def received(self, conn: int, data: bytes, now: int, mark: int = 0) -> Replies:
+    def received(self, conn: int, data: bytes, now: int, mark: int = 0) -> Received:
         """Take what a client has got; return the replies."""
         reader = self._readers[conn]
-        replies = Replies([], [])
+        replies = Received([], [])
         try:
             while data:
                 if not reader.pending:

@@ -85,7 +85,8 @@ class Oracle(Transitions):
         self._fresh = fresh
         self.linger = 0
         """For how long a client that is gone may be counted, in nanoseconds."""
-        self._left: dict[int, int] = {}
+        # When those have gone that may be counted still.
+        self._left: deque[int] = deque()
         self.states = [self._first_state()]
         """The states that the target may be in."""
         self.model = self.states[0].model
@@ -226,8 +227,9 @@ class Oracle(Transitions):
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
-        late = sum(now - at < self.linger for at in self._left.values())
-        self._there = self._before.with_clients(late) if late else self._before
+        while self._left and now - self._left[0] >= self.linger:
+            self._left.popleft()
+        self._there = self._before.with_clients(len(self._left)) if self._left else self._before
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._there) is None:
@@ -311,7 +313,7 @@ class Oracle(Transitions):
         """Drop clients whose end the target has noticed."""
         for conn, client in list(self.clients.items()):
             if client.deaf:
-                self._left[conn] = now
+                self._left.append(now)
                 self._drop(conn)
 
     def _drop(self, conn: int) -> None:

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import Self, TypeGuard
 
 import pytest
 
@@ -29,6 +29,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
+from conformance.usage import refuse
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reports import results
@@ -54,6 +55,22 @@ class Options:
     name: str = ""
     labels: tuple[str, ...] = ()
     start_timeout: float = USUAL.start
+
+    @classmethod
+    def of_command(
+        cls, address: str | None, command: str | None, clock: str, start_timeout: float
+    ) -> Self:
+        """Return those of a subcommand that names a target; refuses what makes no sense.
+
+        ``clock`` is that of a server to start.
+        """
+        clock = clock if command is not None else "auto"
+        options = cls(address, command, clock, start_timeout=start_timeout)
+        try:
+            options.check()
+        except pytest.UsageError as error:
+            raise refuse(str(error)) from None
+        return options
 
     def check(self) -> None:
         """Raises UsageError if they contradict each other or make no sense."""

@@ -16,7 +16,7 @@ _CRLF = b"\r\n"
 _INSERTED = b"INSERTED "
 _JOB = re.compile(rb"(?:(?<=INSERTED )|(?<=RESERVED )|(?<=FOUND )|(?<=\nid: ))[0-9]+(?=[ \n]|$)")
 _COUNTER = re.compile(
-    rb"(cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(connections|tubes|using|watching)): [0-9]+"
+    rb"(?:cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(?:connections|tubes|using|watching)): \d+"
 )
 _CLOCK = re.compile(rb"(%b): (-?[0-9]+)" % "|".join(sorted(CLOCKS)).encode())
 _RUNNING = re.compile(rb"rusage-[us]time: [0-9]+[.][0-9]+|uptime: [0-9]+")

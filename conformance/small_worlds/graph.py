@@ -6,6 +6,7 @@ It is found breadth-first on the model, so that each state has a shortest path f
 from __future__ import annotations
 
 import pickle
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -19,17 +20,32 @@ from reference_server.profiles import Profile
 
 @dataclass(slots=True)
 class Graph:
-    """States are numbered; ``edges[state]`` has each action, and the state that it leads to."""
+    """States are numbered; ``edges[state]`` has each action, and the state that it leads to.
+
+    Transitions are numbered, too, state by state.
+    """
 
     numbers: dict[Key, int] = field(default_factory=dict)
     edges: list[list[tuple[Action, int]]] = field(default_factory=list)
     parents: list[tuple[int, Action] | None] = field(default_factory=list)
     """For each state, the one before it on a shortest path, and the action that leads here."""
+    firsts: list[int] = field(default_factory=lambda: [0])
+    """For each state the number of its first transition, and behind them the number of all."""
 
     @property
     def transitions(self) -> int:
         """The number of all transitions."""
-        return sum(map(len, self.edges))
+        return self.firsts[-1]
+
+    def place(self, transition: int) -> tuple[int, int]:
+        """Return the state of a transition, and its place among the edges there."""
+        state = bisect_right(self.firsts, transition) - 1
+        return state, transition - self.firsts[state]
+
+    def action(self, transition: int) -> Action:
+        """Return the action of a transition."""
+        state, edge = self.place(transition)
+        return self.edges[state][edge][0]
 
     def path(self, state: int) -> list[Action]:
         """Return a shortest path from the first state."""
@@ -40,12 +56,9 @@ class Graph:
         return found[::-1]
 
     def path_through(self, transition: int) -> list[Action]:
-        """Return a shortest path that ends with a transition, which are counted state by state."""
-        for state, edges in enumerate(self.edges):
-            if transition < len(edges):
-                return [*self.path(state), edges[transition][0]]
-            transition -= len(edges)
-        raise IndexError(transition)
+        """Return a shortest path that ends with a transition."""
+        state, _ = self.place(transition)
+        return [*self.path(state), self.action(transition)]
 
 
 class Explorer:
@@ -87,3 +100,4 @@ class Explorer:
                 waiting.append(pickle.dumps(scene, pickle.HIGHEST_PROTOCOL))
             edges.append((action, number))
         graph.edges.append(edges)
+        graph.firsts.append(graph.firsts[-1] + len(edges))

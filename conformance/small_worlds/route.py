@@ -6,24 +6,21 @@ greedy solution of the postman's problem.
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Collection
 
-from conformance.small_worlds.alphabet import Action
 from conformance.small_worlds.graph import Graph
 from conformance.small_worlds.view import Key
 
 
 class Route:
-    """The transitions of a graph that are left, and the way to the next of them."""
+    """The transitions of a ``graph`` that are left, ``count`` of them, and the way to the next."""
 
     def __init__(self, graph: Graph, left: Collection[int] | None = None) -> None:
-        self._graph = graph
-        self._firsts = list(itertools.accumulate(map(len, graph.edges), initial=0))
+        self.graph = graph
         self._left = [
             {edge for edge in range(len(edges)) if left is None or first + edge in left}
-            for first, edges in zip(self._firsts, graph.edges, strict=False)
+            for first, edges in zip(graph.firsts, graph.edges, strict=False)
         ]
         self._ways = [
             {after: edge for edge, (_, after) in enumerate(edges) if after < len(graph.edges)}
@@ -31,15 +28,15 @@ class Route:
         ]
         self.count = sum(map(len, self._left))
 
-    def next(self, key: Key, client: int | None) -> Action | None:
-        """Return the action to take next; of the client at this place, and back to here, if any is.
+    def next(self, key: Key, client: int | None) -> int | None:
+        """Return the transition to take; of the client at this place, and back to here, if any is.
 
         None if no way leads to anything that is left.
         """
-        state = self._graph.numbers.get(key)
+        state = self.graph.numbers.get(key)
         if state is None or state >= len(self._left):
             return None
-        edges = self._graph.edges[state]
+        edges = self.graph.edges[state]
 
         def detour(edge: int) -> tuple[bool, bool, int]:
             action, after = edges[edge]
@@ -47,17 +44,15 @@ class Route:
 
         left = self._left[state]
         edge = min(left, key=detour) if left else self._towards(state)
-        return None if edge is None else edges[edge][0]
+        return None if edge is None else self.graph.firsts[state] + edge
 
-    def take(self, key: Key, action: Action) -> int | None:
-        """Note that an action was taken in a state; return its number if it was the first time."""
-        state = self._graph.numbers[key]
-        for edge in self._left[state]:
-            if self._graph.edges[state][edge][0] == action:
-                self._left[state].remove(edge)
-                self.count -= 1
-                return self._firsts[state] + edge
-        return None
+    def take(self, transition: int) -> bool:
+        """Note that a transition has been taken; tell whether it was the first time."""
+        state, edge = self.graph.place(transition)
+        is_new = edge in self._left[state]
+        self._left[state].discard(edge)
+        self.count -= is_new
+        return is_new
 
     def _towards(self, state: int) -> int | None:
         """Return the first edge on a shortest way to where a transition is left."""

@@ -69,9 +69,9 @@ class Tour:
             chosen = self._route.next(seen.key, place)
             if chosen is None:
                 break
-            self.take(seen, chosen)
-            if (number := self._route.take(seen.key, chosen)) is not None:
-                self._stage.reach(number)
+            self.take(seen, self._route.graph.action(chosen))
+            if self._route.take(chosen):
+                self._stage.reach(chosen)
         self._reset()
 
     def follow(self, path: Sequence[Action]) -> None:

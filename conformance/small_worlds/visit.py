@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
+from conformance.random_testing.smaller import Reducer
 from conformance.random_testing.steps import Ask, Program, Step
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.judged import JudgedStage
@@ -28,7 +29,8 @@ from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import HOME, World, at_home
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
-from conformance.verdict import Inconclusive, NotTestable
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reports.results import World as WorldSeen
 
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
@@ -78,6 +80,11 @@ class Visit:
                 forks, player = forks + 1, self._player()
         player.close()
         return self._walk_on() if forks and not self._tour.world.timed else None
+
+    def deviation(self, found: Counterexample, transcript: Transcript) -> Deviation:
+        """Return the failure for what was found, made small; ``transcript`` then shows it."""
+        small = Reducer(self._exploration, self._target).smallest(found)
+        return self._exploration.deviation(small, transcript)
 
     def seen(self) -> WorldSeen:
         """Return how much was looked at, for each command in each state."""

@@ -26,6 +26,12 @@ WORTH = 0.06
 """Seconds of CPU time from which on it tells something."""
 WORK, PART = 3000, 200
 """Commands that a server is given to come to that, and how many at a time."""
+MACHINE = {
+    "hostname": '"hostname" is the hostname of the machine as determined by uname.',
+    "os": '"os" is the OS version as determined by uname',
+    "platform": '"platform" is the machine architecture as determined by uname',
+}
+"""The clauses of the keys that tell of the machine."""
 
 
 def _process(client: Connection, server: Target) -> ServerProcess:
@@ -101,11 +107,7 @@ def test_processor_time_is_that_of_the_process(
     "key",
     [
         pytest.param(key, marks=requirement(f"stats.{key}", clause))
-        for key, clause in (
-            ("hostname", '"hostname" is the hostname of the machine as determined by uname.'),
-            ("os", '"os" is the OS version as determined by uname'),
-            ("platform", '"platform" is the machine architecture as determined by uname'),
-        )
+        for key, clause in MACHINE.items()
     ],
 )
 def test_the_machine_is_named_as_uname_does(server: Target, client: Connection, key: str) -> None:
@@ -120,12 +122,10 @@ def test_the_machine_is_named_as_uname_does(server: Target, client: Connection, 
     "key",
     [
         pytest.param(key, marks=requirement(f"stats.{key}", clause))
-        for key, clause in (
-            ("version", '"version" is the version string of the server.'),
-            ("hostname", '"hostname" is the hostname of the machine as determined by uname.'),
-            ("os", '"os" is the OS version as determined by uname'),
-            ("platform", '"platform" is the machine architecture as determined by uname'),
-        )
+        for key, clause in {
+            "version": '"version" is the version string of the server.',
+            **MACHINE,
+        }.items()
     ],
 )
 def test_a_server_that_is_started_again_is_the_same(

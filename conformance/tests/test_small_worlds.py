@@ -7,7 +7,6 @@ import time
 
 from conformance.catalogue import requirement
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.smaller import Reducer
 from conformance.small_worlds.recorded_tour import recorded_tour
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
 from conformance.small_worlds.world import WORLDS
@@ -42,8 +41,7 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
                 found = visit.run()
                 exploration.worlds.append(visit.seen())
                 if found is not None:
-                    small = Reducer(exploration, target).smallest(found)
-                    raise exploration.deviation(small, transcript) from found.violation
+                    raise visit.deviation(found, transcript) from found.violation
         return exploration.told_of_transitions()
 
     return exploration.judge(server, transcript, make_up)

@@ -83,7 +83,7 @@ def _reached(name: str, way: str) -> Iterator[list[str]]:
 def _judged(
     results: dict[str, object], non_strict: frozenset[str] | None
 ) -> tuple[list[str], list[str]]:
-    """What is wrong, and what was not decided, in a run's results.
+    """Return what is wrong, and what was not decided, in a run's results.
 
     ``non_strict``: where it may be unlike beanstalkd; None: anywhere, as with old profiles.
     """
