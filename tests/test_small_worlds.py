@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -89,6 +92,26 @@ def test_the_documents_name_all_worlds_and_tours_leave_nothing_out() -> None:
         assert f"| {world.name} | {len(tour.graph.edges):,} | {count:,} |" in page
         turns = itertools.chain.from_iterable(part.turns for part in tour.segments)
         assert len({number for turn in turns for number in turn.reached}) == count
+
+
+def test_a_tour_is_found_again_by_other_processes() -> None:
+    code = (
+        "import sys; from conformance.small_worlds.recorded_tour import digest;"
+        "from conformance.small_worlds.world import WORLDS;"
+        "from reference_server.profiles import NEWEST;"
+        "print(digest(WORLDS[0], NEWEST, sys.maxsize))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert told == {f"{tours.digest(WORLDS[0], NEWEST, sys.maxsize)}\n"}
 
 
 # ---------------------------------------------------------------- what may differ

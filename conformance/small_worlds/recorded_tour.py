@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import pickle
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class RecordedTour:
 
 def recorded_tour(world: World, profile: Profile, limit: int = sys.maxsize) -> RecordedTour:
     """Return the tour of a world, of at most ``limit`` states of it."""
-    path = _folder() / f"{_digest((world, profile, limit))}.tour"
+    path = _folder() / f"{digest(world, profile, limit)}.tour"
     with contextlib.suppress(OSError, zlib.error, pickle.UnpicklingError, EOFError):
         tour: RecordedTour = pickle.loads(zlib.decompress(path.read_bytes()))
         return tour
@@ -66,9 +67,15 @@ def _folder() -> Path:
     return platformdirs.user_cache_path("beanstalk-conformance") / "small-worlds"
 
 
-def _digest(of: object) -> str:
-    """Return the same for the same thing as long as the model and this package are the same."""
-    return hashlib.sha256(pickle.dumps((of, _sources()))).hexdigest()[:32]
+def digest(world: World, profile: Profile, limit: int) -> str:
+    """Return the same for the same tour as long as the model and this package are the same."""
+    # Sets are in another order in each process.
+    told = json.dumps([asdict(world), asdict(profile), limit], default=_in_order)
+    return hashlib.sha256(told.encode() + _sources()).hexdigest()[:32]
+
+
+def _in_order(value: bytes | frozenset[str]) -> str | list[str]:
+    return value.decode("latin-1") if isinstance(value, bytes) else sorted(value)
 
 
 @cache
