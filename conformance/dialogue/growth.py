@@ -227,20 +227,13 @@ class Reserved(_Held):
     verbs = ("delete", "release", "bury")
 
     def add(self, keys: Sequence[int]) -> None:
+        line = "reserve-job {}"
         if "reserve-job" not in self.profile.commands:
             # They come as they were put.
+            line = self.client.ask_for_job
             keys = range(len(self._known), len(self._known) + len(keys))
         items = [(key, self.jobs[key]) for key in keys]
-        by_id = "reserve-job" in self.profile.commands
-        self.client.says(
-            [
-                (
-                    f"reserve-job {item[1]}" if by_id else self.client.ask_for_job,
-                    self.reserved(item),
-                )
-                for item in items
-            ]
-        )
+        self.client.says([(line.format(item[1]), self.reserved(item)) for item in items])
         self._known += keys
         self.items += items
 
