@@ -303,10 +303,18 @@ class Connection(UsualCommands):
             observed, waited, self.missed = str(wait), wait.passed, wait.key
             if self._reader.pending:
                 observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
-        return self._gone(expected, observed, None, waited)
+        sent = wait.key.verb.encode("latin-1")
+        return self._gone(expected, observed, None, waited, sent)
 
-    def _gone(self, expected: str, observed: str, position: int | None, waited: float) -> Deviation:
-        if not self._garbage and (fate := self._target.fate()) is not None:
+    def _gone(
+        self,
+        expected: str,
+        observed: str,
+        position: int | None,
+        waited: float,
+        after: bytes = b"",
+    ) -> Deviation:
+        if not self._garbage and (fate := self._target.fate(after)) is not None:
             return TargetLost(expected, fate, position)
         if not self._timeline.timed:
             self.poll()

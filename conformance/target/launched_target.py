@@ -11,7 +11,7 @@ from dataclasses import replace
 from conformance.target.address import Address, TargetError
 from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import why_not
-from conformance.target.fate import CRASHED
+from conformance.target.fate import CRASHED, hangs
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.sanitizers import Report, reports
@@ -51,6 +51,8 @@ class LaunchedTarget(Target):
             self._values = {**values, "binlog": self._folder.name}
         self._in_real_time: LaunchedTarget | None = None
         self._unread = ""
+        self._hung = -1
+        """The generation that was seen to hang."""
         self._restoring = threading.Lock()
         self._server = self._launch()
 
@@ -131,13 +133,17 @@ class LaunchedTarget(Target):
         now = self.clock.time()
         return now - self._seen, now - self._begun
 
-    def fate(self) -> str | None:
-        fate = super().fate()
+    def fate(self, after: bytes = b"") -> str | None:
+        generation = self.generation
+        seconds = self.learnt.silences.patience_after(after, self.limits.exit)
+        fate = super().fate(after)
         if fate is None:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             # While it writes down its memory, it is still there.
-            self._server.process.wait(self.limits.exit)
+            self._server.process.wait(seconds)
+        if hangs(fate):
+            self._hung = generation
         return self.ended() or fate
 
     def ended(self) -> str | None:
@@ -147,7 +153,7 @@ class LaunchedTarget(Target):
                 server.process.wait(self.limits.exit)
         status = None if server.has_ended else server.exit_status()
         # What it has started may go on without it.
-        return f"{CRASHED}: {status}" if status and self._fate() else None
+        return f"{CRASHED}: {status}" if status and self._fate(self.limits.alive) else None
 
     def starved(self) -> float:
         return self._server.meter.read().waited
@@ -181,7 +187,8 @@ class LaunchedTarget(Target):
             self._restore()
 
     def _restore(self) -> None:
-        if self._server.exit_status() is not None or super().fate() is not None:
+        hangs = self._hung == self.generation
+        if hangs or self._server.exit_status() is not None or super().fate() is not None:
             self._end()
             # Before: who is connected to the new one, sees that it is not the old one.
             self.generation += 1

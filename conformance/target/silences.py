@@ -16,6 +16,8 @@ FEWER = 4
 """One in so many seconds is waited the next time."""
 LEAST = 0.05
 """Seconds that are waited in any case."""
+LEAST_ALIVE = 0.25
+"""Seconds in which others are served in any case, if it does not hang."""
 _VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
 
@@ -46,6 +48,8 @@ class Silences:
     _vain: dict[Awaited, int] = field(default_factory=dict)
     _of_verb: dict[str, int] = field(default_factory=dict)
     """The same for commands that have got no reply at all."""
+    _hung: dict[str, int] = field(default_factory=dict)
+    """The number of times that nobody was served any more after a command."""
     _answered: set[str] = field(default_factory=set)
 
     def note(self, missed: Awaited) -> None:
@@ -54,10 +58,14 @@ class Silences:
         if missed.verb not in self._answered:
             self._of_verb[missed.verb] = self._of_verb.get(missed.verb, 0) + 1
 
+    def hung(self, sent: bytes) -> None:
+        """Note that nobody is served any more after this."""
+        verb = _verb(sent)
+        self._hung[verb] = self._hung.get(verb, 0) + 1
+
     def came(self, key: Awaited, word: str) -> None:
         """Note that a reply with this word has come after all to who awaited some."""
-        self._answered.add(key.verb)
-        self._of_verb.pop(key.verb, None)
+        self._has_answered(key.verb)
         if key in self._vain and not any(map(str.isupper, key.words)):
             # Any reply was awaited.
             del self._vain[key]
@@ -67,11 +75,15 @@ class Silences:
     def heard(self, sent: bytes, data: bytes) -> None:
         """Note that these bytes have come to who has sent this last."""
         verb = _verb(sent)
-        self._answered.add(verb)
-        self._of_verb.pop(verb, None)
+        self._has_answered(verb)
         for missed in [known for known in self._vain if known.verb == verb]:
             if any(word.encode() in data for word in missed.words):
                 del self._vain[missed]
+
+    def _has_answered(self, verb: str) -> None:
+        self._answered.add(verb)
+        self._of_verb.pop(verb, None)
+        self._hung.pop(verb, None)
 
     def patience(self, key: Awaited, full: float) -> float:
         """Return how many of so many seconds it is waited for."""
@@ -83,3 +95,8 @@ class Silences:
         )
         times = max(self._of_verb.get(key.verb, 0), *vain, 0)
         return max(full / FEWER**times, LEAST) if times else full
+
+    def patience_after(self, sent: bytes, full: float) -> float:
+        """Return in how many of so many seconds who is alive serves others after this."""
+        times = self._hung.get(_verb(sent), 0)
+        return max(full / FEWER**times, LEAST_ALIVE) if times else full

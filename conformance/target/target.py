@@ -69,19 +69,25 @@ class Target(ABC):
         """A new connection; raises OSError."""
         return Transport(connect(self.address, self.limits.probe))
 
-    def fate(self) -> str | None:
-        """Return what became of a silent target; None if it talks to other clients."""
+    def fate(self, after: bytes = b"") -> str | None:
+        """Return what became of a silent target; None if it talks to other clients.
+
+        ``after``: the command that it is silent at, if one is known. Where it has hung after that
+        before, it is known sooner.
+        """
         limit = time.monotonic() + self.limits.starved
+        patience = self.learnt.silences.patience_after(after, self.limits.alive)
         while True:
             starvation = Starvation(self.starved)
-            fate = self._fate()
+            fate = self._fate(patience)
             # It has not come to that, where others need the CPU.
-            starved = hangs(fate) and starvation.since().seconds > self.limits.alive / 4
+            starved = hangs(fate) and starvation.since().seconds > patience / 4
             if not starved or time.monotonic() > limit:
+                if after and hangs(fate):
+                    self.learnt.silences.hung(after)
                 return fate
 
-    def _fate(self) -> str | None:
-        limit = self.limits.alive
+    def _fate(self, limit: float) -> str | None:
         try:
             with Transport(connect(self.address, limit)) as sock:
                 ask(sock, self.learnt.known or self.profile.neutral, limit)
