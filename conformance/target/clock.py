@@ -15,6 +15,7 @@ from typing import Protocol
 
 from conformance.target.address import Address, ask, connect
 from conformance.target.place import SOCKETS
+from conformance.target.silences import FEWER, LEAST
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
 
@@ -68,20 +69,25 @@ class Attendant:
 
     def __init__(self) -> None:
         self._control: Transport | None = None
-        self._limit = 0.0
+        self._limit = self._patience = 0.0
 
     def watch(self, address: Address, limit: float) -> None:
         """Names the server, each reply of which may take ``limit`` seconds; raises OSError."""
         self.close()
-        self._limit = limit
+        self._limit = self._patience = limit
         self._control = Transport(connect(address, limit))
 
     def settle(self) -> None:
         """Returns when the server has done what it was sent before, if it does that in turn."""
         assert self._control is not None
         with contextlib.suppress(OSError, EOFError, ProtocolError):
-            for _ in range(self.ROUND_TRIPS):
-                ask(self._control, b"list-tube-used", self._limit)
+            try:
+                for _ in range(self.ROUND_TRIPS):
+                    ask(self._control, b"list-tube-used", self._patience)
+                self._patience = self._limit
+            except TimeoutError:
+                # A server that hangs need not be waited for so long again.
+                self._patience = max(self._patience / FEWER, LEAST)
 
     def close(self) -> None:
         if self._control is not None:

@@ -196,8 +196,11 @@ class Launched:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def end(self) -> None:
-        """Ends the server and all that it has started; harmless if done already."""
+    def end(self, hangs: bool = False) -> None:
+        """Ends the server and all that it has started; harmless if done already.
+
+        ``hangs``: it will not end by itself.
+        """
         atexit.unregister(self.end)
         WATCH.ends(self.process.pid)
         if self.has_ended:
@@ -207,7 +210,7 @@ class Launched:
         if self.process.poll() is not None:
             # What goes on without it has daemonised itself.
             kill_marked(self._mark)
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (signal.SIGTERM, signal.SIGKILL)[hangs:]:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
                 # A stopped server hears nothing but SIGKILL until it goes on.

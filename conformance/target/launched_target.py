@@ -171,7 +171,8 @@ class LaunchedTarget(Target):
 
     def _end(self) -> None:
         """End the server; some say only then what they have seen, such as leaks."""
-        self._server.end()
+        self._server.end(self._hung == self.generation)
+        self._hung = -1
         self._unread += self._server.news()
 
     def reported(self) -> list[Report]:
