@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Protocol
 
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Leave, Step, Wait
-from fuzz.program import BRISK, MOVED, REAL, Writer
+from fuzz.program import BRISK, MOVED, REAL, Times, Writer
+from reference_server.model import Model
 
 CLIENTS = range(1, 4)
 COMMANDS = 300
@@ -28,7 +30,21 @@ def second_gear(
     session: Session, chance: Random, brisk: bool = False, commands: int = COMMANDS
 ) -> Iterator[Step]:
     """A program of the second gear. ``brisk``: fast and long, where nothing is timed."""
-    return ProgramAuthor(session, chance, brisk).steps(MANY if brisk else commands)
+    times = BRISK if brisk else MOVED if session.target.clock.movable else REAL
+    return ProgramAuthor(session, chance, times).steps(MANY if brisk else commands)
+
+
+class Stage(Protocol):
+    """The place where a program is played: a target that is judged by a model, or one alone."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def is_open(self) -> bool: ...
+    def tag(self, id: int) -> int | None: ...
+    def conn(self, number: int) -> int: ...
+    def may_ask(self, number: int) -> bool: ...
+    def is_clear(self, number: int) -> bool: ...
 
 
 class ProgramAuthor:
@@ -37,13 +53,13 @@ class ProgramAuthor:
     Choices depend on the model, never on what the target says.
     """
 
-    def __init__(self, session: Session, chance: Random, brisk: bool = False) -> None:
-        self._session = session
+    def __init__(self, stage: Stage, chance: Random, times: Times) -> None:
+        self._stage = stage
         self._chance = chance
-        self._brisk = brisk
-        self._times = BRISK if brisk else MOVED if session.target.clock.movable else REAL
-        self._writer = Writer(chance, self._times, session.tag)
-        profile = session.judge.model.profile
+        self._brisk = times is BRISK
+        self._times = times
+        self._writer = Writer(chance, times, stage.tag)
+        profile = stage.model.profile
         at_once = b"reserve-with-timeout 0" if profile.has_timeouts else profile.neutral
         self._instead = at_once + b"\r\n"
 
@@ -51,10 +67,10 @@ class ProgramAuthor:
         """The steps; each must be taken before the next is asked for."""
         chance = self._chance
         while commands > 0:
-            if self._brisk and len(self._session.judge.oracle.states) > 1:
+            if self._brisk and self._stage.is_open:
                 return
             kind = chance.random()
-            free = [number for number in CLIENTS if self._session.may_ask(number)]
+            free = [number for number in CLIENTS if self._stage.may_ask(number)]
             if self._times.waits and (kind < WAITS or not (free or kind < 0.5)):
                 commands -= 1
                 # Odd times, so that few delays end together: which is first, then, is left open.
@@ -65,8 +81,8 @@ class ProgramAuthor:
                 if free and chance.random() < 0.2:
                     # Its last command is not complete.
                     client = chance.choice(free)
-                    conn = self._session.conn(client)
-                    last = self._writer.ask(self._session.judge.model, client, conn)
+                    conn = self._stage.conn(client)
+                    last = self._writer.ask(self._stage.model, client, conn)
                     keep = int(chance.random() * (len(last.text) - 2))
                     if b"%" not in last.text:
                         yield last._replace(apart=True, tag=None, text=last.text[:keep])
@@ -87,8 +103,8 @@ class ProgramAuthor:
 
         Where several wait, much is open when a job comes.
         """
-        model = self._session.judge.model
-        if model.next_ready(conn) is not None:
+        model = self._stage.model
+        if any(tube.ready and not tube.pause for tube in model.connections[conn].watch):
             return True
         waiting = sum(other.waiting for other in model.connections.values())
         if self._brisk:
@@ -96,12 +112,12 @@ class ProgramAuthor:
         return self._chance.random() < (0.1 if waiting else 0.5)
 
     def _burst(self, client: int, length: int) -> Iterator[Step]:
-        session = self._session
+        stage = self._stage
         hasty = not self._brisk and self._chance.random() < OVERLAPS
         stubborn = not self._brisk and self._chance.random() < OVERLAPS
         for number in range(length):
-            conn = session.conn(client)
-            ask = self._writer.ask(session.judge.model, client, conn)
+            conn = stage.conn(client)
+            ask = self._writer.ask(stage.model, client, conn)
             text = ask.text
             if (text.startswith(b"reserve") and not self._may_wait(conn)) or (
                 # When exactly a pause of 0 ends is open.
@@ -114,5 +130,5 @@ class ProgramAuthor:
                 cut = int(self._chance.random() * len(ask.text)) if length < 3 else 0
                 cuts = (cut,) if cut else ()
                 yield ask._replace(apart=True, hasty=hasty, cuts=cuts)
-            if not session.is_clear(client) and (number > 3 or not stubborn):
+            if not stage.is_clear(client) and (number > 3 or not stubborn):
                 return

@@ -10,7 +10,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from conformance.random_testing.session import Session
 from conformance.small_worlds.comparison import Comparison
 from conformance.small_worlds.player import Player
 from conformance.small_worlds.recorded_tour import recorded_tour
+from conformance.small_worlds.recording import Segment
 from conformance.small_worlds.world import WORLDS
 from conformance.target.address import connect, visit
 from conformance.target.launched_target import LaunchedTarget
@@ -32,6 +33,7 @@ from fuzz.campaign import Campaign
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.program import BRISK, Writer
+from fuzz.recorded_program import recorded_programs
 from reference_server.events import Connected
 from reference_server.model import Model
 from reference_server.wire import Body, Put
@@ -133,28 +135,46 @@ class _Unjudged(Comparison):
             super().check(mine, mine)
 
 
-def _toured(target: Target, comparison: Comparison) -> int:
-    world = next(world for world in WORLDS if world.name == "two clients")
+def _played(target: Target, segments: Sequence[Segment], comparison: Comparison) -> int:
     player = Player(target, comparison)
+    target.restart()
     count = 0
-    for segment in recorded_tour(world, target.probe()).segments:
+    for segment in segments:
         count += sum(len(turn.steps) for turn in player.play(segment.turns))
     player.close()
     return count
 
 
+def _tour(target: Target) -> Sequence[Segment]:
+    world = next(world for world in WORLDS if world.name == "two clients")
+    return recorded_tour(world, target.probe()).segments
+
+
 def tour(target: Target, seed: int) -> int:
     """The tour of a small world, each reply compared with the one that was written down."""
-    return _toured(target, Comparison(alone=True))
+    return _played(target, _tour(target), Comparison(alone=True))
 
 
 def tour_unjudged(target: Target, seed: int) -> int:
     """The same, the replies read and not looked at."""
-    return _toured(target, _Unjudged(alone=True))
+    return _played(target, _tour(target), _Unjudged(alone=True))
 
 
-MEASURED = (round_trips, generator, tour_unjudged, tour, rules, second_gear, hostile)
-COMPARED = ("round_trips", "rules", "tour_unjudged")
+def programs(target: Target, seed: int) -> int:
+    """Recorded programs, each reply compared with the one that was written down."""
+    return _played(target, recorded_programs(target.probe()), Comparison(alone=True))
+
+
+def programs_unjudged(target: Target, seed: int) -> int:
+    """The same, the replies read and not looked at."""
+    return _played(target, recorded_programs(target.probe()), _Unjudged(alone=True))
+
+
+MEASURED = (
+    *(round_trips, generator, tour_unjudged, tour, programs_unjudged, programs),
+    *(rules, second_gear, hostile),
+)
+COMPARED = ("round_trips", "rules", "tour_unjudged", "programs_unjudged")
 
 
 def main() -> int:

@@ -19,14 +19,14 @@ from conformance.tests.test_stateful import AnyConversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
 from fuzz.player import ProgramAuthor
-from fuzz.program import Choices
+from fuzz.program import MOVED, Choices
 from reference_server.faults import FAULTS, NO_FAULT
 
 
 def test_a_program_can_be_made_of_any_bytes() -> None:
     server = BuiltIn()
     session = Exploration(1).session(server)
-    for step in ProgramAuthor(session, Choices(bytes(range(256)) * 8)).steps(50):
+    for step in ProgramAuthor(session, Choices(bytes(range(256)) * 8), MOVED).steps(50):
         take(session, step)
     session.finish()
     session.abandon()

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from conformance.console.explore import explore
 from conformance.random_testing.exploration import Exploration
 from conformance.small_worlds import recorded_tour as tours
+from conformance.small_worlds.cache import digest
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.graph import Explorer
 from conformance.small_worlds.recorded_tour import record, recorded_tour
@@ -96,7 +97,7 @@ def test_the_documents_name_all_worlds_and_tours_leave_nothing_out() -> None:
 
 def test_a_tour_is_found_again_by_other_processes() -> None:
     code = (
-        "import sys; from conformance.small_worlds.recorded_tour import digest;"
+        "import sys; from conformance.small_worlds.cache import digest;"
         "from conformance.small_worlds.world import WORLDS;"
         "from reference_server.profiles import NEWEST;"
         "print(digest(WORLDS[0], NEWEST, sys.maxsize))"
@@ -111,7 +112,7 @@ def test_a_tour_is_found_again_by_other_processes() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert told == {f"{tours.digest(WORLDS[0], NEWEST, sys.maxsize)}\n"}
+    assert told == {f"{digest(WORLDS[0], NEWEST, sys.maxsize)}\n"}
 
 
 # ---------------------------------------------------------------- what may differ

@@ -23,6 +23,7 @@ from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript
+from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Client
 from reference_server.wire import ProtocolError
@@ -94,6 +95,16 @@ class Session:
     def now(self) -> int:
         """The time of the target's clock, in nanoseconds; it never stands still."""
         return self._traffic.now()
+
+    @property
+    def model(self) -> Model:
+        """The judge's model."""
+        return self.judge.model
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether more than one outcome is possible."""
+        return len(self.judge.oracle.states) > 1
 
     def conn(self, number: int) -> int:
         """The connection of a client, in the judge's model; it is opened if need be."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 
 from conformance.oracle.reply_comparison import ASKED_BY_US, CLOCKS, TOLERANCE, difference
 from reference_server.wire import OK
 
 _CRLF = b"\r\n"
 _INSERTED = b"INSERTED "
-_JOB = re.compile(rb"(?:(?<=INSERTED )|(?<=RESERVED )|(?<=FOUND )|(?<=\nid: ))[0-9]+(?=[ \n]|$)")
+_PUT = re.compile(rb"INSERTED ([1-9][0-9]{0,19})\r\n")
+_JOB = re.compile(rb"(?:(?<=INSERTED )|(?<=RESERVED )|(?<=FOUND )|(?<=\nid: ))[0-9]+(?=[ \r\n])")
 _COUNTER = re.compile(
     rb"(?:cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(?:connections|tubes|using|watching)): \d+"
 )
@@ -51,10 +53,7 @@ class Comparison:
     def check(self, mine: bytes, theirs: bytes) -> None:
         """Compare replies; raise :class:`Unlike`."""
         if _INSERTED in mine:
-            # It is the last: what follows needs the id.
-            at, begins = mine.rindex(_INSERTED), theirs.rfind(_INSERTED)
-            self._learn(mine[at:], theirs[begins:])
-            mine, theirs = mine[:at], theirs[:begins]
+            self._learn(_PUT.findall(mine), _PUT.findall(theirs))
         if self._renames:
             mine = _JOB.sub(self._renamed, mine)
         if mine == theirs:
@@ -71,13 +70,12 @@ class Comparison:
             elif not (part.startswith(b"---\n") and self._is_alike(part, other)):
                 raise Unlike
 
-    def _learn(self, mine: bytes, theirs: bytes) -> None:
-        """Take the id of a job."""
-        if not re.fullmatch(rb"INSERTED [1-9][0-9]{0,19}\r\n", theirs):
+    def _learn(self, mine: Sequence[bytes], theirs: Sequence[bytes]) -> None:
+        """Take the ids of jobs."""
+        if len(mine) != len(theirs):
             raise Unlike
-        tag, id = (int(reply.removeprefix(_INSERTED)) for reply in (mine, theirs))
-        self._renames |= tag != id
-        self.ids[tag] = id
+        self._renames |= mine != theirs
+        self.ids.update(zip(map(int, mine), map(int, theirs), strict=True))
 
     def _renamed(self, match: re.Match[bytes]) -> bytes:
         return b"%d" % self.ids.get(int(match[0]), 0)

@@ -62,7 +62,8 @@ class Player:
         if isinstance(step, Ask):
             ids = self._comparison.ids
             said = [
-                ask.text if ask.job is None else ask.text % ids[ask.job]
+                # A job of which no id is known yet has the one that was written down, if any.
+                ask.text if ask.job is None else ask.text % ids.get(ask.job, ask.job)
                 for ask in steps
                 if isinstance(ask, Ask)
             ]

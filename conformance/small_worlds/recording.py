@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
 from conformance.small_worlds.scene import Scene
-from conformance.small_worlds.world import World
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Client
 
 FULL = 2**14
-"""Bytes of replies, about, after which they are awaited."""
+"""Bytes of requests or replies, about, after which they are awaited."""
 
 
 class Turn(NamedTuple):
@@ -49,14 +48,14 @@ class Segment(NamedTuple):
 
 
 class Recorder:
-    """Writes down what is said in a world of the model. ``turns`` has what is complete."""
+    """Writes down what is said to the model. ``turns`` has what is complete."""
 
-    def __init__(self, world: World, profile: Profile) -> None:
+    def __init__(self, profile: Profile) -> None:
         self.turns: list[Turn] = []
-        self._world = world
         self._scene = Scene(profile)
         self._asked: list[Ask] = []
         self._reached: list[int] = []
+        self._said = 0
 
     # ------------------------------------------------------------ the state
 
@@ -67,8 +66,8 @@ class Recorder:
 
     @property
     def is_full(self) -> bool:
-        """Return whether so much is owed that it should be awaited."""
-        return sum(map(len, self._scene.replies.values())) > FULL
+        """Return whether so much is said or owed that it should be awaited."""
+        return max(self._said, sum(map(len, self._scene.replies.values()))) > FULL
 
     def clients(self) -> dict[int, Client]:
         """Return all clients that are connected, by number."""
@@ -91,6 +90,7 @@ class Recorder:
         for ask in asks:
             text = ask.text if ask.job is None else ask.text % ask.job
             self._scene.send(ask.client, text)
+            self._said += len(text)
         self._asked += asks
 
     def connect(self, number: int) -> None:
@@ -136,3 +136,4 @@ class Recorder:
         scene.replies.clear()
         scene.ended.clear()
         self._reached = []
+        self._said = 0

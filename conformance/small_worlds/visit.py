@@ -142,7 +142,7 @@ class Visit:
     def _shortest(self, number: int) -> Program:
         """Return the shortest program that takes a transition from the beginning."""
         world, graph = self._world, self._tour.graph
-        recorder = Recorder(world, self._target.profile)
+        recorder = Recorder(self._target.profile)
         Tour(world, recorder, Route(graph, ())).follow(graph.path_through(number))
         return [step for turn in recorder.turns for step in turn.steps]
 

@@ -1,0 +1,68 @@
+"""Recorded conversations, made once and kept in the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import pickle
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import platformdirs
+
+import conformance.random_testing
+import conformance.small_worlds
+import reference_server
+from reports.files import replace
+
+T = TypeVar("T")
+
+
+def kept(make: Callable[[], T], *of: object, by: ModuleType = conformance.small_worlds) -> T:
+    """Return what ``make`` makes of this, or what was made of it before.
+
+    ``by``: the package that makes it.
+    """
+    path = _folder() / f"{digest(*of, by=by)}.tour"
+    with contextlib.suppress(OSError, zlib.error, pickle.UnpicklingError, EOFError):
+        found: T = pickle.loads(zlib.decompress(path.read_bytes()))
+        return found
+    made = make()
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, zlib.compress(pickle.dumps(made, pickle.HIGHEST_PROTOCOL), 1))
+    return made
+
+
+def _folder() -> Path:
+    return platformdirs.user_cache_path("beanstalk-conformance") / "small-worlds"
+
+
+def digest(*of: object, by: ModuleType = conformance.small_worlds) -> str:
+    """Return the same for the same as long as the model and the package are the same."""
+    told = json.dumps(of, default=_plain)
+    return hashlib.sha256(told.encode() + _sources(by)).hexdigest()[:32]
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, frozenset):
+        # Sets are in another order in each process.
+        return sorted(value)
+    return value.decode("latin-1") if isinstance(value, bytes) else asdict(value)
+
+
+@cache
+def _sources(package: ModuleType) -> bytes:
+    found = hashlib.sha256(sys.version.encode())
+    for module in (reference_server, conformance.random_testing, package):
+        for folder in module.__path__:
+            for path in sorted(Path(folder).rglob("*.py")):
+                found.update(path.read_bytes())
+    return found.digest()

@@ -1,0 +1,165 @@
+"""Random programs that are written down before they are played, and compared as a whole.
+
+They are the same each time, so that they are made once and kept. Where a target answers otherwise,
+the oracle judges.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from random import Random
+
+import fuzz
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.replay import Counterexample
+from conformance.random_testing.smaller import Reducer
+from conformance.random_testing.steps import Ask, Leave, Step
+from conformance.small_worlds.cache import kept
+from conformance.small_worlds.comparison import Comparison, Unlike
+from conformance.small_worlds.player import Player
+from conformance.small_worlds.recording import Recorder, Segment, Turn
+from conformance.target.target import Target
+from fuzz.player import CLIENTS, ProgramAuthor
+from fuzz.program import BRISK
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.wire import CRLF
+
+PROGRAMS = 20
+COMMANDS = 2000
+"""Commands of each program, about."""
+_OBSERVER = 9
+_SETTLES = 2
+"""Questions until a server has come to what another client has done."""
+
+
+def recorded_programs(profile: Profile) -> list[Segment]:
+    """Return programs that are the same each time; each ends without clients and jobs."""
+    return kept(lambda: record(profile), "programs", profile, by=fuzz)
+
+
+def record(profile: Profile) -> list[Segment]:
+    """Write programs down."""
+    chance, recorder, segments = Random(0), Recorder(profile), list[Segment]()
+    for _ in range(PROGRAMS):
+        stage = _Desk(recorder)
+        for step in ProgramAuthor(stage, Random(chance.randrange(2**32)), BRISK).steps(COMMANDS):
+            stage.take(step)
+        stage.finish()
+        segments.append(Segment.of(recorder.turns))
+        recorder.turns = []
+    return segments
+
+
+class _Desk:
+    """The place where a program is written: a model alone. The tag of a job is its id in it."""
+
+    is_open = False
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._neutral = recorder.model.profile.neutral + CRLF
+        self.conn(_OBSERVER)
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._recorder.model
+
+    def tag(self, id: int) -> int:
+        """Return the tag of a job."""
+        return id
+
+    def conn(self, number: int) -> int:
+        """Return the connection of a client, which is opened if need be."""
+        if number not in self._recorder.clients():
+            self._recorder.connect(number)
+            # A server counts it, at the latest, when it says something.
+            self._recorder.ask([Ask(number, self._neutral)])
+            self._recorder.end_turn()
+        return number
+
+    def may_ask(self, number: int) -> bool:
+        """Return whether a client does not wait for a job."""
+        client = self._recorder.clients().get(number)
+        return client is None or not client.waiting
+
+    def is_clear(self, number: int) -> bool:
+        """Return whether a client has got its replies, and may ask more."""
+        return number in self._recorder.clients() and self.may_ask(number)
+
+    def take(self, step: Step) -> None:
+        """Write a step down."""
+        if isinstance(step, Ask):
+            self._ask(step)
+        elif isinstance(step, Leave) and step.client in self._recorder.clients():
+            self._recorder.leave(step.client, step.half)
+            self._settle()
+
+    def _ask(self, ask: Ask) -> None:
+        if ask.apart:
+            self._recorder.end_turn()
+        self.conn(ask.client)
+        tag = None if ask.tag is None else self._recorder.next_tag()
+        self._recorder.ask([ask._replace(tag=tag, apart=False)])
+        if self._recorder.is_full:
+            self._recorder.end_turn()
+        if not ask.text.endswith(CRLF) or not self.is_clear(ask.client):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Let the server come to all that clients have done, of which no reply tells."""
+        for _ in range(_SETTLES):
+            self._recorder.end_turn()
+            self._recorder.ask([Ask(_OBSERVER, self._neutral)])
+        self._recorder.end_turn()
+
+    def finish(self) -> None:
+        """Let all clients go, and delete all jobs."""
+        for number in CLIENTS:
+            self.take(Leave(number, half=False))
+        if self.model.is_paused("default"):
+            # It outlives the program, and so would its pause.
+            self._recorder.ask([Ask(_OBSERVER, b"pause-tube default 0" + CRLF)])
+        for job in sorted(self.model.jobs):
+            self._recorder.ask([Ask(_OBSERVER, b"delete %d" % job + CRLF)])
+        self._settle()
+        self._recorder.ask([Ask(_OBSERVER, b"stats" + CRLF)])
+        self._recorder.leave(_OBSERVER, half=True)
+
+
+class Recital:
+    """Recorded programs on a target, until ``end``, in seconds of the monotonic clock."""
+
+    def __init__(self, target: Target, exploration: Exploration, end: float) -> None:
+        self._target = target
+        self._exploration = exploration
+        self._end = end
+
+    def run(self, programs: Sequence[Segment]) -> Counterexample | None:
+        """Play programs; return the smallest form of what shows a violation.
+
+        A target that chooses otherwise, as it may, is not asked for the rest of them.
+        """
+        player = Player(self._target, Comparison(alone=True))
+        for program in programs:
+            turns, done = program.turns, 0
+            try:
+                for _ in player.play(turns):
+                    done += 1
+                    if time.monotonic() > self._end:
+                        player.close()
+                        return None
+            except (Unlike, OSError):
+                player.close()
+                return self._judge(turns[: done + 1])
+        player.close()
+        return None
+
+    def _judge(self, turns: Sequence[Turn]) -> Counterexample | None:
+        exploration, target = self._exploration, self._target
+        program = [step for turn in turns for step in turn.steps]
+        found = exploration.replayed(target, program, target.limits.reply, math.inf)
+        return None if found is None else Reducer(exploration, target).smallest(found)
