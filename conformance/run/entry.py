@@ -1,8 +1,8 @@
 """The entry point of the pytest plugin: its options, and nothing more until they are used.
 
-Every pytest of this Python loads it, other people's tests included. So it is installed as a module
-of its own, ``beanstalk_conformance``, its options begin with ``--beanstalk-``, and it imports our
-packages only where our tests are asked for: other projects have packages such as ``reports``, too.
+Every pytest of this Python loads it, other people's tests included. So ``beanstalk_conformance``
+finds it by its place, its options begin with ``--beanstalk-``, and it imports our packages only
+where our tests are asked for: other projects have packages such as ``reports``, too.
 """
 
 from __future__ import annotations
