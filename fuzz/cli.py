@@ -25,6 +25,7 @@ from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
+from conformance.target.watchdog import ENDINGS
 from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, names_target, option, refuse
 from fuzz.corpus import Pool
 from fuzz.coverage import Coverage
@@ -136,7 +137,7 @@ def _run(work: Sequence[_Work]) -> list[_News]:
     for process in processes:
         process.start()
     # They end it as Ctrl-C does: with what it has found, and with all that it has started.
-    for ending in (signal.SIGTERM, signal.SIGHUP):
+    for ending in set(ENDINGS) - {signal.SIGINT}:
         signal.signal(ending, signal.default_int_handler)
     last: dict[int, _News] = {}
     is_told = False

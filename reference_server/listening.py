@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from reference_server.loop import Loop
+from reference_server.system import unix_socket
 
 _BACKLOG = 1024
 
@@ -18,7 +19,7 @@ def _unix(path: str) -> socket.socket:
     """Listen at a path, in the place of a socket that was left there."""
     if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
         os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = unix_socket()
     try:
         sock.bind(path)
         sock.listen(_BACKLOG)

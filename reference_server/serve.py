@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import platform
-import resource
 import secrets
 import signal
 import socket
@@ -21,6 +20,7 @@ from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.listening import Listeners
 from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.system import allow_many_connections, cpu_times
 
 LARGEST_JOB = 2**30
 """The largest limit of a job's body that can be set."""
@@ -39,9 +39,8 @@ def host() -> Callable[[], Mapping[str, object]]:
     }
 
     def values() -> Mapping[str, object]:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        times = {"rusage-utime": f"{usage.ru_utime:.6f}", "rusage-stime": f"{usage.ru_stime:.6f}"}
-        return {**fixed, **times}
+        user, system = cpu_times()
+        return {**fixed, "rusage-utime": f"{user:.6f}", "rusage-stime": f"{system:.6f}"}
 
     return values
 
@@ -104,18 +103,13 @@ class Server:
         return 0.0
 
 
-def _allow_many_connections() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def _obey_signals(loop: Loop, engine: Engine) -> None:
     """End with SIGTERM and SIGINT, drain with SIGUSR1: between two events, in their order."""
     signal.set_wakeup_fd(loop.wakeup_fd(), warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: loop.stop())
-    signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon(engine.drain))
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon(engine.drain))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -154,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.max_job_size is not None and args.max_job_size > LARGEST_JOB:
         args.max_job_size = LARGEST_JOB
         print(f"-z: no job may be larger than {LARGEST_JOB} bytes", file=sys.stderr, flush=True)
-    _allow_many_connections()
+    allow_many_connections()
     fault = FAULTS[args.fault] if args.fault else NO_FAULT
     server = Server(PROFILES[args.profile], args.max_job_size, args.max_jobs_ready, fault=fault)
     loop = Loop()

@@ -116,8 +116,9 @@ def _for_pytest(chosen: Mapping[str, Any]) -> list[str]:
 @click.option("--json", "as_json", is_flag=True, help="as JSON, with clauses and names of tests")
 def list_requirements(expression: str | None, level: str | None, as_json: bool) -> int:
     """List the requirements, with level, profiles and number of tests."""
-    # As other programs whose reader has gone.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if hasattr(signal, "SIGPIPE"):
+        # As other programs whose reader has gone.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     listing = Listing()
     chosen = [f"-k{expression}"] if expression else []
     chosen += [f"-m{level}"] if level else []

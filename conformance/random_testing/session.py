@@ -7,7 +7,6 @@ target is awaited until it owes nothing that is certain, so that little is open 
 from __future__ import annotations
 
 import contextlib
-import signal
 
 from conformance import yamlish
 from conformance.dialogue.soon import STEP, looks
@@ -21,6 +20,7 @@ from conformance.random_testing.snapshot import counted
 from conformance.random_testing.traffic import SessionClient, Traffic
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
+from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript
 from reference_server.model import Model
@@ -278,7 +278,7 @@ class Session:
             self.target.restart()
             self._traffic.restart()
         else:
-            self.target.signal(signal.Signals[event.decode()])
+            self.target.signal(named(event.decode()))
             if event == b"SIGUSR1":
                 self.judge.drains(self.now())
         self.is_spent = True

@@ -7,7 +7,6 @@ again what has come to it, with the oracle.
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +15,7 @@ from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
 from conformance.target.cleanup import sweep
+from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
@@ -78,7 +78,7 @@ class Player:
         elif isinstance(step, Wait):
             self._target.clock.move(step.seconds)
         elif isinstance(step, Happen):
-            self._target.signal(signal.Signals[step.event.decode()])
+            self._target.signal(named(step.event.decode()))
 
     def _open(self, number: int) -> Transport:
         if number not in self._transports:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from conformance.printable import printable
 from conformance.target.learnt import Learnt
 from conformance.target.transport import Transport
+from reference_server.system import unix_socket
 from reference_server.wire import Reply, ReplyReader, escape
 
 Address = tuple[str, int] | str
@@ -50,7 +51,7 @@ def parse_address(text: str) -> Address:
 def connect(address: Address, limit: float) -> socket.socket:
     """A connection to the address; raises OSError."""
     if isinstance(address, str):
-        sock = socket.socket(socket.AF_UNIX)
+        sock = unix_socket()
         sock.settimeout(limit)
         try:
             sock.connect(address)

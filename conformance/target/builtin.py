@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, TypeVar
 
 from conformance.target.address import Address
 from conformance.target.clock import ControlledClock, RealClock
 from conformance.target.limits import USUAL, Limits
-from conformance.target.serving import ServerProcess
+from conformance.target.serving import ServerProcess, own_process
+from conformance.target.signals import named
 from conformance.target.starvation import thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
@@ -119,7 +117,7 @@ class BuiltIn(Target):
         return self._address
 
     def processes(self) -> list[ServerProcess]:
-        return [ServerProcess(Path("/proc", str(os.getpid())))]
+        return [own_process()]
 
     def age(self) -> tuple[float, float]:
         age = self.clock.time() - self._begun
@@ -157,7 +155,7 @@ class BuiltIn(Target):
             self.call(lambda: self._server.engine.model.remember(model))
 
     def signal(self, number: int) -> None:
-        if number != signal.SIGUSR1:
+        if number != named("SIGUSR1"):
             raise NotTestable("needs --launch: a server to send this signal to")
         self.call(self._server.engine.drain)
 

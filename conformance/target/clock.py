@@ -195,7 +195,13 @@ def clear_leftovers() -> None:
 
 
 def _is_gone(process: str) -> bool:
-    return process.isdecimal() and not Path("/proc", process).exists()
+    try:
+        os.getsid(int(process))
+    except (ProcessLookupError, OverflowError):
+        return True
+    except (ValueError, OSError):
+        return False
+    return False
 
 
 def faketime_library() -> Path | None:

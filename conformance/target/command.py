@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import string
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 PLACES = ("port", "path")
 """Names of which a template must have one: there the server listens."""
 PLACEHOLDERS = (*PLACES, "host", "max_job_size", "max_jobs_ready", "binlog")
+NO_LAUNCH = "a server can be launched on Linux and macOS only: start it, and give --target"
 
 
 class LaunchError(Exception):
@@ -22,7 +24,9 @@ def listens_on_path(command: str) -> bool:
 
 
 def check_command(command: str) -> None:
-    """Raise LaunchError if a template cannot be of a server that we could reach."""
+    """Raise LaunchError if a template cannot be of a server that we could start and reach."""
+    if not hasattr(os, "killpg"):
+        raise LaunchError(NO_LAUNCH)
     if not command.strip():
         raise LaunchError("the command to launch is empty")
     names = _names(command)

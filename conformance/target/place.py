@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import random
 import socket
@@ -41,6 +40,8 @@ class ClaimedPort:
     """A free TCP port, kept from other workers until it is released."""
 
     def __init__(self, host: str) -> None:
+        import fcntl  # Windows has no such locks, and no server is launched there.
+
         folder = Path(tempfile.gettempdir()) / f"beanstalk-conformance-ports-{os.getuid()}"
         folder.mkdir(exist_ok=True)
         self._host = host

@@ -62,6 +62,14 @@ class ServerProcess(NamedTuple):
         return (self.folder / name).read_text()
 
 
+def own_process() -> ServerProcess:
+    """Return this process; raises NotTestable if the system does not tell of processes."""
+    folder = Path("/proc", str(os.getpid()))
+    if not (folder / "stat").exists():
+        raise NotTestable("needs a system that tells of processes in /proc")
+    return ServerProcess(folder)
+
+
 def serving(processes: Iterable[Path], address: Address) -> list[ServerProcess]:
     """Return the processes of a session of which one serves at an address, the first listens there.
 

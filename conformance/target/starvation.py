@@ -232,5 +232,7 @@ def _share() -> float:
     """The part of a CPU that falls to each who wants one, where only the load is told."""
     if (_PROC / "self" / "schedstat").exists():
         return 1.0
+    if not hasattr(os, "getloadavg"):
+        return 1.0
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     return 1 / max(1.0, load)

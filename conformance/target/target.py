@@ -25,6 +25,8 @@ from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
+_FINE = 0.001
+"""Seconds between two times of a clock that can judge others."""
 
 
 class Target(ABC):
@@ -168,7 +170,12 @@ class Target(ABC):
 
         Raises :class:`TargetError`.
         """
-        limits = self.limits
+        limits, step = self.limits, time.get_clock_info("monotonic").resolution
+        if step > _FINE:
+            raise TargetError(
+                f"the clock of this Python has steps of {step:.3f} seconds, too coarse to judge"
+                " times by: on Windows, use Python 3.13 or newer"
+            )
         try:
             with visit(self.address, limits.probe, self.learnt) as sock:
                 reply = ask(sock, b"stats", limits.probe)

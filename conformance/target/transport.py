@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import os
 import select
 import socket
 import struct
-import termios
 import time
-from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 CHUNK = 2**18
 """Bytes that are taken in at once."""
 PROMPT = 0.02
 """Seconds for which a read waits that is sure to get something soon."""
 _PROMPT = struct.pack("ll", 0, round(PROMPT * 1e6))
-_RESET = struct.pack("ii", 1, 0)
-_IN_AND_OUT = select.POLLIN | select.POLLOUT
+_RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
+_NOW = getattr(socket, "MSG_DONTWAIT", 0)
+"""Asks for what is there already; 0 where the whole socket must be told that nothing shall wait."""
+_ALL = 2**24
+"""More bytes than a system keeps for a connection."""
+_IN, _OUT = 1, 4
+"""The events that are waited for; the bits of poll(2)."""
 
 
 class Transport:
@@ -32,9 +35,10 @@ class Transport:
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        # Without a timeout of Python's, one system call is enough for what is sure to come.
-        sock.setblocking(True)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
+        sock.setblocking(bool(_NOW))
+        if _NOW:
+            # Without a timeout of Python's, one system call is enough for what is sure to come.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
         self.ended = False
         self.is_deaf = False
         self.error: OSError | None = None
@@ -61,7 +65,7 @@ class Transport:
         unsent = self.unsent
         try:
             while unsent:
-                del unsent[: self._socket.send(unsent, socket.MSG_DONTWAIT)]
+                del unsent[: self._socket.send(unsent, _NOW)]
         except BlockingIOError:
             return
         except OSError:
@@ -78,7 +82,7 @@ class Transport:
 
     # ------------------------------------------------------------ receiving
 
-    def receive(self, size: int = CHUNK, flags: int = socket.MSG_DONTWAIT) -> bytes:
+    def receive(self, size: int = CHUNK, flags: int = _NOW) -> bytes:
         """Return up to ``size`` bytes of what has come; empty if nothing has."""
         try:
             data = self._socket.recv(size, flags)
@@ -94,7 +98,15 @@ class Transport:
 
         Fewer, or none, if they do not come within :data:`PROMPT` seconds.
         """
-        return self.receive(size, socket.MSG_WAITALL if whole else 0)
+        if _NOW:
+            return self.receive(size, socket.MSG_WAITALL if whole else 0)
+        end, data = time.monotonic() + PROMPT, self.receive(size)
+        while len(data) < (size if whole else 1) and not self.ended:
+            if (left := end - time.monotonic()) <= 0:
+                break
+            wait_for([self], left)
+            data += self.receive(size - len(data))
+        return data
 
     def receive_within(self, seconds: float) -> bytes:
         """Return what has come, or else comes first within this time; empty if nothing does."""
@@ -115,9 +127,7 @@ class Transport:
 
     def _unread(self) -> int:
         """Return how many bytes have come that were not read."""
-        count = array("i", [0])
-        fcntl.ioctl(self._socket, termios.FIONREAD, count)
-        return count[0]
+        return len(self.receive(_ALL, _NOW | socket.MSG_PEEK))
 
     # ------------------------------------------------------------ the end
 
@@ -155,12 +165,32 @@ class Transport:
 
 def wait_for(transports: Iterable[Transport], seconds: float) -> list[Transport]:
     """Wait until something comes or can be sent on, or the time is up; return where that is so."""
-    poll, waiting = select.poll(), list(transports)
-    for transport in waiting:
-        poll.register(transport.number, _IN_AND_OUT if transport.unsent else select.POLLIN)
-    numbers = [number for number, _ in poll.poll(max(seconds, 0) * 1000)]
+    waiting = list(transports)
+    events = {one.number: _IN | _OUT if one.unsent else _IN for one in waiting}
+    numbers = _happened(events, max(seconds, 0))
     ready = [transport for transport in waiting if transport.number in numbers] if numbers else []
     for transport in ready:
         if transport.unsent:
             transport.send_on()
     return ready
+
+
+def _polled(events: Mapping[int, int], seconds: float) -> list[int]:
+    """Return the descriptors of which an event happens first, within so many seconds."""
+    poll = select.poll()
+    for number, wanted in events.items():
+        poll.register(number, wanted)
+    return [number for number, _ in poll.poll(seconds * 1000)]
+
+
+def _selected(events: Mapping[int, int], seconds: float) -> list[int]:
+    """Do the same where there is no poll(2)."""
+    if not events:
+        time.sleep(seconds)
+        return []
+    sending = [number for number, wanted in events.items() if wanted & _OUT]
+    heard, sent, _ = select.select(list(events), sending, [], seconds)
+    return [*heard, *sent]
+
+
+_happened = _polled if hasattr(select, "poll") else _selected

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a program, unless it minds them."""
+ENDINGS = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+"""Signals that end a program, unless it minds them; Windows has no SIGHUP."""
 _NAME = "BEANSTALK_CONFORMANCE_LAUNCH"
 _TRIES = 100
 _run = secrets.token_hex(8)

@@ -1,7 +1,6 @@
 """Section "Other Commands": peek, peek-ready, peek-delayed and peek-buried."""
 
 import contextlib
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
+from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
@@ -43,12 +43,12 @@ def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) ->
 def held_up(server: Target) -> Iterator[None]:
     """Stop a server, if possible: then it finds at once all that is sent meanwhile."""
     with contextlib.suppress(NotTestable):
-        server.signal(signal.SIGSTOP)
+        server.signal(named("SIGSTOP"))
     try:
         yield
     finally:
         with contextlib.suppress(NotTestable):
-            server.signal(signal.SIGCONT)
+            server.signal(named("SIGCONT"))
 
 
 @requirement(

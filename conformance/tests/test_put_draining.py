@@ -1,10 +1,9 @@
 """Section "Producer Commands", continued: put in drain mode."""
 
-import signal
-
 from conformance.catalogue import catalogue, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
+from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.verdict import TargetLost
 from reference_server.wire import DELETED, DRAINING, EXPECTED_CRLF, RESERVED
@@ -12,7 +11,7 @@ from reference_server.wire import DELETED, DRAINING, EXPECTED_CRLF, RESERVED
 
 def _drain(server: Target, connect: Connect) -> None:
     """Put a server into drain mode, and jobs until it has noticed the signal."""
-    server.signal(signal.SIGUSR1)
+    server.signal(named("SIGUSR1"))
     put = b"put 9 0 60 1\r\na\r\n"
     try:
         # Where a put is refused at once, its body may be taken for a command.
@@ -20,7 +19,7 @@ def _drain(server: Target, connect: Connect) -> None:
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
         told = catalogue()["put.draining"].judged_by(server.profile.name).level == "must"
-        lost.de_facto = not told and lost.observed.endswith(signal.SIGUSR1.name)
+        lost.de_facto = not told and lost.observed.endswith("SIGUSR1")
         raise
     assert drains, "put was never answered DRAINING"
 

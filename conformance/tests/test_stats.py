@@ -1,7 +1,6 @@
 """Section "Other Commands", continued: stats, key by key."""
 
 import re
-import signal
 
 import pytest
 
@@ -10,6 +9,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.reply_comparison import UNNAMED
+from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.tests.test_stats_counters import COUNTED
 from conformance.verdict import Deviation
@@ -150,7 +150,7 @@ def test_uptime_is_told_in_seconds(client: Connection, clock: Timeline) -> None:
 )
 def test_stats_tells_of_drain_mode(own_server: Target, client: Connection) -> None:
     assert client.stats()["draining"] == "false"
-    own_server.signal(signal.SIGUSR1)
+    own_server.signal(named("SIGUSR1"))
     assert client.eventually(lambda: client.stats()["draining"] == "true"), (
         "draining never became true"
     )
