@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -59,8 +58,18 @@ def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[
     found = sorted(
         groups.values(), key=lambda g: (g.known, DEVIATIONS.index(g.verdict), order(g.tests[0]))
     )
+    behind = first_causes(found)
     for requirement in requirements:
-        behind = (g for g in found if {r.slug for r in g.broken} & {*requirement.blocked_by[:1]})
-        for first in itertools.islice(behind, 1):
-            first.blocked.append(requirement)
+        for first in requirement.blocked_by[:1]:
+            if first in behind:
+                behind[first].blocked.append(requirement)
+    return found
+
+
+def first_causes(groups: Sequence[Group]) -> dict[str, Group]:
+    """By requirement, the first cause that it is broken for: there, links lead to it."""
+    found: dict[str, Group] = {}
+    for group in groups:
+        for requirement in group.broken:
+            found.setdefault(requirement.slug, group)
     return found

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.comparison import Comparison
-from reports.grouping import Group, grouped
+from reports.grouping import first_causes, grouped
 from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
 from reports.verdicts import LEVELS, Verdict
@@ -82,26 +82,32 @@ def _kind(words: str) -> str:
 
 def report_page(results: Results, kept: Collection[str] = ()) -> str:
     """Return the report of a run; ``kept`` are the files beside it with whole transcripts."""
+    return page("report.html", ["url.js", "report.js"], **report_values(results, kept))
+
+
+def report_values(results: Results, kept: Collection[str] = ()) -> dict[str, Any]:
+    """Return all that the template of a report shows."""
+    applicable = [r for r in results.requirements if r.verdict is not Verdict.NOT_APPLICABLE]
     others = [r for r in results.requirements if r.verdict is Verdict.NOT_APPLICABLE]
-    quirks = [r for r in results.requirements if r.level == "quirk" and r not in others]
+    quirks = [r for r in applicable if r.level == "quirk"]
     rest = [("quirk", "", quirks), ("requirement", " of other profiles", others)]
-    return _page(
-        "report",
-        results=results,
-        kept=kept,
-        sections=_by_section(results.requirements),
-        judged=_by_section(r for r in results.requirements if r not in quirks + others),
-        rest=rest,
-        groups=(groups := grouped(results.requirements, results.tests)),
-        shown_in=_shown_in(groups),
-        counts=(counts := _counts(results)),
-        words=[word for word in GLYPHS if any(found[word] for found in counts.values())],
-        untested=_untested(results.tests),
-        others=[test.verdict is Verdict.NOT_APPLICABLE for test in results.tests],
-        plots=_plots(results),
-        transitions=transitions(results.worlds),
-        shown=SHOWN,
-    )
+    groups, counts = grouped(results.requirements, results.tests), _counts(results)
+    return {
+        "results": results,
+        "kept": kept,
+        "sections": _by_section(results.requirements),
+        "judged": _by_section(r for r in applicable if r.level != "quirk"),
+        "rest": rest,
+        "groups": groups,
+        "shown_in": first_causes(groups),
+        "counts": counts,
+        "words": [word for word in GLYPHS if any(found[word] for found in counts.values())],
+        "untested": _untested(results.tests),
+        "others": [test.verdict is Verdict.NOT_APPLICABLE for test in results.tests],
+        "plots": _plots(results),
+        "transitions": transitions(results.worlds),
+        "shown": SHOWN,
+    }
 
 
 def _by_section(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
@@ -113,20 +119,27 @@ def _by_section(requirements: Iterable[Requirement]) -> dict[str, list[Requireme
 
 def comparison_page(comparison: Comparison) -> str:
     """The matrix of many results."""
-    return _page("comparison", comparison=comparison)
+    return page("comparison.html", ["comparison.js"], comparison=comparison)
 
 
-def _page(name: str, **values: Any) -> str:
-    style, script = (_static(file) for file in ("page.css", f"{name}.js"))
+def page(
+    template: str,
+    scripts: Sequence[str],
+    styles: Sequence[str] = ("page.css",),
+    policy: str = "",
+    **values: Any,
+) -> str:
+    """Return a page with its scripts and styles in it; ``policy``: what else it may show."""
+    style, script = ("".join(map(_static, names)) for names in (styles, scripts))
     return (
         _environment()
-        .get_template(f"{name}.html")
+        .get_template(template)
         .render(
             style=Markup(style),
             script=Markup(script),
             # Whatever might get into the page: only these two are obeyed.
             policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
-            f" style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+            f" style-src '{_digest(style)}'; script-src '{_digest(script)}'{policy}",
             **values,
         )
     )
@@ -139,15 +152,6 @@ def _static(name: str) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _shown_in(groups: Sequence[Group]) -> dict[str, Group]:
-    """By requirement, the first cause that it is broken for: there, links lead to it."""
-    found: dict[str, Group] = {}
-    for group in groups:
-        for requirement in group.broken:
-            found.setdefault(requirement.slug, group)
-    return found
 
 
 def _counts(results: Results) -> dict[str, Counter[Verdict]]:

@@ -87,6 +87,23 @@ def test_filtering_by_section_level_verdict_and_text(page: Page, folder: Path) -
     assert shown(page) == []
 
 
+def test_filters_are_kept_in_the_address(page: Page, folder: Path) -> None:
+    page.goto(f"file://{folder}/report.html#put.b")
+    page.get_by_label("Text").fill("ttr & job")
+    page.get_by_label("Level").select_option("must")
+    page.wait_for_url("**/report.html?level=must&text=ttr+%26+job#put.b")
+    page.get_by_label("Text").fill("ttr")
+    page.wait_for_url("**/report.html?level=must&text=ttr#put.b")
+    page.reload()
+    assert shown(page) == ["put.b"]
+    assert page.get_by_label("Level").input_value() == "must"
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_url("**/report.html#put.b")
+    # Of what the address has, some may not be there any more.
+    page.goto(f"file://{folder}/report.html?section=Gone&verdict=fail&other=1")
+    assert shown(page) == ["put.fails"]
+
+
 def test_a_link_to_a_requirement_shows_it_even_if_it_was_filtered(page: Page, folder: Path) -> None:
     page.goto(f"file://{folder}/report.html#put.fails")
     assert page.evaluate("document.activeElement.id") == "put.fails"

@@ -1,4 +1,3 @@
-"use strict";
 const form = document.getElementById("filter");
 const shown = form.querySelector("output");
 const items = [...document.querySelectorAll("[data-slug]:not(.cell)")].map((element) => ({
@@ -10,7 +9,7 @@ const groups = [...document.querySelectorAll(".group")];
 
 function filter() {
   const wanted = Object.fromEntries(new FormData(form));
-  const words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(wanted.text);
   const fits = ({ element, text }) =>
     ["section", "level", "verdict"].every((key) => !wanted[key] || element.dataset[key] === wanted[key]) &&
     words.every((word) => text.includes(word));
@@ -66,10 +65,6 @@ function step(event) {
   next.focus();
 }
 
-form.hidden = false;
-form.addEventListener("input", filter);
-form.addEventListener("submit", (event) => event.preventDefault());
-form.addEventListener("reset", () => setTimeout(filter));
 for (const button of document.querySelectorAll(".copy")) {
   button.hidden = false;
   button.addEventListener("click", () => copy(button));
@@ -81,5 +76,5 @@ addEventListener("hashchange", follow);
 addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details")) folded.open = true;
 });
-filter();
+keep(form, filter);
 follow();
