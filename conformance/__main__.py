@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from conformance.console.explore import explore
-from conformance.console.results import compare, report
+from conformance.console.results import compare, report, site
 from conformance.console.run import list_requirements, run
 from conformance.console.servers import cleanup, serve
 from conformance.console.transcripts import check, replay
@@ -24,7 +24,7 @@ console = click.version_option(suite_version(), prog_name=NAME)(
         titles={
             "Test a server": [run, fuzz, explore, cleanup, list_requirements],
             "Recorded conversations": [check, replay],
-            "Results": [report, compare],
+            "Results": [report, compare, site],
             "A server that conforms": [serve],
         },
         help="Conformance of servers of the beanstalk protocol.",

@@ -9,6 +9,8 @@ from reports.results import Requirement, Results
 from reports.verdicts import DEVIATIONS, Verdict
 
 _UNTESTED = (Verdict.NOT_RUN, Verdict.NOT_APPLICABLE)
+UNDECIDED = (*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED)
+"""Verdicts in which no two servers differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Row:
     def differs(self) -> bool:
         """Return whether the targets for which it was tested do not all fare alike."""
         verdicts = {found.verdict for found in self.found if found}
-        return len(verdicts - {*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED}) > 1
+        return len(verdicts - {*UNDECIDED}) > 1
 
     @property
     def told(self) -> list[tuple[int, Requirement]]:

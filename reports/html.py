@@ -17,12 +17,17 @@ from reports.comparison import Comparison
 from reports.grouping import first_causes, grouped
 from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
+from reports.shares import by_section, share
+from reports.slugs import shortened, slug
 from reports.verdicts import LEVELS, Verdict
 from reports.words import counted
 from reports.worlds import stretches, transitions
 
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
+
+LISTED = 12
+"""Requirements whose verdict changed that are named; the others are counted."""
 
 GLYPHS = {
     Verdict.ERROR: "!",
@@ -65,12 +70,17 @@ def _environment() -> Environment:
         "glyphs": GLYPHS,
         "meanings": MEANINGS,
         "box": BOX,
+        "listed": LISTED,
     }
     environment.filters |= {
         "duration": duration,
         "kind": _kind,
         "counted": counted,
         "stretches": stretches,
+        "share": share,
+        "by_section": by_section,
+        "slug": slug,
+        "shortened": shortened,
     }
     return environment
 
@@ -107,6 +117,7 @@ def report_values(results: Results, kept: Collection[str] = ()) -> dict[str, Any
         "plots": _plots(results),
         "transitions": transitions(results.worlds),
         "shown": SHOWN,
+        "elsewhere": (),
     }
 
 

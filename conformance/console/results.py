@@ -1,4 +1,4 @@
-"""``report`` and ``compare``: what is made from results.json."""
+"""``report``, ``compare`` and ``site``: what is made from results.json."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from pathlib import Path
 import click
 
 from conformance.usage import ConsoleCommand, refuse
+from reports.collection import Collection
 from reports.comparison import Difference
 from reports.results import Results, ResultsError, read_results
+from reports.servers import servers
+from reports.site import Site, write_site
+from reports.words import counted
 from reports.write import write_comparison, write_report
 
 _RESULTS = click.Path(path_type=Path)
@@ -44,6 +48,32 @@ def compare(files: tuple[Path, ...], folder: Path | None) -> int:
         except OSError as error:
             raise refuse(f"cannot write to {folder}: {error.strerror}") from None
     return _told(Difference.between(*results)) if len(results) == 2 else 0
+
+
+@click.command(cls=ConsoleCommand)
+@click.argument("folders", type=_RESULTS, metavar="FOLDER…", nargs=-1, required=True)
+@click.option(
+    "--output", type=_RESULTS, default="site", show_default=True, metavar="DIR", help="where to"
+)
+def site(folders: tuple[Path, ...], output: Path) -> None:
+    """Make a static site of all results in folders."""
+    collection = Collection(folders)
+    try:
+        pages = Site(servers(collection.read()))
+        count, size = write_site(pages, output)
+    except ResultsError as error:
+        raise refuse(str(error)) from None
+    except OSError as error:
+        raise refuse(f"cannot write to {output}: {error.strerror}") from None
+    runs = sum(len(server.runs) for server in pages.servers)
+    print(
+        f"{output / 'index.html'}: {counted(len(pages.servers), 'server')}, {counted(runs, 'run')},"
+        f" {counted(len(pages.rows), 'requirement')}; {counted(count, 'file')},"
+        f" {size / 1e6:.1f} MB"
+    )
+    if collection.others:
+        others = counted(len(collection.others), "JSON file")
+        print(f"left out {others} of other kinds, such as {collection.others[0]}")
 
 
 def _read(files: Iterable[Path]) -> list[Results]:

@@ -1,0 +1,102 @@
+"""Results in folders: found, read, and cut to what a page has room for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reports.results import MAX_BYTES, Evidence, Results, ResultsError, Test, read_results
+from reports.slugs import shortened
+
+LONGEST_TEXT = 5_000
+"""Characters of a text that are shown."""
+LONGEST_TRANSCRIPT = 400
+"""Lines of a transcript that are shown: the last ones."""
+
+
+@dataclass(slots=True)
+class Collection:
+    """The files in folders, one after the other: ``others`` are JSON, but no results."""
+
+    folders: Sequence[Path]
+    others: list[Path] = field(default_factory=list)
+
+    def read(self) -> Iterator[Results]:
+        """Yield the results; raise :class:`ResultsError` for the first that cannot be read."""
+        found = 0
+        for path in self._files():
+            try:
+                results = read_results(path)
+            except ResultsError:
+                if not _is_of_others(path):
+                    raise
+                self.others.append(path)
+            else:
+                found += 1
+                yield _cut(results)
+        if not found:
+            where = ", ".join(map(str, self.folders))
+            but = f", but {self.others[0]} is none" if self.others else ""
+            raise ResultsError(f"there is no results.json in {where}{but}")
+
+    def _files(self) -> Iterator[Path]:
+        """Yield each file once; those whose path has a part that begins with a dot are hidden."""
+        known = set()
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise ResultsError(f"{folder} is not a folder")
+            for path in sorted(folder.rglob("*.json")):
+                hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+                if not hidden and path.is_file() and path.resolve() not in known:
+                    known.add(path.resolve())
+                    yield path
+
+
+def _is_of_others(path: Path) -> bool:
+    """Return whether a file that is no results is JSON of another format."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return False
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    ours = Results.model_fields["format"].default
+    return not (isinstance(content, dict) and content.get("format") == ours)
+
+
+def _cut(results: Results) -> Results:
+    """Return results whose longest texts are cut; these are in the file."""
+    tests = [_cut_test(test) for test in results.tests]
+    requirements = [
+        requirement.model_copy(
+            update={
+                "clause": shortened(requirement.clause, LONGEST_TEXT),
+                "reason": shortened(requirement.reason, LONGEST_TEXT),
+            }
+        )
+        for requirement in results.requirements
+    ]
+    return results.model_copy(update={"tests": tests, "requirements": requirements})
+
+
+def _cut_test(test: Test) -> Test:
+    return test.model_copy(
+        update={
+            "id": shortened(test.id, LONGEST_TEXT),
+            "reason": shortened(test.reason, LONGEST_TEXT),
+            "evidence": _cut_evidence(test.evidence) if test.evidence else None,
+        }
+    )
+
+
+def _cut_evidence(evidence: Evidence) -> Evidence:
+    texts = ("expected", "observed", "said", "reproduce")
+    changes: dict[str, object] = {
+        name: shortened(getattr(evidence, name), LONGEST_TEXT) for name in texts
+    }
+    lines = [shortened(line, LONGEST_TEXT) for line in evidence.transcript[-LONGEST_TRANSCRIPT:]]
+    if left := len(evidence.transcript) - len(lines):
+        lines.insert(0, f"… {left:,} lines before")
+    return evidence.model_copy(update=changes | {"transcript": lines})
