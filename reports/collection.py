@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,16 +43,26 @@ class Collection:
             raise ResultsError(f"there is no results.json in {where}{but}")
 
     def _files(self) -> Iterator[Path]:
-        """Yield each file once; those whose path has a part that begins with a dot are hidden."""
+        """Yield each file once, as links may lead to it again."""
         known = set()
         for folder in self.folders:
-            if not folder.is_dir():
-                raise ResultsError(f"{folder} is not a folder")
-            for path in sorted(folder.rglob("*.json")):
-                hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-                if not hidden and path.is_file() and path.resolve() not in known:
+            for path in _below(folder):
+                if path.is_file() and path.resolve() not in known:
                     known.add(path.resolve())
                     yield path
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the JSON files in a folder and below, in the order of their names; none is hidden."""
+
+    def refuse(error: OSError) -> None:
+        raise ResultsError(f"cannot read {error.filename}: {error.strerror}") from None
+
+    for here, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith(".json") and not name.startswith("."):
+                yield Path(here, name)
 
 
 def _is_of_others(path: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from reports.results import Requirement, Results
-from reports.verdicts import Level, Verdict
+from reports.verdicts import OF_OTHERS, Level, Verdict
 
 
 class Share(NamedTuple):
@@ -47,7 +47,7 @@ def share(requirements: Iterable[Requirement], level: Level) -> Share:
     return Share(
         met=sum(verdict in met for verdict in found),
         broken=sum(verdict in broken for verdict in found),
-        total=sum(verdict is not Verdict.NOT_APPLICABLE for verdict in found),
+        total=sum(verdict not in OF_OTHERS for verdict in found),
     )
 
 

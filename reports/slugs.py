@@ -18,7 +18,7 @@ def slug(name: str) -> str:
     """
     if len(name) <= LONGEST and _PLAIN.fullmatch(name):
         return name.replace(" ", "_")
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     kept = re.sub(r"[^a-z0-9.]+", "-", name[:LONGEST].lower()).strip("-.")
     return f"{kept}__{digest}" if kept else f"__{digest}"
 

@@ -39,6 +39,7 @@ HELP = {
             "replay",
             "report",
             "compare",
+            "site",
             "serve",
             "fuzz",
             "explore",
