@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from conformance.console.explore import explore
+from conformance.console.profiles import profile
 from conformance.console.results import compare, report, site
 from conformance.console.run import list_requirements, run
 from conformance.console.servers import cleanup, serve
@@ -22,7 +23,7 @@ NAME = "beanstalk-conformance"
 console = click.version_option(suite_version(), prog_name=NAME)(
     ConsoleGroup(
         titles={
-            "Test a server": [run, fuzz, explore, cleanup, list_requirements],
+            "Test a server": [run, fuzz, explore, cleanup, list_requirements, profile],
             "Recorded conversations": [check, replay],
             "Results": [report, compare, site],
             "A server that conforms": [serve],

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from reference_server.profiles import PROFILES, Profile
+from reference_server.unique_keys import UniqueKeys
 from reports.verdicts import LEVELS, Level
 
 Test = Callable[..., object]
@@ -69,6 +70,16 @@ class Requirement:
         since = f"since {self.since}" if self.since else ""
         until = f"until {self.until}" if self.until else ""
         return " ".join(filter(None, (since, until))) or "all profiles"
+
+    def left_out_of(self, profile: Profile) -> str | None:
+        """Why a fork of this profile does not offer it, None if it does, or is no fork."""
+        head, _, rest = self.slug.partition(".")
+        for name in profile.dialect.without:
+            if head == name or rest == f"cmd-{name}":
+                return f"profile {profile.name} has no {name}"
+        if profile.dialect.extends and self.slug in profile.lacks - PROFILES[profile.stage].lacks:
+            return f"profile {profile.name} has no {self.slug}"
+        return None
 
     def missing_in(self, profile: str) -> str | None:
         """Why it does not apply to a profile, None if it does."""
@@ -132,22 +143,6 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
     return Requirement(slug, tuple(levels.items()), section, source, words, until)
 
 
-class NotUnique(yaml.YAMLError):
-    """A key of a dictionary is there twice."""
-
-
-class UniqueKeys(yaml.SafeLoader):
-    """YAML in which no key is there twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for number, key in enumerate(keys):
-            if key in keys[:number]:
-                line = node.value[number][0].start_mark.line + 1
-                raise NotUnique(f"line {line}: {key!r} is there twice")
-        return super().construct_mapping(node, deep)
-
-
 @cache
 def catalogue() -> Mapping[str, Requirement]:
     """All requirements by slug, in the order of the text; raises :class:`CatalogueError`."""
@@ -196,7 +191,7 @@ def _is_told(slug: str, profile: Profile) -> bool:
     if slug in profile.lacks or slug not in catalogue():
         return slug not in profile.lacks
     key = catalogue()[slug]
-    return not key.missing_in(profile.name) and key.judged_by(profile.name).level == "must"
+    return not key.missing_in(profile.stage) and key.judged_by(profile.stage).level == "must"
 
 
 def requirement(slug: str, clause: str) -> pytest.MarkDecorator:

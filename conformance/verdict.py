@@ -61,6 +61,10 @@ class NotApplicable(_Told):
     """The target's profile does not have the requirement; the text says why."""
 
 
+class NotOffered(NotApplicable):
+    """The target leaves it out on purpose, as the dialect of its profile says."""
+
+
 class Inconclusive(_Told):
     """The observations do not decide; ``deviation`` is what they look like, if it is one thing."""
 

@@ -203,7 +203,8 @@ class Fuzzer:
         elif self.report.programs % RESTART == 0:
             self._wild.restart()
         known = self._pool.known
-        done = [made for made in wild.actions(Random(seed)) if not known.has(made.lines)]
+        lines = wild.lines_of_fork(self._exploration.profile.dialect)
+        done = [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
         wrong, slowest = wild.survives(self._wild, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         if wrong is None:

@@ -12,9 +12,11 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple, TypeVar
 
+from conformance.dialogue.fitting import fitted
 from conformance.oracle.underspecification import KINDS, is_free
 from conformance.random_testing.steps import Ask
-from reference_server.commands import ABOUT_A_JOB, U32
+from reference_server.commands import ABOUT_A_JOB, U32, Kind
+from reference_server.dialect import Changes
 from reference_server.model import Model
 
 T = TypeVar("T")
@@ -97,6 +99,8 @@ SHAPES = {
 }
 """The kinds of a command's arguments: numbers or tubes."""
 WORDS = tuple(SHAPES)
+FORKS = 10
+"""The weight of the commands that a fork has added."""
 LETTERS = b" \n\0\t-aeprstu01\xff"
 _LINES = {word: word.encode() + b"\r\n" for word in BARE}
 
@@ -121,12 +125,13 @@ class Writer:
         if self._written % 400 == 0:
             # Where jobs are scarce, clients wait; where they are plenty, queues are deep.
             self._mix(scarce=self._chance.random() < 0.6, wide=self._chance.random() < 0.1)
+            self._kinds += [self._of_fork] * (FORKS if model.profile.dialect.harmless else 0)
         self._written += 1
         self._client = client
         ask = self._pick(self._kinds)(model, conn)
         while is_free(ask.text, model.profile):
             ask = self._pick(self._kinds)(model, conn)
-        return ask
+        return ask._replace(text=fitted(ask.text, model.profile))
 
     def _mix(self, scarce: bool, wide: bool) -> None:
         few = [self._pick(TUBES) for _ in range(self._pick((1, 2, 3, 10)))]
@@ -248,6 +253,24 @@ class Writer:
             # It outlives the program, and so does its pause, which costs time.
             tube = "a"
         return Ask(self._client, f"pause-tube {tube} {self._pick(self._times.pauses)}\r\n".encode())
+
+    def _of_fork(self, model: Model, _: int) -> Ask:
+        """A command that a fork has added, with arguments that change nothing."""
+        added = self._pick(model.profile.dialect.harmless)
+        arguments = added.line.split(b" ")[1:]
+        assert added.grammar is not None
+        if added.changes is Changes.NOTHING:
+            arguments = [self._argument(kind) for kind in added.grammar.kinds]
+        text = b" ".join((added.verb.encode(), *arguments)) + b"\r\n"
+        if text.count(b"%d") == 1:
+            return self._about(text, self._any_job(model))
+        return Ask(self._client, text.replace(b"%d", b"0"))
+
+    def _argument(self, kind: Kind) -> bytes:
+        if kind is Kind.JOB:
+            return b"%d"
+        name = self._pick(self._tubes_of_now)
+        return name.encode() if kind is Kind.TUBE else b"%d" % self._pick(PRIORITIES)
 
     def _odd(self, _: Model, __: int) -> Ask:
         """A command that is well-formed but for one argument, or one too many."""

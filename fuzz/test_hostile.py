@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
 from conformance.oracle.underspecification import understood
 from conformance.random_testing.exploration import Exploration
 from conformance.reading import parse
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.verdict import NotApplicable
+from conformance.verdict import GOES_ON, Deviation, NotApplicable, TargetLost
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
+from fuzz.undefined_input import actions, lines_of_fork, survives
+from fuzz.undefined_input import told as in_words
+from reference_server.wire import CRLF
 
 CORPUS = Path(__file__).with_name("corpus")
 """Transcripts of what was got wrong by some server, and of what is easily got wrong."""
@@ -46,6 +51,30 @@ def test_known_bytes(
     if is_quirk or (half_closed and not profile.half_close):
         raise NotApplicable(f"profile {profile.name} leaves open what comes of it")
     exploration.look_again(server, transcript, parse(text), f", as in {known.name}")
+
+
+@requirement(
+    "protocol.any-bytes",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_commands_of_a_fork(
+    own_server: Target, client: Connection, transcript: Transcript, exploration: Exploration
+) -> None:
+    dialect = own_server.profile.dialect
+    if not dialect.added:
+        raise NotApplicable(f"profile {own_server.profile.name} adds no command")
+    for added in dialect.added:
+        if added.grammar is not None:
+            told = client.raw(added.line + CRLF).any_reply()
+            if told.word not in added.grammar.replies:
+                raise Deviation(" or ".join(added.forms), str(told), transcript.last)
+            client.is_in_step()
+    done = actions(Random(exploration.seed), lines_of_fork(dialect))
+    wrong, _ = survives(own_server, done)
+    if wrong is not None:
+        transcript.entries += in_words(done).entries
+        raise TargetLost(GOES_ON, wrong)
 
 
 @requirement(

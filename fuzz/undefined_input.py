@@ -19,6 +19,7 @@ from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript, letters
 from fuzz.mutate import Mutator
+from reference_server.dialect import Dialect
 from reference_server.profiles import Profile
 from reference_server.wire import CRLF, ProtocolError
 
@@ -51,9 +52,20 @@ class Action(NamedTuple):
         return [line for line in self.data.split(CRLF) if line]
 
 
-def actions(chance: Random) -> list[Action]:
-    """Return the actions of some clients."""
+def lines_of_fork(dialect: Dialect) -> tuple[bytes, ...]:
+    """Return lines with the commands that a fork has added, of which more or less is known."""
+    lines = [one.line + CRLF for one in dialect.added if one.grammar is not None]
+    for one in dialect.added:
+        verb = one.verb.encode()
+        lines += [verb + behind for behind in (b"\r\n", b" a\r\n", b" 1\r\n", b" 5\r\nhello\r\n")]
+    return tuple(lines)
+
+
+def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
+    """Return the actions of some clients; ``lines`` are said by them, besides the usual ones."""
     mutate = Mutator(chance)
+    # As often as all the others.
+    known = _LINES + lines * max(len(_LINES) // max(len(lines), 1), 1)
     made: list[Action] = []
     for _ in range(ACTIONS):
         client = chance.randrange(CLIENTS)
@@ -64,9 +76,9 @@ def actions(chance: Random) -> list[Action]:
         if kind < 0.3:
             data = chance.randbytes(chance.randrange(1, 300))
         elif kind < 0.9:
-            data = mutate(mutate.pick(_LINES))
+            data = mutate(mutate.pick(known))
         else:
-            data = mutate.pick(_LINES) * 50
+            data = mutate.pick(known) * 50
         if chance.random() < 0.2:
             # A CR at any place.
             at = chance.randrange(len(data) + 1)

@@ -60,6 +60,7 @@ class Engine:
         self._clock = clock
         self._sessions: dict[int, _Session] = {}
         self._last = 0
+        self._texts = dict(model.profile.dialect.texts)
 
     def connect(self, link: Link) -> int:
         """Take a new connection and return its number."""
@@ -121,7 +122,7 @@ class Engine:
             if isinstance(reply, Hangup):
                 self._hang_up(receiver)
                 continue
-            session.out += reply.encode()
+            session.out += reply.spoken(self._texts)
             if receiver != conn:
                 others.append(receiver)
         return others

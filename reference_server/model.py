@@ -118,7 +118,7 @@ class Model(Lifecycle):
 
     def _command(self, conn: Client, command: Command) -> None:
         self.commands[command.verb] += 1
-        method = _METHODS[command.verb]
+        method = _METHODS.get(command.verb, "_answer")
         if self.profile.id_is_optional:
             method = _OPTIONAL_ID.get((command.verb, len(command.args)), method)
         reply = getattr(self, method)(conn, *command.args)
@@ -391,3 +391,7 @@ class Model(Lifecycle):
         self._pause(tube, length, self.now + length)
         tube.pauses += 1
         return wire.PAUSED
+
+    def _answer(self, _: Client, added: str) -> Reply:
+        """Answer a command that a fork has added, and that finds nothing to do."""
+        return Reply(*self.profile.dialect.examples(added)[0])

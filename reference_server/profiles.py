@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reference_server.commands import commands_of
+from reference_server.dialect import PLAIN, Dialect
 
 NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
 """The characters of the names of tubes."""
@@ -48,7 +49,7 @@ class Profile:
     time out is not made to wait. ``skips_big_bodies``: a put that is too big is answered after its
     body, which is skipped; else at once. ``raises_ttr``: a ttr of 0 becomes 1; else it is open
     whether there is any time to run. ``max_jobs_ready``: so many jobs fit into the ready
-    queue, None if there is no limit.
+    queue, None if there is no limit. ``dialect``: what a fork has otherwise.
     """
 
     name: str
@@ -77,6 +78,12 @@ class Profile:
     max_name: int = 200
     name_chars: bytes = NAME_CHARS
     max_job_size: int = 65535
+    dialect: Dialect = PLAIN
+
+    @property
+    def stage(self) -> str:
+        """The name of the profile of the protocol: of a dialect, the one that it extends."""
+        return self.dialect.extends or self.name
 
     @property
     def has_tubes(self) -> bool:

@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from reference_server.connection import ServedConnection
+from reference_server.dialect import DialectError
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
+from reference_server.finding import find_profile
 from reference_server.listening import Listeners
 from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -119,6 +121,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(4, f"{self.prog}: {message}\n")
 
 
+def _profile(name: str) -> Profile:
+    try:
+        return find_profile(name)
+    except DialectError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode."""
     parser = _Parser(
@@ -126,7 +135,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--host", "-l", default="127.0.0.1", help="address, or unix:/path")
     parser.add_argument("--port", "-p", type=int, default=11300, help="TCP port; 0: any free one")
-    parser.add_argument("--profile", choices=list(PROFILES), default=NEWEST.name)
+    parser.add_argument(
+        "--profile",
+        type=_profile,
+        default=NEWEST,
+        metavar="NAME",
+        help=f"{', '.join(PROFILES)}, or a file with a fork's dialect",
+    )
     parser.add_argument(
         "-z", dest="max_job_size", type=int, metavar="BYTES", help="the largest job body accepted"
     )
@@ -143,21 +158,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("-z takes a size in bytes, 0 or more")
     if args.max_jobs_ready is not None and args.max_jobs_ready < 1:
         parser.error("--max-jobs-ready takes a count, 1 or more")
-    if args.max_jobs_ready is not None and PROFILES[args.profile].max_jobs_ready is None:
-        parser.error(f"profile {args.profile} has no limit of ready jobs")
+    if args.max_jobs_ready is not None and args.profile.max_jobs_ready is None:
+        parser.error(f"profile {args.profile.name} has no limit of ready jobs")
     if args.max_job_size is not None and args.max_job_size > LARGEST_JOB:
         args.max_job_size = LARGEST_JOB
         print(f"-z: no job may be larger than {LARGEST_JOB} bytes", file=sys.stderr, flush=True)
     allow_many_connections()
     fault = FAULTS[args.fault] if args.fault else NO_FAULT
-    server = Server(PROFILES[args.profile], args.max_job_size, args.max_jobs_ready, fault=fault)
+    server = Server(args.profile, args.max_job_size, args.max_jobs_ready, fault=fault)
     loop = Loop()
     try:
         where = server.start(loop, args.host, args.port)
     except OSError as error:
         parser.error(f"cannot listen on {args.host} port {args.port}: {error.strerror}")
     _obey_signals(loop, server.engine)
-    print(f"beanstalk reference server, profile {args.profile}, listening on {where}", flush=True)
+    print(
+        f"beanstalk reference server, profile {args.profile.name}, listening on {where}", flush=True
+    )
     loop.run()
     server.close()
     if where.startswith("unix:"):

@@ -51,6 +51,7 @@ class ServerFacts(Protocol):
 def _document(model: ServerFacts, command: str, values: Mapping[str, object]) -> bytes:
     """Return a dictionary in YAML, without what the profile lacks, and what is None."""
     lacks = model.profile.lacks
+    values = {**values, **model.profile.dialect.keys_of(command)}
     lines = [
         f"{key}: {value}\n"
         for key, value in values.items()

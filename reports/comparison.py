@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reports.results import Requirement, Results
 from reports.verdicts import DEVIATIONS, Verdict
 
-_UNTESTED = (Verdict.NOT_RUN, Verdict.NOT_APPLICABLE)
+_UNTESTED = (Verdict.NOT_RUN, Verdict.NOT_APPLICABLE, Verdict.NOT_OFFERED)
 UNDECIDED = (*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED)
 """Verdicts in which no two servers differ."""
 

@@ -39,6 +39,7 @@ GLYPHS = {
     Verdict.PASS: "✓",
     Verdict.SEEN: "•",
     Verdict.NOT_TESTABLE: "∅",
+    Verdict.NOT_OFFERED: "⊖",
     Verdict.NOT_APPLICABLE: "·",
     Verdict.NOT_RUN: "○",
 }
@@ -52,6 +53,7 @@ MEANINGS = {
     Verdict.PASS: "met",
     Verdict.SEEN: "a quirk: told, not judged",
     Verdict.NOT_TESTABLE: "this run lacked the means",
+    Verdict.NOT_OFFERED: "left out on purpose, as the profile says",
     Verdict.NOT_APPLICABLE: "not in this profile",
     Verdict.NOT_RUN: "not selected",
 }
@@ -175,7 +177,7 @@ def _counts(results: Results) -> dict[str, Counter[Verdict]]:
 
 def _untested(tests: list[Test]) -> list[tuple[Verdict, str, int]]:
     """Why tests were left out or did not decide, and how many."""
-    verdicts = (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE)
+    verdicts = (Verdict.NOT_TESTABLE, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE)
     reasons = Counter((t.verdict, t.reason) for t in tests if t.verdict in verdicts)
     return [(verdict, reason, count) for (verdict, reason), count in reasons.most_common()]
 

@@ -62,6 +62,23 @@ class Run(_Data):
     """The options that name the target again."""
 
 
+class Departure(_Data):
+    """A difference between a fork's protocol and the profile that it extends."""
+
+    what: Text
+    reason: Text
+
+
+class Dialect(_Data):
+    """The protocol of a fork, as its own profile describes it."""
+
+    extends: Text
+    """The profile of the protocol that it begins with."""
+    told: Text
+    """The dialect in a few words, as "1.13 without pause-tube"."""
+    departures: list[Departure]
+
+
 class Target(_Data):
     """The server under test."""
 
@@ -75,6 +92,8 @@ class Target(_Data):
     """The version of the protocol that it was judged by."""
     profile_reason: Text
     """Why by this one."""
+    dialect: Dialect | None = None
+    """There if the profile is that of a fork."""
     clock: Literal["real", "moved"]
     """The kind of time: the tests waited in real time, or moved the clock of the target."""
     clock_reason: Text
@@ -84,6 +103,11 @@ class Target(_Data):
     def name(self) -> str:
         """The target in a table's head."""
         return self.title or f"{self.label} {self.version}".strip()
+
+    @property
+    def stage(self) -> str:
+        """The profile of the protocol: of a fork, the one that its own extends."""
+        return self.dialect.extends if self.dialect else self.profile
 
 
 class Conclusion(_Data):
@@ -99,6 +123,8 @@ class Conclusion(_Data):
     """Requirements of level must that were tested."""
     applicable: Count
     """Requirements of level must that the profile has."""
+    not_offered: Count = 0
+    """Requirements of level must that the target leaves out on purpose, as its profile says."""
 
 
 class Known(_Data):

@@ -13,7 +13,8 @@ class Verdict(StrEnum):
     """The verdict of a requirement: the worst outcome of its tests, in this order.
 
     Of a quirk it says which variant was seen. What is blocked was not tested, as its test failed
-    before it came to that, at what another requirement says that is broken itself.
+    before it came to that, at what another requirement says that is broken itself. What is not
+    offered is what the target leaves out on purpose, as its profile says.
     """
 
     ERROR = "error"
@@ -25,6 +26,7 @@ class Verdict(StrEnum):
     PASS = "pass"
     SEEN = "seen"
     NOT_TESTABLE = "not testable"
+    NOT_OFFERED = "not offered"
     NOT_APPLICABLE = "not applicable"
     NOT_RUN = "not run"
 

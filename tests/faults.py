@@ -103,7 +103,8 @@ def _seen(profile: Profile) -> Mapping[Case, str]:
 
 def applies(case: Case, profile: Profile) -> bool:
     """Return whether a profile has all that a test tests."""
-    return not any(catalogue()[slug].missing_in(profile.name) for slug in case.slugs)
+    rules = [catalogue()[slug] for slug in case.slugs]
+    return not any(rule.missing_in(profile.stage) or rule.left_out_of(profile) for rule in rules)
 
 
 def newest_with(slug: str) -> Profile:

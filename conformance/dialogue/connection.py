@@ -18,8 +18,9 @@ from conformance.target.silences import FEWER, Awaited, awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import Deviation, NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.commands import VERBS
+from reference_server.profiles import Profile
 from reference_server.wire import (
     CRLF,
     DELETED,
@@ -59,7 +60,7 @@ class Connection(UsualCommands):
         self.transport = transport
         self.created: set[int] = set()
         self._transcript = transcript
-        self._reader = ReplyReader(target.profile.tells_priority)
+        self._reader = ReplyReader.of(target.profile)
         self._arrivals: deque[Arrival] = deque()
         self._garbage: str | None = None
         self._answered = 0
@@ -70,6 +71,11 @@ class Connection(UsualCommands):
         """It has come after all, when a wait that was not a full one was over."""
         self._half_closed = False
         timeline.add(self)
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that the target is judged by."""
+        return self._target.profile
 
     @property
     def nominal(self) -> float:
@@ -93,7 +99,8 @@ class Connection(UsualCommands):
         if not profile.skips_long_lines and len(line) + len(CRLF) > profile.max_line:
             raise NotApplicable(f"profile {profile.name}: {profile.max_line} bytes a line at most")
         if verb not in profile.commands and verb in VERBS:
-            raise NotApplicable(f"profile {profile.name} has no {verb}")
+            kind = NotOffered if verb in profile.dialect.without else NotApplicable
+            raise kind(f"profile {profile.name} has no {verb}")
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
         """Sends bytes as they are; gives the exchange of the first of ``replies`` replies."""

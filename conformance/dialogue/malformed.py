@@ -6,6 +6,8 @@ import re
 import time
 
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.fitting import fitted
+from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, CRLF, JOB_TOO_BIG, UNKNOWN_COMMAND, Reply
 
@@ -20,7 +22,10 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
     No text says that a put is refused before its body has come, nor whether what was to be the
     body is then read as a command.
     """
-    data, replies = line.encode(), allowed or (BAD_FORMAT,)
+    data, replies = fitted(line.encode(), client.profile), allowed or (BAD_FORMAT,)
+    for added in client.profile.dialect.added:
+        if line.startswith(added.verb):
+            raise NotApplicable(f"profile {client.profile.name} has a command {added.verb}")
     size = _PUT.fullmatch(data)
     if size is None:
         client.send(data).expect(*replies)

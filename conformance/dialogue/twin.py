@@ -29,7 +29,7 @@ class Twin:
         self._client = client
         self._profile = profile
         self._ids: dict[int, int] = {}
-        self._reader = ReplyReader(profile.tells_priority)
+        self._reader = ReplyReader.of(profile)
         self._engine = Engine(Model(profile), itertools.count(0, 1000).__next__)
         self._number = self._engine.connect(self)
         if profile.has_tubes:

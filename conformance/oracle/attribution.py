@@ -38,8 +38,8 @@ def broken(
     firm: list[Fault] = []
     for fault in FAULTS.values():
         rule = known[fault.requirement]
-        if not rule.missing_in(profile.name):
-            (firm if rule.judged_by(profile.name).level == "must" else loose).append(fault)
+        if not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
+            (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
     for faults, longest in ((loose, LONGEST_LOOSE), (firm, LONGEST)):
         if 0 < len(entries) <= longest:
             names = _named(faults, entries, profile, violation)

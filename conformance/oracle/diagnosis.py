@@ -121,7 +121,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     of_failures = _is_of_failures(violation, entries, profile)
     names = [] if of_failures else broken(entries, profile, violation)
     if not (names or of_failures) and is_misplaced(violation, entries, profile):
-        return replace(lost, requirements=KEEPS_PLACES, profile=profile.name)
+        return replace(lost, requirements=KEEPS_PLACES, profile=profile.stage)
     lines = [line for reader in readers for line in reader.lines]
     unlimited = any(line is not None and is_unlimited(line, profile) for line in lines)
     # A line that is too long and no command may be called either.
@@ -137,7 +137,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         open_line(understood(_earlier(entries) if trusted else entries, profile), profile),
         any(reader.is_quirk for reader in readers),
         of_failures,
-        profile.name,
+        profile.stage,
         last_command(entries),
     )
 

@@ -51,6 +51,7 @@ class Judge:
         oracle.linger = linger
         self._gear = FastGear(oracle, guess_ids=counters is not None)
         self._readers: dict[int, ReplyReader] = {}
+        self._texts = dict(profile.dialect.texts)
         self._asked: list[Reply] = []
         self._given: list[bytes] = []
 
@@ -72,7 +73,7 @@ class Judge:
     def _encoded(self, replies: Iterable[Reply]) -> list[bytes]:
         """Return the bytes of replies; the same are often asked for twice."""
         if self._asked != (asked := [*replies]):
-            self._asked, self._given = asked, [reply.encode() for reply in asked]
+            self._asked, self._given = asked, [reply.spoken(self._texts) for reply in asked]
         return self._given
 
     def owes(self, conn: int) -> int:
@@ -106,7 +107,7 @@ class Judge:
 
     def connect(self, conn: int) -> None:
         """Note that a client has connected."""
-        self._readers[conn] = ReplyReader(self.model.profile.tells_priority)
+        self._readers[conn] = ReplyReader.of(self.model.profile)
         self._gear.do("connect", 0, conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:

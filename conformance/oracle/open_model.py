@@ -174,13 +174,26 @@ class OpenModel(Model):
         return _loose(super()._list_tubes(conn), frozenset(self.gone))
 
     def _stats(self, conn: Client) -> Reply:
-        return _loose(super()._stats(conn), frozenset({"current-tubes"} if self.gone else ()))
+        own = frozenset(self.profile.dialect.keys_of("stats"))
+        return _loose(super()._stats(conn), own | {"current-tubes"} if self.gone else own)
+
+    def _stats_job(self, conn: Client, id: int) -> Reply:
+        own = frozenset(self.profile.dialect.keys_of("stats-job"))
+        reply = super()._stats_job(conn, id)
+        return reply if reply == wire.NOT_FOUND else _loose(reply, own)
 
     def _stats_tube(self, conn: Client, name: str) -> Reply:
         reply = super()._stats_tube(conn, name)
         if reply == wire.NOT_FOUND:
             return _loose(reply, frozenset({"OK"} if name in self.gone else ()))
-        return _loose(reply, _COUNTED if name in self.reborn else frozenset())
+        own = frozenset(self.profile.dialect.keys_of("stats-tube"))
+        return _loose(reply, own | _COUNTED if name in self.reborn else own)
+
+    # ------------------------------------------------------------ commands of a fork
+
+    def _answer(self, conn: Client, added: str) -> Reply:
+        words = frozenset(word for word, *_ in self.profile.dialect.examples(added))
+        return _loose(super()._answer(conn, added), words)
 
     # ------------------------------------------------------------ bodies that are too big
 

@@ -74,8 +74,8 @@ class _Link:
     congested = False
 
     def __init__(self, engine: Engine, ids: _Ids) -> None:
-        tells_priority = engine.model.profile.tells_priority
-        self.got, self.seen = ReplyReader(tells_priority), ReplyReader(tells_priority)
+        profile = engine.model.profile
+        self.got, self.seen = ReplyReader.of(profile), ReplyReader.of(profile)
         self.closed = False
         self.last: Reply | None = None
         self._ids = ids
@@ -156,7 +156,7 @@ def _first_id(entries: Sequence[Entry], profile: Profile) -> int:
     for entry in entries:
         if entry.direction != "<":
             continue
-        reader = readers.setdefault(entry.connection, ReplyReader(profile.tells_priority))
+        reader = readers.setdefault(entry.connection, ReplyReader.of(profile))
         reader.receive(entry.data)
         try:
             while (reply := reader.next_reply()) is not None:

@@ -143,9 +143,9 @@ def _other(
     of_others = not alone and of_all
     idle = mine.get("state") in ("ready", "buried")
     for key, value in mine.items():
-        if (key in free and theirs.get(key, "").isdecimal()) or (
-            key not in theirs and key in UNNAMED
-        ):
+        if key in free and key in theirs and (theirs[key].isdecimal() or not value.isdecimal()):
+            continue
+        if key not in theirs and key in UNNAMED:
             continue
         if key not in theirs:
             return f"OK with the key {key}", f"OK with only {', '.join(theirs)}"[:300]

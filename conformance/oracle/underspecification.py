@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
 from reference_server.commands import ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
+from reference_server.dialect import Dialect
 from reference_server.events import Close
 from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire import (
@@ -58,8 +59,6 @@ _KICK = re.compile(rb"kick [ \t+-]*([0-9]+)(?:\r\n|\Z)?")
 _PLAIN_KICK = re.compile(rb"kick [0-9]+(?:\r\n|\Z)")
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +([0-9]+) +([0-9]+)")
 _STRAY = re.compile(rb"\r(?!\n)")
-_SWALLOWS = 224
-"""Of a line that is one byte longer than a multiple of it, beanstalkd takes the next for a part."""
 
 
 @cache
@@ -68,9 +67,30 @@ def _later(commands: frozenset[str]) -> tuple[bytes, ...]:
     return tuple(verb.encode() for verb in VERBS if verb not in commands)
 
 
+@cache
+def _added(dialect: Dialect) -> tuple[bytes, ...]:
+    """The commands that a fork has added."""
+    return tuple(one.verb.encode() for one in dialect.added)
+
+
+def _is_untold(line: bytes, profile: Profile) -> bool:
+    """Return whether a line is about a command of which the profile does not tell what it does."""
+    if not line.startswith(_later(profile.commands) + _added(profile.dialect)):
+        return False
+    first = line.partition(b"\r\n")[0].replace(b"%d", b"1")
+    # Another command may begin with its name.
+    is_known = first.partition(b" ")[0].decode("latin-1") in profile.commands
+    return not (is_known or _is_harmless(first, profile))
+
+
+def _is_harmless(line: bytes, profile: Profile) -> bool:
+    """Return whether a line (without CR LF) is that of a fork's command, and changes nothing."""
+    return any(one.is_harmless(line) for one in profile.dialect.added)
+
+
 def is_free(line: bytes, profile: Profile) -> bool:
     """Return whether nothing at all is said of a line, so that it is not worth sending."""
-    if line.startswith(_later(profile.commands)):
+    if _is_untold(line, profile):
         return True
     if _MORE_THAN_QUIT.match(line):
         return True
@@ -109,6 +129,8 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     kinds = KINDS.get(word.decode())
     if profile.id_is_optional and word.decode() in OPTIONAL_ID:
         kinds = "n" if arguments else ""
+    if _is_harmless(line, profile):
+        return True
     if kinds is None or word.decode() not in profile.commands:
         # Some servers know a command by how a line begins.
         return not any(word.startswith(verb.encode()) for verb in profile.commands)
@@ -259,7 +281,8 @@ class Lines(RequestReader):
             self.requests.append(request)
             if isinstance(request, Malformed) and len(self.lines) == known:
                 self.lines.append(None)
-                self.is_quirk |= (left - self.buffered) % _SWALLOWS == 1
+                # Of such a length, beanstalkd takes the next line for a part of it.
+                self.is_quirk |= (left - self.buffered) % self._profile.max_line == 1
                 self.is_quirk |= bool(_STRAY.search(data)) or not self._profile.skips_long_lines
             known, left = len(self.lines), self.buffered
         # A line that is too long already may be refused before its end.
@@ -329,7 +352,7 @@ def answered(
     reader: Lines, got: bytes, profile: Profile
 ) -> Iterator[tuple[Request, bytes | None, Reply | None]]:
     """Each request that a client has sent, its line, None if it is too long, and its reply."""
-    replies, lines = ReplyReader(profile.tells_priority), iter(reader.lines)
+    replies, lines = ReplyReader.of(profile), iter(reader.lines)
     replies.receive(got)
     for request in reader.requests:
         if not isinstance(request, Body):

@@ -148,7 +148,7 @@ class Crowd:
     def _arrives(self, patient: bool) -> None:
         transport = self._target.connect()
         self._last += 1
-        reader = ReplyReader(self._profile.tells_priority)
+        reader = ReplyReader.of(self._profile)
         client = CrowdClient(transport, self._last, next(self._letters), patient, reader)
         self._clients.append(client)
         self._history.connect(client.conn)

@@ -18,6 +18,7 @@ from reports.worlds import transitions
 REASONS = 4
 """Why requirements were not tested: so many reasons are told in a sentence."""
 _ORDER = list(Verdict)
+_OF_OTHERS = (Verdict.NOT_APPLICABLE, Verdict.NOT_OFFERED)
 _TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
 
@@ -54,6 +55,7 @@ class Tally:
 
     ``baseline`` holds known deviations by slug; ``selected``: not all tests were meant to be run,
     or they were not, as the run has ended before. ``worlds``: the small worlds that were looked at.
+    ``dialect``: what it is that the target conforms to, or not, if that is a fork's own protocol.
     """
 
     catalogue: Mapping[str, Requirement]
@@ -62,6 +64,7 @@ class Tally:
     profile: str = NEWEST.name
     selected: bool = False
     worlds: Sequence[World] = ()
+    dialect: str = ""
     entries: dict[str, Judgement] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
@@ -124,27 +127,31 @@ class Tally:
     def conclusion(self) -> Conclusion:
         """The verdict of the target."""
         must = [e for e in self.entries.values() if e.requirement.level == "must"]
-        applicable = [e for e in must if e.verdict is not Verdict.NOT_APPLICABLE]
+        left_out = sum(e.verdict is Verdict.NOT_OFFERED for e in must)
+        applicable = [e for e in must if e.verdict not in _OF_OTHERS]
         # Others fail only by the end of the target.
         broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
         loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
         tested = sum(e.verdict in _TESTED for e in applicable)
+        to = f" to {self.dialect}" if self.dialect else ""
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)
         if self.worlds:
             count += f" and {transitions(self.worlds)}"
+        if left_out:
+            count += f"; {left_out} not offered"
         if not any(e.verdict in _TESTED for e in self.entries.values()):
             word: Word = "no verdict"
             told = f"{word}; tested {count}"
         elif broken:
             word = "does not conform"
             said = f"{counted(broken, 'must requirement')} broken, {loose} non-strict"
-            told = f"{word}, {said}; tested {count}"
+            told = f"{word}{to}, {said}; tested {count}"
         elif self.is_partial():
             word, found = "incomplete", f"{loose} non-strict, else no" if loose else "no"
             told = f"{word}: {found} deviation in the {count} that were tested"
         else:
             word = "conforms"
-            told = f"{word} with {loose} non-strict" if loose else word
+            told = f"{word}{to} with {loose} non-strict" if loose else f"{word}{to}"
             told += f"; tested {count}"
         sentence = f"{self.target}: {told}" + (f" ({missing})" if missing else "")
         return Conclusion(
@@ -154,6 +161,7 @@ class Tally:
             non_strict=loose,
             tested=tested,
             applicable=len(applicable),
+            not_offered=left_out,
         )
 
     def is_partial(self) -> bool:

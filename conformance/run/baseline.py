@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from conformance.catalogue import NotUnique, UniqueKeys, catalogue
+from conformance.catalogue import catalogue
+from reference_server.unique_keys import NotUnique, UniqueKeys
 from reports.files import replace
 from reports.verdicts import Verdict
 from reports.words import counted

@@ -29,7 +29,14 @@ from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.vitals import WATCH
-from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import (
+    Deviation,
+    Inconclusive,
+    NotApplicable,
+    NotOffered,
+    NotTestable,
+    TargetLost,
+)
 from reports.results import Test
 from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
@@ -214,7 +221,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     except (TargetError, LaunchError) as error:
         pytest.exit(str(error), returncode=4)
     missing = suite.missing(pyfuncitem)
-    outcome = Outcome(NotApplicable(missing)) if missing else suite.outcome(pyfuncitem)
+    outcome = Outcome(missing) if missing else suite.outcome(pyfuncitem)
     observation = _observe(pyfuncitem, outcome)
     pyfuncitem.user_properties += observation.properties()
     for loss in suite.late():
@@ -306,6 +313,8 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
             return Verdict.PASS, outcome.seen[:300]
         case NotTestable():
             return Verdict.NOT_TESTABLE, str(error)
+        case NotOffered():
+            return Verdict.NOT_OFFERED, str(error)
         case NotApplicable():
             return Verdict.NOT_APPLICABLE, str(error)
         case Inconclusive():

@@ -17,7 +17,7 @@ from conformance.random_testing.effort import EACH, IN_ALL, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.entry import AUTO
-from conformance.run.evidence import clean
+from conformance.run.identity import identified, named
 from conformance.run.labels import parsed
 from conformance.run.losses import Loss, Losses
 from conformance.run.reported import remarks
@@ -30,8 +30,10 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
 from conformance.usage import refuse
-from conformance.verdict import NotTestable
-from reference_server.profiles import NEWEST, PROFILES, Profile
+from conformance.verdict import NotApplicable, NotOffered, NotTestable
+from reference_server.dialect import DialectError
+from reference_server.finding import find_profile
+from reference_server.profiles import NEWEST, Profile
 from reports import results
 from reports.results import World
 from reports.words import counted
@@ -91,10 +93,15 @@ class Options:
             raise pytest.UsageError("the time until a server listens is more than 0 seconds")
         if not 0 < self.lateness <= 0.5:
             raise pytest.UsageError("the lateness is more than 0 and at most 0.5 seconds")
-        if self.profile not in (AUTO, *PROFILES):
-            known = ", ".join((AUTO, *PROFILES))
-            raise pytest.UsageError(f"there is no profile {self.profile!r}; choose from {known}")
+        try:
+            self.named_profile()
+        except DialectError as error:
+            raise pytest.UsageError(str(error)) from None
         parsed(self.labels)
+
+    def named_profile(self) -> Profile | None:
+        """Return the profile that they name, None if the target tells; raises DialectError."""
+        return None if self.profile == AUTO else find_profile(self.profile)
 
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
@@ -103,7 +110,7 @@ class Options:
             return Remote(self.address, limits)
         if self.command is not None:
             return LaunchedTarget(self.command, self.clock, limits=limits)
-        return BuiltIn(PROFILES.get(self.profile, NEWEST), limits=limits)
+        return BuiltIn(self.named_profile() or NEWEST, limits=limits)
 
     @property
     def names_server(self) -> bool:
@@ -122,11 +129,6 @@ class Options:
         return target if self.profile == AUTO else [*target, f"--beanstalk-profile={self.profile}"]
 
 
-def named(target: results.Target) -> str:
-    """Return the target as a summary names it."""
-    return f"{target.name} (profile {target.profile})"
-
-
 def slugs(item: pytest.Item) -> tuple[str, ...]:
     """The requirements that a test names; none if it is not one of ours."""
     return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
@@ -141,7 +143,7 @@ def test_id(item: pytest.Item) -> str:
 
 def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
     """The requirements that a test tests, at the levels of a profile."""
-    return [catalogue()[slug].judged_by(profile.name) for slug in slugs(item)]
+    return [catalogue()[slug].judged_by(profile.stage) for slug in slugs(item)]
 
 
 def needs(item: pytest.Item, part: str) -> TypeGuard[pytest.Function]:
@@ -194,7 +196,7 @@ class Suite:
 
     def _probed(self, target: Target) -> Target:
         found = target.probe()
-        target.profile = PROFILES.get(self.options.profile, found)
+        target.profile = self.options.named_profile() or found
         return target
 
     @property
@@ -214,22 +216,10 @@ class Suite:
 
     def identity(self) -> results.Target:
         """Return the target as results name it, the same for all tests."""
-        target = self.target
+        target, is_asked = self.target, self.options.profile != AUTO
         if self._identity is None or self._identity[0] is not target:
-            self._identity = target, self._identified(target)
+            self._identity = target, identified(target, self.options.name, is_asked)
         return self._identity[1]
-
-    def _identified(self, target: Target) -> results.Target:
-        is_asked = self.options.profile != AUTO
-        return results.Target(
-            title=clean(self.options.name),
-            label=clean(target.label),
-            version="".join(c if c.isprintable() else "?" for c in target.version[:60]),
-            profile=target.profile.name,
-            profile_reason="as the command line says" if is_asked else clean(target.profile_reason),
-            clock="moved" if target.clock.movable else "real",
-            clock_reason=clean(target.clock_reason),
-        )
 
     def describe(self) -> str:
         """The target, its version and its clock, in a line."""
@@ -252,12 +242,14 @@ class Suite:
         if self.options.address is not None or self.options.clock == "real":
             items.sort(key=lambda item: not needs(item, "alone"))
 
-    def missing(self, item: pytest.Item) -> str | None:
+    def missing(self, item: pytest.Item) -> NotApplicable | None:
         """Why a test does not apply to the target's profile, None if it does."""
-        for requirement in requirements(item, self.target.profile):
-            missing = requirement.missing_in(self.target.profile.name)
-            if missing:
-                return f"{requirement.slug} {missing}"
+        profile = self.target.profile
+        for requirement in requirements(item, profile):
+            if missing := requirement.missing_in(profile.stage):
+                return NotApplicable(f"{requirement.slug} {missing}")
+            if left_out := requirement.left_out_of(profile):
+                return NotOffered(left_out)
         return None
 
     def outcome(self, item: pytest.Function) -> Outcome:

@@ -19,8 +19,8 @@ from conformance.run.baseline import (
     write_baseline,
 )
 from conformance.run.blocking import blockers
+from conformance.run.identity import named, spoken
 from conformance.run.observation import Observation, observation_of
-from conformance.run.suite import named
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
 from reports.results import World
@@ -70,10 +70,13 @@ class Summary:
     def tally(self) -> Tally:
         """The verdicts of all requirements."""
         target = self.observations[0].target if self.observations else None
-        name = named(target) if target else "nothing"
-        profile = target.profile if target else NEWEST.name
+        name = "nothing" if target is None else target.name if target.dialect else named(target)
+        profile = target.stage if target else NEWEST.name
         selected = self._has_stopped or any(o.selected for o in self.observations)
-        tally = Tally(catalogue(), self._baseline, name, profile, selected, worlds=self.worlds())
+        tally = Tally(
+            *(catalogue(), self._baseline, name, profile, selected, self.worlds()),
+            dialect=spoken(target),
+        )
         tests = (observation.test for observation in self.observations)
         tally.add(itertools.starmap(Result, zip(tests, self.blocked(), strict=True)))
         return tally

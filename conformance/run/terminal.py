@@ -143,7 +143,7 @@ def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]
     reasons = Counter(
         f"{test.verdict}: {grounds(test.reason)}"
         for test in (observation.test for observation in summary.observations)
-        if test.verdict in (Verdict.NOT_TESTABLE, Verdict.INCONCLUSIVE)
+        if test.verdict in (Verdict.NOT_TESTABLE, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE)
         or (test.verdict is Verdict.NOT_APPLICABLE and verbosity > 0)
     )
     for reason, count in sorted(reasons.items()):

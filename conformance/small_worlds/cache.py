@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -52,6 +53,8 @@ def digest(*of: object, by: ModuleType = conformance.small_worlds) -> str:
 
 
 def _plain(value: Any) -> object:
+    if isinstance(value, Enum):
+        return value.name
     if isinstance(value, frozenset):
         # Sets are in another order in each process.
         return sorted(value)

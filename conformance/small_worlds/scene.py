@@ -26,6 +26,7 @@ class Scene:
 
     def __init__(self, profile: Profile) -> None:
         self.model = Model(profile)
+        self._texts = dict(profile.dialect.texts)
         self.replies: defaultdict[int, bytearray] = defaultdict(bytearray)
         self.ended: set[int] = set()
         """Clients whose connection the server has closed since this was emptied."""
@@ -79,7 +80,7 @@ class Scene:
             if isinstance(reply, Hangup):
                 self._hang_up(receiver)
             elif receiver in self._readers:
-                self.replies[receiver] += reply.encode()
+                self.replies[receiver] += reply.spoken(self._texts)
 
 
 def look(scene: Scene, world: World) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
@@ -129,11 +129,17 @@ def _new_things(
         if reply is not None and reply.word in ("OK", "NOT_FOUND", "BAD_FORMAT"):
             yield "underscores in names", reply != BAD_FORMAT
     if profile.yaml_quotes and not older.yaml_quotes:
-        # What cannot be read shows nothing of how it was meant.
-        told = [body for body in bodies.values() if _keys(body)]
-        begins = [match[1] for body in told for match in _STRING.finditer(body)]
-        if begins:
-            yield "quoted strings in stats", b'"' in begins
+        quoted = quotes_strings(bodies.values())
+        if quoted is not None:
+            yield "quoted strings in stats", quoted
+
+
+def quotes_strings(bodies: Iterable[bytes]) -> bool | None:
+    """Return whether statistics have strings in quotes; None if that cannot be told."""
+    # What cannot be read shows nothing of how it was meant.
+    told = [body for body in bodies if _keys(body)]
+    begins = [match[1] for body in told for match in _STRING.finditer(body)]
+    return b'"' in begins if begins else None
 
 
 def _keys(body: bytes) -> set[str]:

@@ -45,7 +45,7 @@ def test_default_can_be_ignored(connect: Connect, tube: str) -> None:
 
 @requirement("ignore.name-limit", "if the name of a tube exceeds 200 bytes")
 def test_ignore_takes_a_name_of_200_bytes(client: Connection) -> None:
-    name = client.tube.ljust(200, "n")
+    name = client.tube.ljust(client.profile.max_name, "n")
     client.send(f"watch {name}").expect(WATCHING(2))
     client.send(f"ignore {name}").expect(WATCHING(1))
 

@@ -232,7 +232,7 @@ def test_a_pause_of_32_bits(client: Connection, delay: int) -> None:
 
 @requirement("pause-tube.name-limit", "if the name of a tube exceeds 200 bytes")
 def test_pause_tube_takes_a_name_of_200_bytes(client: Connection) -> None:
-    name = client.tube.ljust(200, "n")
+    name = client.tube.ljust(client.profile.max_name, "n")
     client.send(f"use {name}").expect(USING(name))
     client.send(f"pause-tube {name} 1000").expect(PAUSED)
     assert client.stats_tube(name)["pause"] == "1000"

@@ -18,7 +18,7 @@ def _drain(server: Target, connect: Connect) -> None:
         drains = connect().eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        told = catalogue()["put.draining"].judged_by(server.profile.name).level == "must"
+        told = catalogue()["put.draining"].judged_by(server.profile.stage).level == "must"
         lost.de_facto = not told and lost.observed.endswith("SIGUSR1")
         raise
     assert drains, "put was never answered DRAINING"

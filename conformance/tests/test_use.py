@@ -4,8 +4,9 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.malformed import refuse
 from conformance.dialogue.scenario import Connect, NewTube
-from reference_server.wire import BAD_FORMAT, NOT_FOUND, USING
+from reference_server.wire import NOT_FOUND, USING
 
 
 @requirement(
@@ -64,14 +65,15 @@ def test_use_does_not_watch(client: Connection, new_tube: NewTube) -> None:
 
 @requirement("use.name-limit", "<tube> is a name at most 200 bytes. It specifies the tube to use.")
 def test_use_takes_a_name_of_200_bytes(client: Connection) -> None:
-    name = client.tube.ljust(200, "n")
+    name = client.tube.ljust(client.profile.max_name, "n")
     client.send(f"use {name}").expect(USING(name))
     client.send("list-tube-used").expect(USING(name))
 
 
 @requirement("use.name-limit", "<tube> is a name at most 200 bytes. It specifies the tube to use.")
 def test_names_are_told_apart_by_their_200th_byte(client: Connection) -> None:
-    first, second = client.tube.ljust(199, "n") + "1", client.tube.ljust(199, "n") + "2"
+    most = client.tube.ljust(client.profile.max_name - 1, "n")
+    first, second = f"{most}1", f"{most}2"
     client.send(f"use {first}").expect(USING(first))
     job = client.put(b"a")
     client.send(f"use {second}").expect(USING(second))
@@ -89,5 +91,5 @@ def test_use_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
 @requirement("use.bad-format", r"use <tube>\r\n")
 @pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
 def test_use_of_what_is_no_name_changes_nothing(client: Connection, argument: str) -> None:
-    client.send(f"use {argument}").expect(BAD_FORMAT)
+    refuse(client, f"use {argument}")
     client.send("list-tube-used").expect(USING(client.tube))

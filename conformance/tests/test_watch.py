@@ -4,8 +4,9 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.malformed import refuse
 from conformance.dialogue.scenario import Connect, NewTube
-from reference_server.wire import BAD_FORMAT, RESERVED, USING, WATCHING
+from reference_server.wire import RESERVED, USING, WATCHING
 
 
 @requirement(
@@ -81,7 +82,7 @@ def test_watching_a_tube_twice_counts_once(client: Connection) -> None:
     "<tube> is a name at most 200 bytes. It specifies a tube to add to the watch list.",
 )
 def test_watch_takes_a_name_of_200_bytes(client: Connection) -> None:
-    name = client.tube.ljust(200, "n")
+    name = client.tube.ljust(client.profile.max_name, "n")
     client.send(f"watch {name}").expect(WATCHING(2))
     assert set(client.send("list-tubes-watched").names()) == {client.tube, name}
 
@@ -96,5 +97,5 @@ def test_watch_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
 @requirement("watch.bad-format", r"watch <tube>\r\n")
 @pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
 def test_watch_of_what_is_no_name(client: Connection, argument: str) -> None:
-    client.send(f"watch {argument}").expect(BAD_FORMAT)
+    refuse(client, f"watch {argument}")
     assert client.send("list-tubes-watched").names() == [client.tube]

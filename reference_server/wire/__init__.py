@@ -16,6 +16,7 @@ from reference_server.wire.lines import (
 )
 from reference_server.wire.messages import (
     BAD_FORMAT,
+    BARE,
     BURIED,
     CRLF,
     DEADLINE_SOON,
@@ -59,6 +60,7 @@ from reference_server.wire.requests import (
 
 __all__ = [
     "BAD_FORMAT",
+    "BARE",
     "BURIED",
     "CRLF",
     "DEADLINE_SOON",

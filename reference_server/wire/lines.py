@@ -8,6 +8,7 @@ from functools import cache
 from operator import le
 
 from reference_server.commands import COMMANDS, U32, U64, Grammar, Kind
+from reference_server.dialect import Added
 from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire.messages import (
     BAD_FORMAT,
@@ -136,6 +137,16 @@ def _named_and_numeric(verb: str) -> _Parse:
     return parse
 
 
+def _added(added: Added) -> _Parse:
+    # What it does is not known: only whether it is well-formed.
+    command = Command(added.verb, (added.verb,))
+
+    def parse(text: bytes, _: Profile) -> Request:
+        return command if added.takes(text.split(b" ")) else _BAD
+
+    return parse
+
+
 def _parser(grammar: Grammar) -> _Parse:
     """Return the parser of what follows a command's word; raise ValueError if there is none."""
     if grammar.verb == "put":
@@ -160,7 +171,7 @@ OPTIONAL_ID = ("peek", "stats")
 
 @cache
 def _words(
-    commands: frozenset[str], id_is_optional: bool
+    commands: frozenset[str], id_is_optional: bool, added: tuple[Added, ...]
 ) -> tuple[dict[bytes, Command], dict[bytes, _Parse]]:
     """Return the commands of a profile: whole lines, and words that arguments follow."""
     bare, words = {}, {}
@@ -173,12 +184,17 @@ def _words(
             words[word] = _numeric(grammar.verb, [Kind.JOB])
         elif grammar.kinds:
             words[word] = _parser(grammar)
+    for one in added:
+        if one.grammar is not None and one.grammar.kinds:
+            words[one.verb.encode()] = _added(one)
+        elif one.grammar is not None:
+            bare[one.verb.encode()] = Command(one.verb, (one.verb,))
     return bare, words
 
 
 def parse_line(line: bytes, profile: Profile) -> Request:
     """Return the request that a command line (without CR LF) means."""
-    bare, words = _words(profile.commands, profile.id_is_optional)
+    bare, words = _words(profile.commands, profile.id_is_optional, profile.dialect.added)
     command = bare.get(line)
     if command is not None:
         return command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 CRLF = b"\r\n"
@@ -33,6 +34,12 @@ class Reply(NamedTuple):
             return f"{self.word} {' '.join(map(str, self.args))}\r\n".encode()
         head = " ".join([self.word, *map(str, self.args), str(len(self.body))])
         return b"%b\r\n%b\r\n" % (head.encode(), self.body)
+
+    def spoken(self, texts: Mapping[str, str]) -> bytes:
+        """Return the bytes on the wire where words alone have other ``texts``."""
+        if texts and self.body is None and not self.args and self.word in texts:
+            return texts[self.word].encode() + CRLF
+        return self.encode()
 
     def __str__(self) -> str:
         data = self.encode()

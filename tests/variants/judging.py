@@ -33,7 +33,7 @@ def judge(variant: Variant, profile: Profile = NEWEST, examples: int = 3) -> Jud
     with mock.patch.object(builtin, "Server", variant.server):
         for case, outcome in outcomes(variant, _is_judged, examples, profile):
             error = outcome.error
-            levels = {catalogue()[slug].judged_by(profile.name).level for slug in case.slugs}
+            levels = {catalogue()[slug].judged_by(profile.stage).level for slug in case.slugs}
             if isinstance(error, Inconclusive):
                 undecided.append(f"{case.name}: {error}")
             elif isinstance(error, Deviation) and (error.de_facto or "must" not in levels):
