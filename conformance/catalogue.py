@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ class Requirement:
     @property
     def document(self) -> str:
         """The title of the document that says it."""
-        return TITLES[self.source]
+        return TITLES.get(self.source, self.source)
 
     @property
     def level(self) -> Level:
@@ -109,9 +110,13 @@ TITLES = {
     "seed-004": "Beanstalkd: Protocol",
 }
 """The documents by their names in the files, and as a reader finds them."""
+_OWN: list[Path] = []
+"""The folders with requirements of forks."""
 
 
-def _requirement(name: str, section: str, source: str, slug: str, entry: Any) -> Requirement:
+def _requirement(
+    name: str, section: str, source: str, slug: str, entry: Any, is_own: bool
+) -> Requirement:
     def complain(what: str) -> CatalogueError:
         return CatalogueError(f"{name}: {slug}: {what}")
 
@@ -131,7 +136,9 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
     if not isinstance(clause, str) or not clause.strip():
         raise complain("a clause is missing")
     source = entry.get("source", source)
-    if source not in TITLES:
+    if is_own and not (isinstance(source, str) and source.strip()):
+        raise complain("source names a document")
+    if source not in TITLES and not is_own:
         raise complain(f"source must be one of {', '.join(TITLES)}, not {source!r}")
     until = entry.get("until")
     for stage in (*levels, until):
@@ -146,24 +153,41 @@ def _requirement(name: str, section: str, source: str, slug: str, entry: Any) ->
 @cache
 def catalogue() -> Mapping[str, Requirement]:
     """All requirements by slug, in the order of the text; raises :class:`CatalogueError`."""
-    return read_catalogue(files("conformance") / "requirements")
+    found = read_catalogue(files("conformance") / "requirements")
+    for folder in _OWN:
+        found = read_catalogue(folder, found)
+    return found
 
 
-def read_catalogue(folder: Traversable) -> Mapping[str, Requirement]:
-    """The requirements of all numbered files in a folder; raises :class:`CatalogueError`."""
-    result: dict[str, Requirement] = {}
+def extend(folder: Path) -> None:
+    """Let the catalogue have the requirements of a fork, too; raises :class:`CatalogueError`."""
+    if folder not in _OWN:
+        _OWN.append(folder)
+    catalogue.cache_clear()
+    if not {*catalogue()} - {*read_catalogue(files("conformance") / "requirements")}:
+        raise CatalogueError(f"{folder} has no file of requirements, such as 10-truncate.yaml")
+
+
+def read_catalogue(
+    folder: Traversable, known: Mapping[str, Requirement] | None = None
+) -> Mapping[str, Requirement]:
+    """The requirements of all numbered files in a folder; raises :class:`CatalogueError`.
+
+    ``known`` are those that a fork adds its own to.
+    """
+    result = dict(known or {})
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if not _FILE.fullmatch(path.name):
             continue
-        for slug, found in _read_file(path):
+        name = f"requirements/{path.name}" if known is None else str(path)
+        for slug, found in _read_file(path, name, is_own=known is not None):
             if slug in result:
-                raise CatalogueError(f"requirements/{path.name}: {slug} is in another file, too")
+                raise CatalogueError(f"{name}: {slug} is in another file, too")
             result[slug] = found
     return result
 
 
-def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
-    name = f"requirements/{path.name}"
+def _read_file(path: Traversable, name: str, is_own: bool) -> Iterator[tuple[str, Requirement]]:
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -178,7 +202,7 @@ def _read_file(path: Traversable) -> Iterator[tuple[str, Requirement]]:
         if not (isinstance(slug, str) and _SLUG.fullmatch(slug)):
             raise CatalogueError(f"{name}: {slug!r} is no slug")
         section, source = str(document["section"]), document["source"]
-        yield slug, _requirement(name, section, source, slug, entry)
+        yield slug, _requirement(name, section, source, slug, entry, is_own)
 
 
 def told_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:

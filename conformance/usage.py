@@ -85,6 +85,13 @@ def names_target(clock: str) -> Callable[[_Function], _Function]:
             show_default=True,
             help="the clock of a launched server",
         )(function)
+        function = option(
+            *(WHAT, "--profile"),
+            default="auto",
+            show_default=True,
+            metavar="NAME",
+            help="the version of the protocol, or the file of a fork's dialect",
+        )(function)
         function = option(WHAT, "--launch", metavar="COMMAND", help=launch)(function)
         return option(WHAT, "--target", metavar="ADDRESS", help=ADDRESS)(function)
 

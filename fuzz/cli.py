@@ -91,6 +91,7 @@ def fuzz(
     launch: str | None,
     clock: str,
     start_timeout: float,
+    profile: str,
     seconds: float,
     seed: int,
     jobs: int,
@@ -102,7 +103,7 @@ def fuzz(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    options = Options.of_command(target, launch, clock, start_timeout)
+    options = Options.of_command(target, launch, clock, start_timeout, profile)
     try:
         for folder in filter(None, (findings, corpus)):
             folder.mkdir(parents=True, exist_ok=True)
@@ -191,7 +192,7 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
 
 def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
     """Tells now and then how far it is; raises TargetError or LaunchError."""
-    target.profile = target.probe()
+    work.options.recognise(target)
     name = f"{target.label} {target.version} (profile {target.profile.name})"
     told.put(_News(number, target=printable(name)))
     exploration = Exploration(

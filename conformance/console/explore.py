@@ -108,6 +108,7 @@ def explore(
     launch: str | None,
     clock: str,
     start_timeout: float,
+    profile: str,
     seconds: float,
     states: int,
     jobs: int,
@@ -117,7 +118,7 @@ def explore(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    options = Options.of_command(target, launch, clock, start_timeout)
+    options = Options.of_command(target, launch, clock, start_timeout, profile)
     name = launch or target or "the reference server"
     known = _explored_before(name) if resume else set[str]()
     worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
@@ -186,7 +187,7 @@ def _explore(work: _Work) -> Explored:
     FOOTPRINT.join(work.run, work.number)
     target = work.options.target()
     try:
-        target.profile = target.probe()
+        work.options.recognise(target)
         worlds = worlds_for(target, [work.world])
         if not worlds:
             return Explored(work.world.name, unfit="needs another profile, or a clock of its own")

@@ -28,7 +28,7 @@ _TARGET = {
     },
 }
 GROUPS = {
-    "What to test": ("target", "launch", "profile", "clock", "start-timeout"),
+    "What to test": ("target", "launch", "profile", "requirements", "clock", "start-timeout"),
     "How much to try": ("examples", "seed", "fuzz-time"),
     "How to judge": ("lateness", "strict", "baseline", "update-baseline"),
     "What to write": ("report", "name", "label"),

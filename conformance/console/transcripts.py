@@ -22,7 +22,9 @@ from conformance.transcript import RESTARTS, Transcript, rendered
 from conformance.usage import ConsoleCommand, names_target, refuse
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
-from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.dialect import DialectError
+from reference_server.finding import find_profile
+from reference_server.profiles import NEWEST, Profile
 from reports.words import counted
 
 STANDARD_INPUT = Path("-")
@@ -33,33 +35,42 @@ _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE|-"
 @_FILE
 @click.option(
     "--profile",
-    type=click.Choice(list(PROFILES)),
     default=NEWEST.name,
     show_default=True,
-    help="the version of the protocol",
+    metavar="NAME",
+    help="the version of the protocol, or the file of a fork's dialect",
 )
 def check(file: Path, profile: str) -> int:
     """Judge a recorded transcript, without any server.
 
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
+    try:
+        spoken = find_profile(profile)
+    except DialectError as error:
+        raise refuse(str(error)) from None
     recorded = _read(file)
     progress = ProgressBar("judged")
     try:
-        finding = judged(recorded, PROFILES[profile], progress.tell)
+        finding = judged(recorded, spoken, progress.tell)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
     finally:
         progress.end()
-    return _told(recorded, finding, PROFILES[profile])
+    return _told(recorded, finding, spoken)
 
 
 @click.command(cls=ConsoleCommand)
 @_FILE
 @names_target("auto")
 def replay(
-    file: Path, target: str | None, launch: str | None, clock: str, start_timeout: float
+    file: Path,
+    target: str | None,
+    launch: str | None,
+    clock: str,
+    start_timeout: float,
+    profile: str,
 ) -> int:
     """Drive a recorded transcript on a server, and judge it.
 
@@ -70,7 +81,8 @@ def replay(
     recorded = _read(file)
     transcript = Transcript(list(recorded.entries), recorded.begins)
     try:
-        return _replay(transcript, Options(target, launch, clock, start_timeout=start_timeout))
+        options = Options(target, launch, clock, start_timeout=start_timeout, profile=profile)
+        return _replay(transcript, options)
     except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
         raise refuse(str(error)) from None
 
@@ -94,7 +106,7 @@ def _replay(transcript: Transcript, options: Options) -> int:
     options.check()
     target = options.target()
     try:
-        profile = target.probe()
+        profile = options.recognise(target)
         if any(entry.data == RESTARTS and not entry.connection for entry in transcript.entries):
             # With its log, if it has one.
             with contextlib.suppress(NotTestable):

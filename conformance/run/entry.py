@@ -43,7 +43,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "profile": {
         "default": AUTO,
         "metavar": "NAME",
-        "help": "the version of the protocol (default: auto, as the target's stats say)",
+        "help": "the version of the protocol, or the file of a fork's dialect (default: auto, as"
+        " the target's stats say)",
+    },
+    "requirements": {
+        "type": Path,
+        "metavar": "FOLDER",
+        "help": "requirements and tests of your own, which are run as those of the suite",
     },
     "baseline": {
         "type": Path,
@@ -125,7 +131,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _is_asked_for(config: pytest.Config) -> bool:
-    if config.option.beanstalk_target is not None or config.option.beanstalk_launch is not None:
+    chosen = config.option
+    asks = (chosen.beanstalk_target, chosen.beanstalk_launch, chosen.beanstalk_requirements)
+    if any(value is not None for value in asks):
         return True
     return any(_is_ours(config, argument.partition("::")[0]) for argument in config.args)
 

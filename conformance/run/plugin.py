@@ -19,11 +19,12 @@ from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
+from conformance.run.own import take_in
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
-from conformance.run.suite import Options, Suite, requirements, slugs, test_id
+from conformance.run.suite import Options, Suite, module_of, requirements, slugs, test_id
 from conformance.run.summary import REMARKS, Summary
 from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
@@ -81,6 +82,9 @@ def pytest_configure(config: pytest.Config) -> None:
         start_timeout=chosen.beanstalk_start_timeout,
     )
     options.check()
+    if (own := chosen.beanstalk_requirements) is not None:
+        _check_root(config, "--beanstalk-requirements", own)
+        take_in(config, own)
     for level in LEVELS:
         marker = level.replace("-", "_")
         config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
@@ -351,4 +355,7 @@ def _in_short(observation: Observation) -> str:
 
 
 def _reproduce(item: pytest.Item) -> list[str]:
-    return ["pytest", "--pyargs", test_id(item), *item.config.stash[_SUITE].options.chosen]
+    chosen = item.config.stash[_SUITE].options.chosen
+    if (own := item.config.option.beanstalk_requirements) is not None and not module_of(item):
+        chosen.append(f"--beanstalk-requirements={own}")
+    return ["pytest", "--pyargs", test_id(item), *chosen]

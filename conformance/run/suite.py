@@ -16,7 +16,7 @@ from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budge
 from conformance.random_testing.effort import EACH, IN_ALL, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
-from conformance.run.entry import AUTO
+from conformance.run.entry import AUTO, TESTED
 from conformance.run.identity import identified, named
 from conformance.run.labels import parsed
 from conformance.run.losses import Loss, Losses
@@ -60,14 +60,19 @@ class Options:
 
     @classmethod
     def of_command(
-        cls, address: str | None, command: str | None, clock: str, start_timeout: float
+        cls,
+        address: str | None,
+        command: str | None,
+        clock: str,
+        start_timeout: float,
+        profile: str = AUTO,
     ) -> Self:
         """Return those of a subcommand that names a target; refuses what makes no sense.
 
         ``clock`` is that of a server to start.
         """
         clock = clock if command is not None else "auto"
-        options = cls(address, command, clock, start_timeout=start_timeout)
+        options = cls(address, command, clock, start_timeout=start_timeout, profile=profile)
         try:
             options.check()
         except pytest.UsageError as error:
@@ -103,6 +108,12 @@ class Options:
         """Return the profile that they name, None if the target tells; raises DialectError."""
         return None if self.profile == AUTO else find_profile(self.profile)
 
+    def recognise(self, target: Target) -> Profile:
+        """Set the profile of a target: the one that they name, or else the one that it tells."""
+        found = target.probe()
+        target.profile = self.named_profile() or found
+        return target.profile
+
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
         limits = Limits(lateness=self.lateness, start=self.start_timeout)
@@ -134,11 +145,18 @@ def slugs(item: pytest.Item) -> tuple[str, ...]:
     return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
 
 
-def test_id(item: pytest.Item) -> str:
-    """Return a test as ``--pyargs`` finds it, wherever the run was started."""
-    path, _, name = item.nodeid.partition("::")
+def module_of(item: pytest.Item) -> str:
+    """Return the module of the suite that a test is in; empty if it is the test of a fork."""
     module = getattr(item, "module", None)
-    return f"{module.__name__ if module else path}::{name}"
+    name = module.__name__ if module else ""
+    return name if name.partition(".")[0] in TESTED else ""
+
+
+def test_id(item: pytest.Item) -> str:
+    """Return a test as ``--pyargs`` finds it, that of the suite wherever the run was started."""
+    path, here = item.path, item.config.invocation_params.dir
+    place = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{module_of(item) or place}::{item.nodeid.partition('::')[2]}"
 
 
 def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
@@ -195,8 +213,7 @@ class Suite:
         return self._target
 
     def _probed(self, target: Target) -> Target:
-        found = target.probe()
-        target.profile = self.options.named_profile() or found
+        self.options.recognise(target)
         return target
 
     @property
