@@ -18,10 +18,8 @@ def find_profile(name: str) -> Profile:
     if (known := PROFILES.get(name)) is not None:
         return known
     if not name.endswith(ENDS):
-        choice = ", ".join(PROFILES)
-        raise DialectError(
-            f"there is no profile {name!r}; choose from auto, {choice}, or name a file .yaml"
-        )
+        choice = f"choose from {', '.join(PROFILES)}, or name a file that ends with .yaml"
+        raise DialectError(f"there is no profile {name!r}; {choice}")
     # It takes longer to import than the rest, and most runs need no dialect.
     from reference_server.dialect_file import read_dialect
 

@@ -72,7 +72,7 @@ def test_every_option_has_a_group_in_help() -> None:
         (["run", "--fuzz-time=inf"], "the time for hostile bytes is more than 0 seconds"),
         (["run", "--report"], "Option '--report' requires an argument"),
         (["fuzz", "--job=2"], "Did you mean"),
-        (["check", "x", "--profile=9"], "'9' is not one of"),
+        (["check", "x", "--profile=9"], "there is no profile '9'; choose from 0.6"),
         (["list", "-k", "nosuch"], "no test of the suite is selected"),
         (["replay", "x"], "give --target or --launch"),
         (["serve", "--prot=1"], "unrecognized arguments: --prot=1"),

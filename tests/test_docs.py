@@ -14,12 +14,15 @@ import pytest
 import yaml
 from playwright.sync_api import sync_playwright
 
+from conformance.catalogue import catalogue, read_catalogue
 from conformance.oracle.check import check
 from conformance.reading import parse
 from conformance.run.baseline import read_baseline
 from conformance.run.entry import OPTIONS
+from reference_server.dialect_file import read_dialect
 from reference_server.profiles import PROFILES
 from tests.servers import CHROMIUM, needs_chromium
+from tests.test_dialects import DIALECTS
 from tests.test_plugin import suite
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +47,7 @@ HELP = {
             "fuzz",
             "explore",
             "cleanup",
+            "profile",
         )
     },
 }
@@ -143,10 +147,24 @@ def test_code_is_well_formed(page: Path, tmp_path: Path) -> None:
         compile(code, str(page), "exec")
     for text in blocks(page, "yaml"):
         content = yaml.safe_load(text)
-        if "jobs" not in content:
-            file = tmp_path / "baseline.yaml"
-            file.write_text(text)
+        if "jobs" in content:
+            continue
+        file = tmp_path / "10-example.yaml"
+        file.write_text(text)
+        if "extends" in content:
+            assert read_dialect(file)
+        elif "requirements" in content:
+            assert set(content["requirements"]) < set(read_catalogue(tmp_path, catalogue()))
+        else:
             assert read_baseline(file)
+
+
+def test_the_examples_of_a_fork_are_those_of_the_gallery() -> None:
+    page, fork = ROOT / "docs" / "dialects.md", DIALECTS["antikirra"]
+    kept = [path.read_text(encoding="utf-8") for path in (fork, *fork.with_suffix("").glob("*.*"))]
+    shown = [*blocks(page, "yaml"), *blocks(page, "python")]
+    from_gallery = [text for text in shown if any(text.rstrip() in file for file in kept)]
+    assert len(from_gallery) == 3
 
 
 def test_the_example_of_a_transcript_is_allowed(

@@ -126,7 +126,7 @@ def test_a_port_that_floods() -> None:
         (["--launch="], "the command to launch is empty"),
         (["--launch=true", "--target=a:1"], "exclude each other"),
         (["--clock=fake"], "a fake clock needs --launch"),
-        (["--profile=9"], "there is no profile '9'; choose from auto, 0.6"),
+        (["--profile=9"], "there is no profile '9'; choose from 0.6"),
         (["--lateness=9"], "the lateness is more than 0"),
         (["--baseline=/nonexistent"], "cannot read the baseline"),
     ],
