@@ -107,22 +107,6 @@ def test_a_server_that_is_stopped_hangs() -> None:
         target.close()
 
 
-def test_a_server_that_hangs_again_after_a_command_is_seen_to_sooner() -> None:
-    target = LaunchedTarget(REFERENCE_COMMAND, "real")
-    try:
-        for seconds in ("2", "0.5", "0.25"):
-            target.signal(signal.SIGSTOP)
-            assert target.fate(b"kick 1") == (
-                f"the target hangs: a new client got no answer within {seconds} seconds"
-            )
-            target.restore()
-        target.learnt.silences.heard(b"kick 2", b"KICKED 0")
-        target.signal(signal.SIGSTOP)
-        assert "within 2 seconds" in str(target.fate(b"kick 1"))
-    finally:
-        target.close()
-
-
 def test_a_server_that_must_wait_for_a_cpu_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     target = LaunchedTarget(REFERENCE_COMMAND, "real")
     try:

@@ -51,9 +51,8 @@ class LaunchedTarget(Target):
             self._values = {**values, "binlog": self._folder.name}
         self._in_real_time: LaunchedTarget | None = None
         self._unread = ""
-        self._hung = -1
-        """The generation that was seen to hang."""
         self._restoring = threading.Lock()
+        self._hanging: Launched | None = None
         self._server = self._launch()
 
     def _launch(self) -> Launched:
@@ -134,16 +133,15 @@ class LaunchedTarget(Target):
         return now - self._seen, now - self._begun
 
     def fate(self, after: bytes = b"") -> str | None:
-        generation = self.generation
         seconds = self.learnt.silences.patience_after(after, self.limits.exit)
-        fate = super().fate(after)
+        server, fate = self._server, super().fate(after)
         if fate is None:
             return None
+        if hangs(fate):
+            self._hanging = server
         with contextlib.suppress(subprocess.TimeoutExpired):
             # While it writes down its memory, it is still there.
             self._server.process.wait(seconds)
-        if hangs(fate):
-            self._hung = generation
         return self.ended() or fate
 
     def ended(self) -> str | None:
@@ -171,8 +169,7 @@ class LaunchedTarget(Target):
 
     def _end(self) -> None:
         """End the server; some say only then what they have seen, such as leaks."""
-        self._server.end(self._hung == self.generation)
-        self._hung = -1
+        self._server.end(self._server is self._hanging)
         self._unread += self._server.news()
 
     def reported(self) -> list[Report]:
@@ -188,8 +185,8 @@ class LaunchedTarget(Target):
             self._restore()
 
     def _restore(self) -> None:
-        hangs = self._hung == self.generation
-        if hangs or self._server.exit_status() is not None or super().fate() is not None:
+        gone = self._server.exit_status() is not None or self._server is self._hanging
+        if gone or super().fate() is not None:
             self._end()
             # Before: who is connected to the new one, sees that it is not the old one.
             self.generation += 1

@@ -213,6 +213,8 @@ class Target(ABC):
             )
         found = recognise(self.address, self.version, limits.detection)
         self.profile, self.profile_reason = found
+        # It may not have survived what it was asked.
+        self.restore()
         neutral = self.profile.neutral
         self.learnt.pipelines = pipelines(self.address, neutral, limits.detection, self.learnt)
         return self.profile

@@ -1,0 +1,57 @@
+"""Targets that hang: found out in full once, started again without being asked twice."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.limits import USUAL
+from tests.servers import REFERENCE_COMMAND, changed_server
+
+HANGS = """
+    import time
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+    Reply.encode = lambda self: plain(self).replace(b'version: "1', b'version: "x')
+    Model._reserve_job = lambda self, *_: time.sleep(10**6)
+"""
+"""It does not tell its version, and so it is asked what it knows."""
+QUICK = replace(USUAL, detection=0.5)
+
+
+def test_a_server_that_hangs_at_a_probe_is_started_again(tmp_path: Path) -> None:
+    target = LaunchedTarget(changed_server(tmp_path, HANGS), "real", limits=QUICK)
+    try:
+        target.probe()
+        assert target.generation == 1
+        assert target.fate() is None
+        assert target.learnt.pipelines
+    finally:
+        target.close()
+
+
+def test_a_server_that_was_seen_to_hang_is_not_waited_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = LaunchedTarget(REFERENCE_COMMAND, "real")
+    try:
+        for seconds in ("2", "0.5", "0.25"):
+            before = target.generation
+            target.signal(signal.SIGSTOP)
+            fate = f"the target hangs: a new client got no answer within {seconds} seconds"
+            assert target.fate(b"kick 1") == fate
+            with monkeypatch.context() as patch:
+                patch.setattr(target, "_fate", lambda _: pytest.fail("it was asked again"))
+                target.restore()
+            assert target.generation == before + 1
+            assert target.fate() is None
+        target.learnt.silences.heard(b"kick 2", b"KICKED 0")
+        target.signal(signal.SIGSTOP)
+        assert "within 2 seconds" in str(target.fate(b"kick 1"))
+    finally:
+        target.close()
