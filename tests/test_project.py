@@ -14,7 +14,8 @@ from conformance.catalogue import catalogue
 from conformance.run.baseline import read_baseline
 from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
-from reports.gallery.__main__ import FOLDER, servers, write
+from reports.gallery.__main__ import write
+from reports.gallery.servers import FOLDER, servers
 from tests.faults import cases
 
 ROOT = Path(__file__).parent.parent
@@ -78,6 +79,6 @@ def test_requirements_are_named_by_section_and_statement() -> None:
 
 def test_the_gallery_is_made_from_its_results(tmp_path: Path) -> None:
     write(tmp_path)
-    for name in ("comparison.html", "comparison.md"):
+    for name in ("comparison.html", "comparison.md", "servers.md"):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
     assert {path.stem for path in FOLDER.glob("*.json")} <= set(servers())

@@ -5,42 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-from pydantic import BaseModel, TypeAdapter
-
+from reports.gallery.anonymity import anonymous
+from reports.gallery.servers import FOLDER, GalleryServer, servers
+from reports.gallery.table import server_table
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_comparison
 
-FOLDER = Path(__file__).parent
 BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
 """Known deviations of some of the servers, and their reasons."""
-
-
-class GalleryServer(BaseModel):
-    """A server of the gallery; see ``servers.yaml``."""
-
-    label: str
-    version: str
-    program: str
-    options: str
-    profile: str = "auto"
-
-    def programs(self, name: str) -> Iterator[str]:
-        """The paths of programs that may be it."""
-        return filter(None, map(shutil.which, (name, self.program)))
-
-
-def servers() -> dict[str, GalleryServer]:
-    """All servers of the gallery."""
-    text = (FOLDER / "servers.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, GalleryServer]).validate_python(yaml.safe_load(text))
 
 
 def run(name: str, server: GalleryServer, program: str) -> Results:
@@ -64,7 +41,7 @@ def run(name: str, server: GalleryServer, program: str) -> Results:
         )
         found = read_results(Path(folder) / "report" / "results.json")
         # Nor the machine itself.
-        return found.model_copy(update={"labels": {}})
+        return anonymous(found.model_copy(update={"labels": server.origin}))
 
 
 def main() -> int:
@@ -81,18 +58,21 @@ def main() -> int:
             except ResultsError as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
-            if found.target.version.removeprefix("beanstalkd ") == known[name].version:
+            if known[name].made(found):
                 (FOLDER / f"{name}.json").write_text(found.encode(), encoding="utf-8")
                 print(f"{name}: {found.verdict.sentence}")
                 break
+            print(f"{name}: {program} is version {found.target.version!r}", file=sys.stderr)
     write()
     return 0
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Compares all results that there are, and writes the comparison into a folder."""
+    """Compares all results that there are, and writes what is made from them into a folder."""
     paths = [FOLDER / f"{name}.json" for name in servers()]
-    write_comparison([read_results(path) for path in paths if path.exists()], folder)
+    all_results = [read_results(path) for path in paths if path.exists()]
+    write_comparison(all_results, folder)
+    (folder / "servers.md").write_text(server_table(all_results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""Results without the machine that they were made on."""
+
+from __future__ import annotations
+
+import re
+
+from reports.results import Results
+from reports.results import Test as Result
+
+_FOLDERS = re.compile(r"(?<![\w/.:-])/(?:[\w.+@~-]+/)+(?=[\w.+@~-])")
+"""The folders of an absolute path, as in what compilers and interpreters call a place."""
+
+
+def anonymous(results: Results) -> Results:
+    """Return results that name no folder of the machine."""
+    return results.model_copy(
+        update={
+            "health": [_without_folders(line) for line in results.health],
+            "tests": [_told_anonymously(test) for test in results.tests],
+        }
+    )
+
+
+def _told_anonymously(test: Result) -> Result:
+    if test.evidence is None:
+        return test
+    said = _without_folders(test.evidence.said)
+    return test.model_copy(update={"evidence": test.evidence.model_copy(update={"said": said})})
+
+
+def _without_folders(text: str) -> str:
+    return _FOLDERS.sub("", text)

@@ -1,0 +1,50 @@
+"""The servers of the gallery: how each is found and started, and where its code is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from reports.results import Results
+
+FOLDER = Path(__file__).parent
+
+
+class GalleryServer(BaseModel):
+    """A server of the gallery; see ``servers.yaml``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: str
+    version: str
+    program: str
+    options: str
+    profile: str = "auto"
+    language: str
+    source: str = ""
+    commit: str = ""
+    changes: str = ""
+
+    def programs(self, name: str) -> Iterator[str]:
+        """Yield the paths of programs that may be it."""
+        return filter(None, map(shutil.which, (name, self.program)))
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """The labels of its results: the code that was run."""
+        labels = self.model_dump(include={"language", "source", "commit", "changes"})
+        return {key: text for key, text in labels.items() if text}
+
+    def made(self, results: Results) -> bool:
+        """Return whether results are of this version."""
+        return results.target.version.removeprefix("beanstalkd ") == self.version
+
+
+def servers() -> dict[str, GalleryServer]:
+    """Return all servers of the gallery, by name."""
+    text = (FOLDER / "servers.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[str, GalleryServer]).validate_python(yaml.safe_load(text))

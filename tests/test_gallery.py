@@ -1,0 +1,61 @@
+"""The gallery: which servers it has, and what its results tell of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from reports.gallery.anonymity import anonymous
+from reports.gallery.servers import FOLDER, GalleryServer, servers
+from reports.gallery.table import server_table
+from reports.results import read_results
+from reports.verdicts import Verdict
+from tests.made import case, evidence, requirement, results
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+SAID = "main.c:7\n/home/a.b/src-1/main.c:7: in f\n\tfrom '/opt/x/y.rb': GET http://h/a/b and 1/2"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_are_of_the_server_that_the_list_names(name: str) -> None:
+    found, server = read_results(FOLDER / f"{name}.json"), servers()[name]
+    assert server.made(found)
+    assert found.labels == server.origin
+    assert found.target.label == server.label.replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_name_no_folder_of_the_machine(name: str) -> None:
+    found = read_results(FOLDER / f"{name}.json")
+    assert anonymous(found) == found
+    assert not re.search("/(home|root|tmp|usr)/", found.encode())
+
+
+def test_the_code_of_each_server_can_be_had_again() -> None:
+    for name, server in servers().items():
+        if name.startswith("reference-"):
+            continue
+        assert re.fullmatch("https://github.com/[^/]+/[^/]+", server.source)
+        assert re.fullmatch("[0-9a-f]{40}", server.commit)
+
+
+def test_what_a_server_said_names_no_folder_any_more() -> None:
+    test = case("put.a", Verdict.FAIL, evidence=evidence(said=SAID))
+    after = anonymous(results(requirement("put.a"), health=["x at /a/b.c:1"], tests=[test]))
+    assert after.health == ["x at b.c:1"]
+    kept = after.tests[0].evidence
+    assert kept is not None
+    assert kept.said == "main.c:7\nmain.c:7: in f\n\tfrom 'y.rb': GET http://h/a/b and 1/2"
+
+
+def test_another_version_is_another_server() -> None:
+    made = GalleryServer(label="b", version="1.12", program="b", options="", language="C").made
+    assert made(results())
+    assert not made(results(target=results().target.model_copy(update={"version": "1.13"})))
+
+
+def test_the_table_links_the_code_that_was_run() -> None:
+    labels = {"language": "C", "source": "https://h/a/b", "commit": "0123456789abcdef"}
+    row = server_table([results(labels=labels)]).splitlines()[2]
+    assert "| `beanstalkd 1.12` | C | [0123456789ab](https://h/a/b/tree/0123456789abcdef) |" in row
