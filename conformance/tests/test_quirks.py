@@ -124,7 +124,8 @@ def test_the_order_in_which_waiting_clients_are_served(
         producer.linger()
     jobs = producer.put_many([b"a"] * 4)
     got = {exchange.reply("RESERVED").args[0]: n for n, exchange in enumerate(waiting, 1)}
-    return "of four who wait: " + ", ".join(str(got[job]) for job in jobs)
+    # What gives a job to several of them is judged elsewhere.
+    return "of four who wait: " + ", ".join(str(got.get(job, "none")) for job in jobs)
 
 
 @requirement(
