@@ -18,8 +18,8 @@ from conformance.target import learnt
 from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import LEAST, Silences, awaited
-from conformance.verdict import Deviation
+from conformance.target.silences import FATAL, LEAST, Silences, awaited
+from conformance.verdict import Deviation, NotTestable
 from reference_server.engine import Engine
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -54,6 +54,14 @@ def target() -> Iterator[BuiltIn]:
 
 def _peeks(client: Connection) -> None:
     client.send("peek-delayed").expect(NOT_FOUND)
+
+
+def _peeks_ready(client: Connection) -> None:
+    client.send("peek-ready").expect(NOT_FOUND)
+
+
+def _peeks_buried(client: Connection) -> None:
+    client.send("peek-buried").expect(NOT_FOUND)
 
 
 def _observed(target: BuiltIn) -> str:
@@ -117,6 +125,23 @@ def test_a_command_that_was_never_answered_is_not_waited_for_whatever_is_expecte
     for _ in range(20):
         silences.note(job)
     assert silences.patience(job, 5.0) == LEAST
+
+
+def test_a_command_after_which_the_target_is_lost_each_time_is_not_sent_for_ever(
+    target: BuiltIn,
+) -> None:
+    silences = target.learnt.silences
+    for _ in range(FATAL):
+        assert run(_peeks_ready, {"client": None}, target).error is None
+        silences.lost(b"peek-buried")
+        silences.lost(b"peek-ready")
+    # It was answered before.
+    assert run(_peeks_ready, {"client": None}, target).error is None
+    outcome = run(_peeks_buried, {"client": None}, target)
+    assert isinstance(outcome.error, NotTestable)
+    assert str(outcome.error) == "needs peek-buried, after which the target is lost each time"
+    silences.heard(b"peek-buried", b"NOT_FOUND")
+    assert run(_peeks_buried, {"client": None}, target).error is None
 
 
 def test_only_the_reply_that_was_missed_restores_patience() -> None:

@@ -103,7 +103,13 @@ class Connection(UsualCommands):
             raise kind(f"profile {profile.name} has no {verb}")
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
-        """Sends bytes as they are; gives the exchange of the first of ``replies`` replies."""
+        """Sends bytes as they are; gives the exchange of the first of ``replies`` replies.
+
+        Raises NotTestable if the target has been lost after such a command again and again.
+        """
+        if self._target.exclusive and self._target.learnt.silences.is_fatal(data):
+            verb = data.split()[0].decode("latin-1")
+            raise NotTestable(f"needs {verb}, after which the target is lost each time")
         self._timeline.before_sending()
         exchange = Exchange(self, len(self._asked), self._timeline.nominal)
         self._write(data)
@@ -322,6 +328,8 @@ class Connection(UsualCommands):
         after: bytes = b"",
     ) -> Deviation:
         if not self._garbage and (fate := self._target.fate(after)) is not None:
+            if after:
+                self._target.learnt.silences.lost(after)
             return TargetLost(expected, fate, position)
         if not self._timeline.timed:
             self.poll()

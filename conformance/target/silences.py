@@ -18,6 +18,8 @@ LEAST = 0.05
 """Seconds that are waited in any case."""
 LEAST_ALIVE = 0.25
 """Seconds in which others are served in any case, if it does not hang."""
+FATAL = 8
+"""Times that the target is lost after a command that it never answers, until no test sends it."""
 _VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
 
@@ -50,6 +52,8 @@ class Silences:
     """The same for commands that have got no reply at all."""
     _hung: dict[str, int] = field(default_factory=dict)
     """The number of times that nobody was served any more after a command."""
+    _lost: dict[str, int] = field(default_factory=dict)
+    """The number of tests that have lost the target after a command."""
     _answered: set[str] = field(default_factory=set)
 
     def note(self, missed: Awaited) -> None:
@@ -62,6 +66,16 @@ class Silences:
         """Note that nobody is served any more after this."""
         verb = _verb(sent)
         self._hung[verb] = self._hung.get(verb, 0) + 1
+
+    def lost(self, sent: bytes) -> None:
+        """Note that the target was lost after this."""
+        verb = _verb(sent)
+        self._lost[verb] = self._lost.get(verb, 0) + 1
+
+    def is_fatal(self, sent: bytes) -> bool:
+        """Return whether the target was lost after this again and again, and never answered it."""
+        verb = _verb(sent)
+        return verb not in self._answered and self._lost.get(verb, 0) >= FATAL
 
     def came(self, key: Awaited, word: str) -> None:
         """Note that a reply with this word has come after all to who awaited some."""
