@@ -332,7 +332,8 @@ def test_the_verdict_names_the_dialect(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     results = read_results(tmp_path / "results.json")
-    assert results.verdict.sentence.startswith("reference server 1.13: incomplete: no deviation in")
+    assert results.verdict.sentence.startswith("reference server 1.13: incomplete: no deviation")
+    assert "from without-pause-tube (1.13 without pause-tube" in results.verdict.sentence
     assert results.verdict.not_offered > 0
     assert f"; {results.verdict.not_offered} not offered" in results.verdict.sentence
     assert "tests not offered: profile without-pause-tube has no pause-tube" in done.stdout

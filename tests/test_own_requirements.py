@@ -111,6 +111,14 @@ def test_a_run_refuses_a_folder_without_requirements(tmp_path: Path) -> None:
     assert "has no file of requirements, such as 10-truncate.yaml" in done.stderr
 
 
+def test_a_test_must_name_a_requirement(tmp_path: Path) -> None:
+    (tmp_path / "10-mine.yaml").write_text(REQUIREMENTS.format(slug="mine.one"))
+    (tmp_path / "test_mine.py").write_text("def test_it(client): client.send('stats')")
+    done = suite(f"--requirements={tmp_path}", "-k", "test_it")
+    assert done.returncode == 4
+    assert "test_mine.py::test_it names no requirement" in done.stderr
+
+
 def test_the_source_of_an_own_requirement_is_any_document(tmp_path: Path) -> None:
     (tmp_path / "10-mine.yaml").write_text(REQUIREMENTS.format(slug="mine.one"))
     found = read_catalogue(tmp_path, catalogue())

@@ -148,7 +148,8 @@ class Tally:
             told = f"{word}{to}, {said}; tested {count}"
         elif self.is_partial():
             word, found = "incomplete", f"{loose} non-strict, else no" if loose else "no"
-            told = f"{word}: {found} deviation in the {count} that were tested"
+            of = f" from {self.dialect}" if self.dialect else ""
+            told = f"{word}: {found} deviation{of} in the {count} that were tested"
         else:
             word = "conforms"
             told = f"{word}{to} with {loose} non-strict" if loose else f"{word}{to}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from conformance.catalogue import CatalogueError, extend
+from conformance.run.suite import slugs
 
 
 def take_in(config: pytest.Config, folder: Path) -> None:
@@ -19,6 +21,13 @@ def take_in(config: pytest.Config, folder: Path) -> None:
         raise pytest.UsageError(f"cannot read {folder}: {error.strerror}") from None
     if not any(_is_in(config, argument, folder) for argument in config.args):
         config.args.append(str(folder))
+
+
+def check_named(config: pytest.Config, folder: Path, items: Sequence[pytest.Item]) -> None:
+    """Raises UsageError if a test of a folder names no requirement: it would not be judged."""
+    for item in items:
+        if not slugs(item) and _is_in(config, str(item.path), folder):
+            raise pytest.UsageError(f"{item.nodeid} names no requirement")
 
 
 def _is_in(config: pytest.Config, argument: str, folder: Path) -> bool:

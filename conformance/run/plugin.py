@@ -19,7 +19,7 @@ from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
-from conformance.run.own import take_in
+from conformance.run.own import check_named, take_in
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
@@ -199,6 +199,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.extra_keyword_matches.add(slug)
             for _, level in known[slug].levels:
                 item.add_marker(level.replace("-", "_"))
+    if (own := config.option.beanstalk_requirements) is not None:
+        check_named(config, own, items)
     config.stash[_SUITE].order(items)
 
 
