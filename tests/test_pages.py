@@ -101,6 +101,7 @@ def test_filters_are_kept_in_the_address(page: Page, folder: Path) -> None:
     page.wait_for_url("**/report.html#put.b")
     # Of what the address has, some may not be there any more.
     page.goto(f"file://{folder}/report.html?section=Gone&verdict=fail&other=1")
+    assert page.locator("[name=section] option:checked").inner_text() == "all"
     assert shown(page) == ["put.fails"]
 
 

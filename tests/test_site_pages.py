@@ -73,8 +73,12 @@ def test_only_where_two_servers_differ(page: Page, address: str) -> None:
     page.get_by_role("button", name="Clear").click()
     page.get_by_label("Verdict").select_option("non-strict")
     assert shown(page, "tr.row") == ["peek.d"]
-    page.goto(f"{address}/requirements.html?{query}#peek.d")
+
+
+def test_a_link_to_a_requirement_shows_it_even_if_it_was_filtered(page: Page, address: str) -> None:
+    page.goto(f"{address}/requirements.html?text=nothing&section=Gone#peek.d")
     assert page.locator("[id='peek.d']").is_visible()
+    page.wait_for_url("**/requirements.html#peek.d")
 
 
 def test_from_a_number_to_the_bytes(page: Page, address: str) -> None:
