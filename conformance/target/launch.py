@@ -42,6 +42,7 @@ class DidNotStart(LaunchError):
         what = f"the launched server {fate}: {command}"
         super().__init__(f"{what}; it said: {said}" if said else what)
         self.fate = fate
+        self.said = said
 
 
 @contextlib.contextmanager

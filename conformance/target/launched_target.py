@@ -18,7 +18,7 @@ from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import processes
 from conformance.target.target import Target
-from conformance.verdict import NotTestable
+from conformance.verdict import NotTestable, TargetLost
 from reference_server.profiles import Profile
 
 _NOT_FIRST = "runtime does not come first"
@@ -190,7 +190,12 @@ class LaunchedTarget(Target):
             self._end()
             # Before: who is connected to the new one, sees that it is not the old one.
             self.generation += 1
-            self._server = self._launch()
+            try:
+                self._server = self._launch()
+            except DidNotStart:
+                # What it has kept may prevent that; then nobody needs it any more.
+                if self._folder is None:
+                    raise
 
     def fresh(self, **configuration: object) -> Target:
         for name in configuration:
@@ -216,7 +221,12 @@ class LaunchedTarget(Target):
 
     def restart(self) -> None:
         self._end()
-        self._server = self._start()
+        try:
+            self._server = self._start()
+        except DidNotStart as error:
+            self._unread += error.said
+            observed = f"the launched server {error.fate}"
+            raise TargetLost("a server that starts again", observed) from error
 
     def signal(self, number: int) -> None:
         self._server.signal(number)
