@@ -14,7 +14,14 @@ from reports.verdicts import Verdict
 from tests.made import case, evidence, requirement, results
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
-SAID = "main.c:7\n/home/a.b/src-1/main.c:7: in f\n\tfrom '/opt/x/y.rb': GET http://h/a/b and 1/2"
+SAID = r"""main.c:7
+/home/a.b/src-1/main.c:7: in f
+\x09/usr/lib/a.go:2
+ from '/opt/x/y.rb': GET http://h/a/b and 1/2"""
+HEARD = r"""main.c:7
+main.c:7: in f
+\x09a.go:2
+ from 'y.rb': GET http://h/a/b and 1/2"""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,7 +53,7 @@ def test_what_a_server_said_names_no_folder_any_more() -> None:
     assert after.health == ["x at b.c:1"]
     kept = after.tests[0].evidence
     assert kept is not None
-    assert kept.said == "main.c:7\nmain.c:7: in f\n\tfrom 'y.rb': GET http://h/a/b and 1/2"
+    assert kept.said == HEARD
 
 
 def test_another_version_is_another_server() -> None:
