@@ -36,11 +36,11 @@ def view(model: Model, world: World, clients: Mapping[int, Client]) -> View:
     named = {tube: place for place, tube in enumerate(world.tubes)}
     left = _time_left(model.now) if world.timed else _no_time
     ids = tuple(sorted(model.jobs))
-    place = {id: index for index, id in enumerate(ids)}
+    place = {job: index for index, job in enumerate(ids)}
     seen = {
         number: (
             *(named[client.use.name], tuple(sorted(named[tube.name] for tube in client.watch))),
-            *(tuple(sorted(place[id] for id in client.reserved)), client.waiting),
+            *(tuple(sorted(place[job] for job in client.reserved)), client.waiting),
             left(client.timeout_at) if client.waiting else None,
             (client.producer, client.worker) if world.roles else None,
         )
@@ -48,11 +48,15 @@ def view(model: Model, world: World, clients: Mapping[int, Client]) -> View:
     }
     numbers = tuple(sorted(seen, key=lambda number: repr(seen[number])))
     rank = {id(clients[number]): index for index, number in enumerate(numbers)}
-    jobs = tuple((named[model.jobs[id].tube.name], *_of_job(model.jobs[id], left)) for id in ids)
+    found = [model.jobs[job] for job in ids]
+    jobs = tuple((named[job.tube.name], *_of_job(job, left)) for job in found)
     tubes = tuple(
         (
             *(named[tube.name], left(tube.unpause_at) if tube.pause else None),
-            *(tuple(place[id] for id in tube.buried), tuple(place[id] for _, id in tube.delayed)),
+            *(
+                tuple(place[job] for job in tube.buried),
+                tuple(place[job] for _, job in tube.delayed),
+            ),
             tuple(rank[id(client)] for client in tube.waiting if id(client) in rank),
         )
         for tube in sorted(model.tubes, key=lambda tube: named.get(tube.name, -1))
