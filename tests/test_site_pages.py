@@ -106,18 +106,18 @@ def test_the_badge_of_a_server_is_drawn(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=("360", "1600"))
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_kind_of_page_fits_and_can_be_read(
-    page: Page, address: str, size: ViewportSize, scheme: str
+    page: Page, address: str, size: ViewportSize
 ) -> None:
     page.set_viewport_size(size)
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     for name in PAGES:
         page.goto(f"{address}/{name}")
         assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], name
-        assert page.evaluate(CONTRASTS) == [], name
         if not name.startswith("requirements.html"):
             assert page.evaluate(CUT_OFF, size["width"]) == [], name
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            assert page.evaluate(CONTRASTS) == [], (name, scheme)
 
 
 def test_what_assistive_technology_needs(page: Page, address: str) -> None:
@@ -160,8 +160,10 @@ def test_by_keyboard(page: Page, address: str) -> None:
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     page.get_by_role("button", name="Clear").focus()
-    while page.evaluate("document.activeElement.textContent") != "an-other-server-0 1.12":
+    for _ in range(20):
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "an-other-server-0 1.12":
+            break
     page.keyboard.press("Enter")
     page.wait_for_url("**/servers/an-other-server-0_1.12.html")
     page.goto(f"{address}/requirements.html")
