@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.random_testing.snapshot import counted
+from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
@@ -156,6 +158,8 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
         assert server.probe() is NEWEST
         assert server.profile_reason.startswith("the newest, as it hangs up when asked for")
         assert server.learnt.known == b"use default"
+        with pytest.raises(TargetError, match="does not tell its stats: it closes the connection"):
+            counted(server, NEWEST)
 
 
 def test_a_server_that_hangs_up_at_many_commands_is_not_taken_for_gone() -> None:

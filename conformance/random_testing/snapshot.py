@@ -68,7 +68,8 @@ def counted(target: Target, profile: Profile) -> Counted:
             raise TargetLost("a server that tells its stats", fate) from error
         if isinstance(error, KeyError):
             raise TargetError(f"the stats of the target have no key {error}") from error
-        raise TargetError(f"the target does not tell its stats: {error}") from error
+        why = str(error) or "it closes the connection"
+        raise TargetError(f"the target does not tell its stats: {why}") from error
     # Without tubes, all that is counted is of the one queue.
     of_default = stats if default is None else default
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
