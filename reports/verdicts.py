@@ -34,5 +34,5 @@ class Verdict(StrEnum):
 DEVIATIONS = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT)
 """Verdicts that a report shows as not met, the error of ours among them."""
 
-OF_OTHERS = (Verdict.NOT_APPLICABLE,)
+OF_OTHERS = (Verdict.NOT_APPLICABLE, Verdict.NOT_OFFERED)
 """Verdicts of requirements that the profile does not have."""

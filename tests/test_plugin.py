@@ -196,7 +196,8 @@ def test_installed_elsewhere_alone_and_distributed(tmp_path: Path) -> None:
 
 def test_a_run_leaves_nothing_behind() -> None:
     with Launched(REFERENCE_COMMAND) as server:
-        done = suite(f"--target={server.address[0]}:{server.address[1]}", "-k", f"not ({TIMED})")
+        where = f"--target={server.address[0]}:{server.address[1]}"
+        done = suite(where, "--examples=4", "-k", f"not ({TIMED})")
         assert done.returncode == 0, done.stdout
         with socket.create_connection(server.address) as sock:
             sock.sendall(b"list-tubes\r\nstats\r\n")
@@ -226,14 +227,6 @@ def test_de_facto_deviations_are_told_and_fail_only_if_strict(tmp_path: Path) ->
     assert "OBSERVED  NOT_FOUND\\r\\n" in loose.stdout
     strict = suite(launch, "-k", "reserve_job_takes_a_job_of_a_paused", "--strict")
     assert strict.returncode == 1
-
-
-def test_the_summary_counts_must_requirements() -> None:
-    done = suite()
-    assert done.returncode == 0
-    assert "reference server 1.13 (profile 1.13): conforms; tested" in done.stdout
-    tested = next(line for line in done.stdout.splitlines() if "conforms; tested" in line).split()
-    assert tested[tested.index("tested") + 1] == tested[tested.index("of") + 1]
 
 
 def test_updating_a_baseline(liar: int, tmp_path: Path) -> None:
