@@ -26,11 +26,12 @@ MOST_BYTES = 1 << 20
 """Longer files are not read."""
 NEEDED = frozenset(
     (
-        *("put", "use", "reserve", "reserve-with-timeout", "delete", "watch", "ignore", "peek"),
-        *("stats", "list-tubes", "list-tube-used", "kick"),
+        *("put", "use", "reserve", "reserve-with-timeout", "delete", "release", "bury", "watch"),
+        *("ignore", "peek", "kick", "stats", "stats-job", "stats-tube", "list-tubes"),
+        *("list-tube-used", "stats.cmd-stats", "stats.total-connections"),
     )
 )
-"""Commands that no dialect may leave out: the suite could test hardly anything without them."""
+"""Commands and keys that no dialect may leave out: too little could be tested without them."""
 REFUSALS = (
     *("BAD_FORMAT", "UNKNOWN_COMMAND", "OUT_OF_MEMORY", "INTERNAL_ERROR", "DRAINING"),
     *("EXPECTED_CRLF", "JOB_TOO_BIG", "NOT_FOUND", "NOT_IGNORED"),

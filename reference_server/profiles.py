@@ -85,6 +85,15 @@ class Profile:
         """The name of the profile of the protocol: of a dialect, the one that it extends."""
         return self.dialect.extends or self.name
 
+    def left_out(self, command: str) -> frozenset[str]:
+        """The keys that the statistics of a command do not have, if this is the dialect of a fork.
+
+        Else whatever is about such a key belongs to other profiles.
+        """
+        prefix = f"{command}."
+        told = (key for key in self.lacks if self.dialect.extends and key.startswith(prefix))
+        return frozenset(key.removeprefix(prefix) for key in told)
+
     @property
     def has_tubes(self) -> bool:
         """Return whether there are tubes, which keep jobs of some clients apart from others."""

@@ -18,10 +18,11 @@ from conformance.catalogue import catalogue
 from conformance.oracle.underspecification import is_decided, is_free
 from conformance.target.builtin import BuiltIn
 from conformance.target.draft import Draft
-from conformance.verdict import Deviation, NotTestable
+from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server import dialect_file
+from reference_server.commands import COMMANDS
 from reference_server.dialect import DialectError
-from reference_server.dialect_file import read_dialect
+from reference_server.dialect_file import NEEDED, read_dialect
 from reference_server.faults import NO_FAULT, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -47,7 +48,13 @@ extends: "1.13"
 commands:
   reserve-mode: {reason: weighted tubes}
   count-jobs: {arguments: [tube], replies: [COUNTED <number>], changes: nothing, reason: quick}
-without: {pause-tube: not needed, kick-job: not needed, stats.draining: secret}
+without:
+  pause-tube: not needed
+  kick-job: not needed
+  stats.draining: secret
+  stats.current-tubes: slow
+  stats-tube.current-jobs-ready: slow
+  stats-job.age: not kept
 limits: {max-name: {value: 300, reason: paths}, max-job-size: {value: 100, reason: small}}
 replies: {NOT_FOUND: {text: NO SUCH JOB, reason: polite}}
 yaml-quotes: {value: false, reason: old clients}
@@ -166,14 +173,14 @@ def test_a_dialect_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["profile", str(path)]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == (
-        "my-fork: 1.13 without pause-tube and kick-job, plus 2 commands, with 7 other differences"
+        "my-fork: 1.13 without pause-tube and kick-job, plus 2 commands, with 10 other differences"
     )
     assert told[1:4] == [
         "  no pause-tube: not needed",
         "  no kick-job: not needed",
         "  the command reserve-mode, which is not tested: weighted tubes",
     ]
-    assert len(told) == 1 + 4 + 7
+    assert len(told) == 1 + 4 + 10
 
 
 # ------------------------------------------------------------ the profile
@@ -238,12 +245,24 @@ def test_replies_that_a_fork_has_or_words_otherwise(profile: Profile) -> None:
 
 
 NAMES = ("name-limit", "name-too-long", "line-too-long", "long-line", "any-program")
+SILENCE = 5.0
+"""Seconds after which a reply is missing at a server that conforms."""
 PAUSES = ("pause", "any-program", "stats-tube.", "name-too-long")
 
 
-def _is_quick(case: Case) -> bool:
-    """Choose what waits for nothing, and is not made up at random."""
-    return not case.arguments.keys() & {"real_clock", "exploration"}
+def _alarms(fork: Fault, profile: Profile, *more: str) -> list[tuple[str, object]]:
+    """Return what is found wrong by a fifth of the tests that wait for nothing, and by others.
+
+    Another fifth each day. Some bodies are too big for a server, and a slow machine decides less.
+    """
+    slow = {"real_clock", "exploration"}
+    quick = [case.name for case in cases() if not case.arguments.keys() & slow]
+    chosen = {*part_of(quick, "today/5"), *more}
+    came = outcomes(
+        fork, lambda case: case.name in chosen, examples=2, profile=profile, silence=SILENCE
+    )
+    wrong = [(case.name, outcome.error) for case, outcome in came if outcome.error is not None]
+    return [told for told in wrong if not isinstance(told[1], NotTestable | Inconclusive)]
 
 
 def _speaks(profile: Profile) -> Fault:
@@ -251,13 +270,16 @@ def _speaks(profile: Profile) -> Fault:
     return Fault("", "another profile", profile=lambda _: profile)
 
 
-class NoPause(RequestReader):
-    """A reader that does not know pause-tube."""
+def _lacks(verb: str) -> Fault:
+    """A server of the newest profile that does not know a command."""
 
-    def parse(self, line: bytes) -> Request:
-        if line.startswith(b"pause-tube"):
-            return Malformed(UNKNOWN_COMMAND)
-        return super().parse(line)
+    class Lacks(RequestReader):
+        def parse(self, line: bytes) -> Request:
+            if line.partition(b" ")[0] == verb.encode():
+                return Malformed(UNKNOWN_COMMAND)
+            return super().parse(line)
+
+    return Fault("", f"no {verb}", reader=Lacks, profile=lambda _: NEWEST)
 
 
 class Miscounts(Model):
@@ -268,19 +290,23 @@ class Miscounts(Model):
 
 
 def test_a_server_that_differs_in_everything_conforms_to_its_dialect(profile: Profile) -> None:
-    chosen = {case.name for case in part_of([*filter(_is_quick, cases())], "today/4")}
-    chosen |= {case.name for case in cases() if "any_program" in case.name}
-    came = outcomes(NO_FAULT, lambda case: case.name in chosen, examples=2, profile=profile)
-    wrong = [(case.name, outcome.error) for case, outcome in came if outcome.error is not None]
-    # Some bodies are too big for it.
-    assert [told for told in wrong if not isinstance(told[1], NotTestable)] == []
+    assert _alarms(NO_FAULT, profile, "test_any_program") == []
 
 
 def test_what_is_left_out_is_no_alarm() -> None:
-    fork = Fault("", "no pauses", reader=NoPause, profile=lambda _: NEWEST)
+    fork = _lacks("pause-tube")
     assert _wrong(fork, "without-pause-tube", *PAUSES) == set()
     found = outcomes(fork, _tests("pause-tube.paused"), profile=NEWEST, silence=0.5)
     assert all(isinstance(outcome.error, Deviation) for _, outcome in found)
+
+
+@pytest.mark.parametrize("verb", part_of(sorted(COMMANDS.keys() - NEEDED), "today/10"))
+def test_a_server_without_a_command_conforms_to_its_dialect(verb: str, tmp_path: Path) -> None:
+    """Another one each day."""
+    path = tmp_path / "a.yaml"
+    path.write_text(f'name: a\nextends: "1.13"\nwithout: {{{verb}: not needed}}')
+    profile = read_dialect(path)
+    assert _alarms(_lacks(verb), profile) == []
 
 
 def test_longer_names_must_be_as_long_as_the_dialect_says() -> None:
@@ -293,12 +319,12 @@ def test_longer_names_must_be_as_long_as_the_dialect_says() -> None:
     assert _wrong(short, "longer-names", "line-too-long") == {"error.bad-format-line-too-long"}
 
 
-@pytest.mark.parametrize(
-    "fork", [_speaks(NEWEST), Fault("", "other words", model=Miscounts)], ids=["lacks", "miscounts"]
-)
-def test_a_new_command_must_be_answered_as_the_dialect_says(fork: Fault) -> None:
+def test_a_new_command_must_be_answered_as_the_dialect_says() -> None:
+    other = Fault("", "other words", model=Miscounts)
     parts = ("any-program", "commands_of_a_fork")
-    assert _wrong(fork, "antikirra", *parts) == {"protocol.any-program", "protocol.any-bytes"}
+    assert _wrong(other, "antikirra", *parts) == {"protocol.any-program", "protocol.any-bytes"}
+    lacks = _wrong(_speaks(NEWEST), "antikirra", "commands_of_a_fork")
+    assert lacks == {"protocol.any-bytes"}
 
 
 def test_a_new_key_must_be_there() -> None:

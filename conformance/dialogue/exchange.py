@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, NotOffered
 from reference_server.commands import COMMANDS
 from reference_server.wire import OK, Reply
 
@@ -17,9 +17,16 @@ TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO
 
 
 class Values(dict[str, str]):
-    """The dictionary of a stats command; what is missing in it is the target's fault."""
+    """The dictionary of a stats command; what is missing in it is the target's fault.
+
+    But for what is ``left_out``: that a fork does not offer.
+    """
+
+    left_out: frozenset[str] = frozenset()
 
     def __missing__(self, key: str) -> str:
+        if key in self.left_out:
+            raise NotOffered(f"the profile has no {key} in the statistics")
         raise Deviation(
             f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300], conclusive=True
         )

@@ -185,7 +185,7 @@ class UsualCommands(ABC):
 
     def stats_job(self, job: int) -> Values:
         """The statistics of a job."""
-        return self.send(f"{self._target.profile.stats_of_job} {job}").dictionary()
+        return self._told("stats-job", f"{self._target.profile.stats_of_job} {job}")
 
     def job_is(self, job: int, **values: int | str) -> None:
         """Expects these values in the statistics of a job, as far as the profile has such keys.
@@ -203,9 +203,14 @@ class UsualCommands(ABC):
             if told != str(value):
                 raise Deviation(f"job {job} to have {key} {value}", told[:100])
 
+    def _told(self, command: str, line: str) -> Values:
+        values = self.send(line).dictionary()
+        values.left_out = self._target.profile.left_out(command)
+        return values
+
     def stats_tube(self, tube: str | None = None) -> Values:
         """The statistics of a tube; its own if none is named."""
-        return self.send(f"stats-tube {tube or self.tube}").dictionary()
+        return self._told("stats-tube", f"stats-tube {tube or self.tube}")
 
     def stats(self) -> Values:
         """The statistics of the server, not older than this call.
@@ -213,10 +218,10 @@ class UsualCommands(ABC):
         Some servers keep them for a while; that each call counts shows whether they are new. Where
         they never are, nobody waits for it again.
         """
-        first = self.send("stats").dictionary()
+        first = self._told("stats", "stats")
         tries = round(self._limits.renewal / STALE_STEP)
         for _ in range(1 if self._target.learnt.counts_nothing else tries):
-            stats = self.send("stats").dictionary()
+            stats = self._told("stats", "stats")
             if stats.get("cmd-stats") != first.get("cmd-stats"):
                 return stats
             if not self._target.learnt.counts_nothing:

@@ -16,6 +16,8 @@ from reports.gallery.table import server_table
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_comparison
 
+DIALECTS = FOLDER / "dialects"
+"""The protocols of forks, which some of the servers are judged by."""
 BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
 """Known deviations of some of the servers, and their reasons."""
 
@@ -27,6 +29,7 @@ def run(name: str, server: GalleryServer, program: str) -> Results:
         # Results name no path of the machine that they were made on.
         alias = server.label.replace(" ", "-")
         (Path(folder) / alias).symlink_to(program)
+        shutil.copytree(DIALECTS, folder, dirs_exist_ok=True)
         launch = f"{shlex.quote(alias)} {server.options}"
         command = [sys.executable, "-m", "conformance", "run", "-q"]
         command += [f"--launch={launch}", f"--profile={server.profile}"]
