@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import email
+import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -115,6 +118,18 @@ def test_the_metadata_is_complete(installed: Path) -> None:
         told.get_all("Classifier", [])
     )
     assert told.get_all("Project-URL")
+
+
+def test_each_dependency_has_a_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    needed += itertools.chain(*project["project"]["optional-dependencies"].values())
+    names = {re.split("[<>=~ ]", one)[0] for one in needed}
+    stubs = {name for name in names if name.startswith("types-") or name.endswith("-stubs")}
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Dependencies")[2]
+    told = re.findall(r"^\| (.*?) \| .+ \|$", table, re.MULTILINE)
+    assert names - stubs == set(re.findall("`([^`]+)`", " ".join(told))) - {"tox", "tox-uv"}
+    assert all(">=" in one for one in needed)
 
 
 def test_the_wheel_runs_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import conformance.tests
 from conformance.catalogue import catalogue
 from conformance.run.baseline import read_baseline
+from conformance.run.entry import PACKAGES
 from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
 from reports.gallery.__main__ import write
@@ -82,3 +84,16 @@ def test_the_gallery_is_made_from_its_results(tmp_path: Path) -> None:
     for name in ("comparison.html", "comparison.md", "servers.md"):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
     assert {path.stem for path in FOLDER.glob("*.json")} <= set(servers())
+
+
+def test_no_variable_of_a_comprehension_hides_a_builtin_that_is_called_beside_it() -> None:
+    """Python 3.12.1 compiles that to a function that ends in an UnboundLocalError."""
+    for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                inside = list(ast.walk(function))
+                targets = [one.target for one in inside if isinstance(one, ast.comprehension)]
+                names = {getattr(one, "id", "") for to in targets for one in ast.walk(to)}
+                calls = [one.func for one in inside if isinstance(one, ast.Call)]
+                called = {one.id for one in calls if isinstance(one, ast.Name)}
+                assert not names & called & set(dir(builtins)), (file, function.name)
