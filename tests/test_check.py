@@ -245,8 +245,9 @@ def test_nothing_to_replay_on(tmp_path: Path, arguments: list[str], said: str) -
     assert done.stderr.count("\n") == 1
 
 
-def test_how_failed_commands_are_counted_is_left_open() -> None:
-    told = ["OK with cmd-put: 2"], "OK with cmd-put: 1"
+@pytest.mark.parametrize("key", ["cmd-put", "current-producers"])
+def test_how_failed_commands_are_counted_is_left_open(key: str) -> None:
+    told = [f"OK with {key}: 2"], f"OK with {key}: 1"
     failed = parse("A > put 0 0 9 1\\r\\nabc\nA < EXPECTED_CRLF\\r\\n\nA > stats\\r\\n\n").entries
     good = parse("A > put 0 0 9 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\nA > stats\\r\\n\n").entries
     assert diagnose(Violation(*told, 2), failed, NEWEST).de_facto
