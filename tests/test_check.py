@@ -254,6 +254,12 @@ def test_how_failed_commands_are_counted_is_left_open(key: str) -> None:
     assert not diagnose(Violation(*told, 2), good, NEWEST).de_facto
 
 
+def test_how_many_jobs_there_are_is_not_left_open() -> None:
+    told = ["OK with current-jobs-ready: 2"], "OK with current-jobs-ready: 1"
+    failed = parse("A > put 0 0 9 1\\r\\nabc\nA < EXPECTED_CRLF\\r\\n\nA > stats\\r\\n\n").entries
+    assert not diagnose(Violation(*told, 2), failed, NEWEST).of_failures
+
+
 @pytest.mark.parametrize("reply", ["BAD_FORMAT", "UNKNOWN_COMMAND", None])
 @pytest.mark.parametrize("line", ["quit x", "quitx", "quit 1"])
 def test_quit_with_more_behind_may_be_answered_in_many_ways(

@@ -29,7 +29,7 @@ _FAILURES = {
     *("NOT_FOUND", "NOT_IGNORED", "BAD_FORMAT", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"),
     "UNKNOWN_COMMAND",
 }
-_COUNTED = re.compile("OK with (?:cmd|current)-([a-z-]+): ")
+_COUNTED = re.compile("OK with (?:cmd-([a-z-]+)|current-(producers|workers)): ")
 _ISSUED = {
     "producers": ("put",),
     "workers": ("reserve", "reserve-with-timeout", "reserve-job"),
@@ -173,7 +173,8 @@ def _earlier(entries: Sequence[Entry]) -> list[Entry]:
 
 def _is_of_failures(violation: Violation, entries: Sequence[Entry], profile: Profile) -> bool:
     """Return whether it is about how often a command was sent that has failed, or was cut off."""
-    keys = [match[1] for said in violation.expected if (match := _COUNTED.match(said))]
+    told = [match for said in violation.expected if (match := _COUNTED.match(said))]
+    keys = [match[1] or match[2] for match in told]
     counted = {verb for key in keys for verb in _ISSUED.get(key, (key,))}
     return bool(counted) and any(
         _has_failed(counted, sent, got, profile) for sent, got in talks(entries)
