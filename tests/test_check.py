@@ -256,7 +256,8 @@ def test_how_failed_commands_are_counted_is_left_open(key: str) -> None:
 
 def test_how_many_jobs_there_are_is_not_left_open() -> None:
     told = ["OK with current-jobs-ready: 2"], "OK with current-jobs-ready: 1"
-    failed = parse("A > put 0 0 9 1\\r\\nabc\nA < EXPECTED_CRLF\\r\\n\nA > stats\\r\\n\n").entries
+    text = f"A > {'x' * 300}\\r\\n\nA < BAD_FORMAT\\r\\n\nA > stats\\r\\n\n"
+    failed = parse(text).entries
     assert not diagnose(Violation(*told, 2), failed, NEWEST).of_failures
 
 
