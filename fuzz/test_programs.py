@@ -48,5 +48,6 @@ def _recorded(server: Target, exploration: Exploration) -> Counterexample | None
         return None
     programs = recorded_programs(server.profile)
     with untimed(server) as target:
+        exploration.restart(target)
         end = time.monotonic() + min(SECONDS * exploration.examples, exploration.budget.seconds)
         return Recital(target, exploration, end).run(programs)

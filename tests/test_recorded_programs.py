@@ -80,7 +80,7 @@ def test_other_ids_are_no_violation(judged: list[int]) -> None:
 
 
 def test_what_differs_is_judged_and_made_small(judged: list[int]) -> None:
-    fault = FAULTS["kick-job-moves-a-buried-job-into-the-used-tube"]
+    fault = FAULTS["kick-job-of-a-ready-job-succeeds"]
     with closing(BuiltIn(fault=fault)) as target:
         found = _run(target)
     assert judged

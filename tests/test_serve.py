@@ -118,7 +118,7 @@ def test_no_job_may_be_larger_than_a_gigabyte(command: str) -> None:
         (["--port", "x"], "invalid int value"),
         (["-z", "-1"], "-z takes a size in bytes"),
         (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1"),
-        (["--profile", "9"], "invalid choice"),
+        (["--profile", "9"], "there is no profile '9'"),
         (["--max-jobs-ready", "9"], "profile 1.13 has no limit of ready jobs"),
         (["--profile", "0.6", "--max-jobs-ready", "0"], "--max-jobs-ready takes a count"),
     ],

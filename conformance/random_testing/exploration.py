@@ -70,8 +70,8 @@ class Exploration:
     """A finding about a reply is made small: it is one that was waited for in vain."""
     fate: str = ""
     """The fate of a target that has ended a connection."""
-    _is_new: bool = False
-    """The target was started anew, and nothing has been said to it since."""
+    _new: Target | None = None
+    """The target that was started anew, and nothing has been said to it since."""
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
     _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
 
@@ -117,7 +117,7 @@ class Exploration:
         return session
 
     def _begun(self, target: Target) -> Session:
-        self._is_new = False
+        self._new = None
         session = Session(target, self.profile, plain=self.plain)
         self.remember(session.transcript)
         return session
@@ -140,9 +140,15 @@ class Exploration:
         session.abandon()
         try:
             session.target.restart()
-            self._is_new = True
+            self._new = session.target
         except NotTestable:
             session.clean_up()
+
+    def restart(self, target: Target) -> None:
+        """Start a target anew, if we can, for what is said to it then."""
+        with contextlib.suppress(NotTestable):
+            target.restart()
+        self._new = None
 
     def judge(self, target: Target, transcript: Transcript, make_up: Callable[[], str]) -> str:
         """Return what ``make_up`` tells that makes up conversations and judges them.
@@ -246,10 +252,14 @@ class Exploration:
         ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
         ``anew``: on a target that is started for it, which takes longer.
         """
-        if anew and not self._is_new:
-            with contextlib.suppress(NotTestable):
-                target.restart()
-        session = self.session(target)
+        if anew and self._new is not target:
+            self.restart(target)
+        try:
+            session = self.session(target)
+        except OSError:
+            # The last program has ended it, perhaps.
+            target.restore()
+            session = self.session(target)
         if session.begins_with_jobs and not anew and target.exclusive:
             # They may be what the last one could not delete.
             self.start_anew(session)
