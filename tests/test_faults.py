@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference_server.faults import FAULTS, NO_FAULT, Fault
-from tests.faults import cases, caught, failures
+from tests.faults import cases, caught, failures, part_of
 
 FEW = 10
 """Random conversations of each kind: there are many of them where a fault is looked for."""
@@ -22,6 +22,7 @@ def test_every_requirement_has_a_fault_and_every_fault_a_requirement() -> None:
     assert len(FAULTS) >= 250
 
 
-@pytest.mark.parametrize("fault", [pytest.param(f, id=name) for name, f in FAULTS.items()])
+# The other half on the next day; `python -m tests.faults` has all.
+@pytest.mark.parametrize("fault", part_of([*FAULTS.values()], "today/2"), ids=lambda it: it.name)
 def test_a_fault_is_found_by_the_tests_of_its_requirement(fault: Fault) -> None:
     assert caught(fault)
