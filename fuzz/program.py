@@ -131,7 +131,8 @@ class Writer:
         ask = self._pick(self._kinds)(model, conn)
         while is_free(ask.text, model.profile):
             ask = self._pick(self._kinds)(model, conn)
-        return ask._replace(text=fitted(ask.text, model.profile))
+        text = fitted(ask.text, model.profile)
+        return ask if text is ask.text else ask._replace(text=text)
 
     def _mix(self, scarce: bool, wide: bool) -> None:
         few = [self._pick(TUBES) for _ in range(self._pick((1, 2, 3, 10)))]

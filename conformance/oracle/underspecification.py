@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
 from reference_server.commands import ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
-from reference_server.dialect import Dialect
+from reference_server.dialect import Added
 from reference_server.events import Close
 from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire import (
@@ -62,20 +62,15 @@ _STRAY = re.compile(rb"\r(?!\n)")
 
 
 @cache
-def _later(commands: frozenset[str]) -> tuple[bytes, ...]:
-    """The commands that came later: a server may have them, or not know them."""
-    return tuple(verb.encode() for verb in VERBS if verb not in commands)
-
-
-@cache
-def _added(dialect: Dialect) -> tuple[bytes, ...]:
-    """The commands that a fork has added."""
-    return tuple(one.verb.encode() for one in dialect.added)
+def _untold(commands: frozenset[str], added: tuple[Added, ...]) -> tuple[bytes, ...]:
+    """The commands of which a profile does not tell what they do: later ones, and a fork's own."""
+    later = (verb for verb in VERBS if verb not in commands)
+    return tuple(verb.encode() for verb in (*later, *(one.verb for one in added)))
 
 
 def _is_untold(line: bytes, profile: Profile) -> bool:
     """Return whether a line is about a command of which the profile does not tell what it does."""
-    if not line.startswith(_later(profile.commands) + _added(profile.dialect)):
+    if not line.startswith(_untold(profile.commands, profile.dialect.added)):
         return False
     first = line.partition(b"\r\n")[0].replace(b"%d", b"1")
     # Another command may begin with its name.
