@@ -6,6 +6,7 @@ the oracle judges.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from conformance.small_worlds.cache import kept
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.player import Player
 from conformance.small_worlds.recording import Recorder, Segment, Turn
+from conformance.small_worlds.tour import OBSERVER, settle
 from conformance.target.target import Target
 from fuzz.player import CLIENTS, ProgramAuthor
 from fuzz.program import BRISK
@@ -30,9 +32,6 @@ from reference_server.wire import CRLF
 PROGRAMS = 20
 COMMANDS = 2000
 """Commands of each program, about."""
-_OBSERVER = 9
-_SETTLES = 2
-"""Questions until a server has come to what another client has done."""
 
 
 def recorded_programs(profile: Profile) -> list[Segment]:
@@ -61,7 +60,8 @@ class _Desk:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._neutral = recorder.model.profile.neutral + CRLF
-        self.conn(_OBSERVER)
+        self._settles = Ask(OBSERVER, self._neutral)
+        self.conn(OBSERVER)
 
     @property
     def model(self) -> Model:
@@ -96,7 +96,7 @@ class _Desk:
             self._ask(step)
         elif isinstance(step, Leave) and step.client in self._recorder.clients():
             self._recorder.leave(step.client, step.half)
-            self._settle()
+            settle(self._recorder, self._settles)
 
     def _ask(self, ask: Ask) -> None:
         if ask.apart:
@@ -107,14 +107,7 @@ class _Desk:
         if self._recorder.is_full:
             self._recorder.end_turn()
         if not ask.text.endswith(CRLF) or not self.is_clear(ask.client):
-            self._settle()
-
-    def _settle(self) -> None:
-        """Let the server come to all that clients have done, of which no reply tells."""
-        for _ in range(_SETTLES):
-            self._recorder.end_turn()
-            self._recorder.ask([Ask(_OBSERVER, self._neutral)])
-        self._recorder.end_turn()
+            settle(self._recorder, self._settles)
 
     def finish(self) -> None:
         """Let all clients go, and delete all jobs."""
@@ -122,12 +115,12 @@ class _Desk:
             self.take(Leave(number, half=False))
         if self.model.is_paused("default"):
             # It outlives the program, and so would its pause.
-            self._recorder.ask([Ask(_OBSERVER, b"pause-tube default 0" + CRLF)])
+            self._recorder.ask([Ask(OBSERVER, b"pause-tube default 0" + CRLF)])
         for job in sorted(self.model.jobs):
-            self._recorder.ask([Ask(_OBSERVER, b"delete %d" % job + CRLF)])
-        self._settle()
-        self._recorder.ask([Ask(_OBSERVER, b"stats" + CRLF)])
-        self._recorder.leave(_OBSERVER, half=True)
+            self._recorder.ask([Ask(OBSERVER, b"delete %d" % job + CRLF)])
+        settle(self._recorder, self._settles)
+        self._recorder.ask([Ask(OBSERVER, b"stats" + CRLF)])
+        self._recorder.leave(OBSERVER, half=True)
 
 
 class Recital:
@@ -143,19 +136,21 @@ class Recital:
 
         A target that chooses otherwise, as it may, is not asked for the rest of them.
         """
-        player = Player(self._target, Comparison(alone=True))
-        for program in programs:
-            turns, done = program.turns, 0
-            try:
-                for _ in player.play(turns):
-                    done += 1
-                    if time.monotonic() > self._end:
-                        player.close()
-                        return None
-            except (Unlike, OSError):
-                player.close()
-                return self._judge(turns[: done + 1])
-        player.close()
+        unlike = self._unlike(programs)
+        return None if unlike is None else self._judge(unlike)
+
+    def _unlike(self, programs: Sequence[Segment]) -> Sequence[Turn] | None:
+        """Return the turns of a program up to one that comes out otherwise; None if none does."""
+        with contextlib.closing(Player(self._target, Comparison(alone=True))) as player:
+            for program in programs:
+                turns, done = program.turns, 0
+                try:
+                    for _ in player.play(turns):
+                        done += 1
+                        if time.monotonic() > self._end:
+                            return None
+                except (Unlike, OSError):
+                    return turns[: done + 1]
         return None
 
     def _judge(self, turns: Sequence[Turn]) -> Counterexample | None:

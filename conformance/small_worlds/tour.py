@@ -48,6 +48,14 @@ class Stage(Protocol):
     def end_turn(self) -> None: ...
 
 
+def settle(stage: Stage, ask: Ask) -> None:
+    """Let the server come to all that other clients have done, as one client asks this."""
+    stage.end_turn()
+    for _ in range(SETTLES):
+        stage.ask([ask])
+        stage.end_turn()
+
+
 class Tour:
     """Walks through a world on a stage, until all transitions of a route are taken."""
 
@@ -145,7 +153,7 @@ class Tour:
         clients = stage.clients()
         if actor == OBSERVER or actor not in clients or clients[actor].waiting:
             actor = OBSERVER
-            self._settle()
+            settle(stage, self._observer.settled(OBSERVER))
         jobs = [*map(stage.tag, sorted(stage.model.jobs)), *gone]
         stage.ask(observer.about_all(actor, actor != OBSERVER, jobs))
         if stage.is_full:
@@ -161,13 +169,6 @@ class Tour:
             stage.ask(self._observer.about_tubes(OBSERVER, [*others, self._world.tubes[0]]))
             stage.end_turn()
 
-    def _settle(self) -> None:
-        """Let the server come to all that other clients have done."""
-        self._stage.end_turn()
-        for _ in range(SETTLES):
-            self._stage.ask([self._observer.settled(OBSERVER)])
-            self._stage.end_turn()
-
     # ------------------------------------------------------------ the end of a walk
 
     def _reset(self) -> None:
@@ -176,7 +177,7 @@ class Tour:
         for number in [*stage.clients()]:
             if number != OBSERVER:
                 stage.leave(number, half=False)
-        self._settle()
+        settle(stage, self._observer.settled(OBSERVER))
         home = self._world.tubes[0]
         if stage.model.is_paused(home):
             stage.ask([Ask(OBSERVER, b"pause-tube %b 0\r\n" % home.encode())])
