@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.results import Requirement, Results
-from reports.verdicts import DEVIATIONS, Verdict
+from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 
-_UNTESTED = (Verdict.NOT_RUN, Verdict.NOT_APPLICABLE, Verdict.NOT_OFFERED)
+_UNTESTED = (Verdict.NOT_RUN, *OF_OTHERS)
 UNDECIDED = (*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED)
 """Verdicts in which no two servers differ."""
 

@@ -99,7 +99,7 @@ limits: {max-name: {value: 300, reason: x}, max-line: {value: 300, reason: x}}""
         "replies.NOT_FOUND: another reply has the text 'BURIED'"
     ),
 }
-"""What is wrong with a file, in a sentence."""
+"""Broken files, and the sentence that each of them gets."""
 
 
 @pytest.fixture

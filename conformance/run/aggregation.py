@@ -11,14 +11,13 @@ from conformance.catalogue import Requirement
 from conformance.run.baseline import KnownDeviation
 from reference_server.profiles import NEWEST
 from reports.results import Conclusion, Test, Word, World
-from reports.verdicts import DEVIATIONS, Verdict
+from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 from reports.words import counted
 from reports.worlds import transitions
 
 REASONS = 4
 """Why requirements were not tested: so many reasons are told in a sentence."""
 _ORDER = list(Verdict)
-_OF_OTHERS = (Verdict.NOT_APPLICABLE, Verdict.NOT_OFFERED)
 _TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
 
@@ -128,7 +127,7 @@ class Tally:
         """The verdict of the target."""
         must = [e for e in self.entries.values() if e.requirement.level == "must"]
         left_out = sum(e.verdict is Verdict.NOT_OFFERED for e in must)
-        applicable = [e for e in must if e.verdict not in _OF_OTHERS]
+        applicable = [e for e in must if e.verdict not in OF_OTHERS]
         # Others fail only by the end of the target.
         broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
         loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())

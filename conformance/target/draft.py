@@ -159,8 +159,9 @@ def _keys_of(profile: Profile) -> dict[str, list[str]]:
     model = Model(profile)
     model.step(Connected(), 0, 1)
     found = {}
-    for of, arguments in (("stats", ()), ("stats-tube", ("default",))):
-        ((_, reply),) = model.step(Command(of, arguments), 0, 1)
+    for of, line in _STATISTICS.items():
+        arguments = line.decode().split(" ")[1:]
+        ((_, reply),) = model.step(Command(of, tuple(arguments)), 0, 1)
         assert isinstance(reply, Reply)
         found[of] = list(yamlish.dictionary(reply.body or b""))
     return found
