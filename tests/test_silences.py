@@ -64,6 +64,10 @@ def _peeks_buried(client: Connection) -> None:
     client.send("peek-buried").expect(NOT_FOUND)
 
 
+def _makes_up(exploration: None) -> None:
+    """Stand for a test that makes up conversations: it may send anything."""
+
+
 def _observed(target: BuiltIn) -> str:
     """Return what is observed instead of the reply."""
     outcome = run(_peeks, {"client": None}, target)
@@ -140,7 +144,12 @@ def test_a_command_after_which_the_target_is_lost_each_time_is_not_sent_for_ever
     outcome = run(_peeks_buried, {"client": None}, target)
     assert isinstance(outcome.error, NotTestable)
     assert str(outcome.error) == "needs peek-buried, after which the target is lost each time"
-    silences.heard(b"peek-buried", b"NOT_FOUND")
+    assert run(_makes_up, {"exploration": None}, target).error is not None
+    # It may take a command for none.
+    silences.came(awaited(b"peek-buried\r\n", "a reply"), "BAD_FORMAT")
+    assert isinstance(run(_peeks_buried, {"client": None}, target).error, NotTestable)
+    silences.came(awaited(b"peek-buried\r\n", "a reply"), "NOT_FOUND")
+    assert run(_makes_up, {"exploration": None}, target).error is None
     assert run(_peeks_buried, {"client": None}, target).error is None
 
 

@@ -107,9 +107,7 @@ class Connection(UsualCommands):
 
         Raises NotTestable if the target has been lost after such a command again and again.
         """
-        if self._target.exclusive and self._target.learnt.silences.is_fatal(data):
-            verb = data.split()[0].decode("latin-1")
-            raise NotTestable(f"needs {verb}, after which the target is lost each time")
+        self._target.needs_to_survive(data)
         self._timeline.before_sending()
         exchange = Exchange(self, len(self._asked), self._timeline.nominal)
         self._write(data)

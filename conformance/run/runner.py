@@ -108,6 +108,9 @@ def _attempt(
 def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
     outcome = Outcome(None)
     try:
+        if "exploration" in arguments:
+            # It would find the same once more, and take its time.
+            scenario.target.needs_to_survive()
         scenario.prepare()
         parts = {
             name: scenario.part(name) if name in PARTS else value

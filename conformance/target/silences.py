@@ -18,8 +18,10 @@ LEAST = 0.05
 """Seconds that are waited in any case."""
 LEAST_ALIVE = 0.25
 """Seconds in which others are served in any case, if it does not hang."""
-FATAL = 8
-"""Times that the target is lost after a command that it never answers, until no test sends it."""
+FATAL = 3
+"""Tests that lose the target after a command that it never carries out, until none sends it."""
+OF_FORM = frozenset({"BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF"})
+"""Replies to lines that are no command."""
 _VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
 
@@ -55,6 +57,8 @@ class Silences:
     _lost: dict[str, int] = field(default_factory=dict)
     """The number of tests that have lost the target after a command."""
     _answered: set[str] = field(default_factory=set)
+    _carried_out: set[str] = field(default_factory=set)
+    """Commands that were answered, and not for their form."""
 
     def note(self, missed: Awaited) -> None:
         """Note that it was waited for in vain; nobody can be to blame but the target."""
@@ -72,14 +76,20 @@ class Silences:
         verb = _verb(sent)
         self._lost[verb] = self._lost.get(verb, 0) + 1
 
-    def is_fatal(self, sent: bytes) -> bool:
-        """Return whether the target was lost after this again and again, and never answered it."""
-        verb = _verb(sent)
-        return verb not in self._answered and self._lost.get(verb, 0) >= FATAL
+    def fatal(self, sent: bytes | None = None) -> str | None:
+        """Return the command after which it was lost again and again, and never carried it out.
+
+        ``sent``: only if it is this one.
+        """
+        verbs = self._lost if sent is None else {_verb(sent)}
+        lost = (verb for verb in verbs if self._lost.get(verb, 0) >= FATAL)
+        return next((verb for verb in lost if verb not in self._carried_out), None)
 
     def came(self, key: Awaited, word: str) -> None:
         """Note that a reply with this word has come after all to who awaited some."""
         self._has_answered(key.verb)
+        if word not in OF_FORM:
+            self._carried_out.add(key.verb)
         if key in self._vain and not any(map(str.isupper, key.words)):
             # Any reply was awaited.
             del self._vain[key]

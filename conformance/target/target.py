@@ -123,6 +123,11 @@ class Target(ABC):
                 f"needs a body of {size:,} bytes, the target takes {self.learnt.max_job_size:,}"
             )
 
+    def needs_to_survive(self, sent: bytes | None = None) -> None:
+        """Raises NotTestable if it was lost after this command, or any, again and again."""
+        if self.exclusive and (verb := self.learnt.silences.fatal(sent)) is not None:
+            raise NotTestable(f"needs {verb}, after which the target is lost each time")
+
     def said(self) -> str:
         """The last that it printed, if we can see that."""
         return ""
