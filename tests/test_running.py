@@ -194,13 +194,13 @@ def test_ends_of_connections_that_are_ignored_are_waited_for_once(
         client.send("reserve")
 
     assert run(wait, {"client": None}, server).error is None
-    assert not server.learnt.ignores_ends
+    assert not server.learnt.silences.ignores_ends
     took = []
     for _ in range(2):
         begun = time.monotonic()
         assert run(lambda client: None, {"client": None}, server).error is None
         took.append(time.monotonic() - begun)
-    assert server.learnt.ignores_ends
+    assert server.learnt.silences.ignores_ends
     assert took[1] < 0.5 <= took[0]
 
 

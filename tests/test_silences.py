@@ -239,7 +239,7 @@ def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
         client.put(b"a")
 
     assert run(puts, {"client": None}, deaf_to_ends).error is None
-    assert deaf_to_ends.learnt.ignores_ends
+    assert deaf_to_ends.learnt.silences.ignores_ends
     begun = time.monotonic()
     for _ in range(10):
         run(puts, {"client": None}, deaf_to_ends)
@@ -262,16 +262,34 @@ def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: Bui
     assert observed("reserve-with-timeout 9") != IN_FULL
 
 
+def test_nothing_is_made_up_for_a_target_that_never_ends_connections(
+    deaf_to_ends: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaves(client: Connection) -> None:
+        client.half_close()
+        client.is_closed_by_target()
+
+    for _ in range(FATAL):
+        assert run(_makes_up, {"exploration": None}, deaf_to_ends).error is None
+        assert run(leaves, {"client": None}, deaf_to_ends).error is not None
+    outcome = run(_makes_up, {"exploration": None}, deaf_to_ends)
+    assert str(outcome.error) == "needs the end of the connection, which never comes"
+    monkeypatch.undo()
+    with visit(deaf_to_ends.address, 9, deaf_to_ends.learnt):
+        deaf_to_ends.learnt.silences.ignores_ends = False
+    assert run(_makes_up, {"exploration": None}, deaf_to_ends).error is None
+
+
 def test_an_end_that_comes_restores_patience(
     monkeypatch: pytest.MonkeyPatch, deaf_to_ends: BuiltIn
 ) -> None:
     monkeypatch.setattr(learnt, "SURE", sure := 1.0)
     with visit(deaf_to_ends.address, 0.9 * sure, deaf_to_ends.learnt):
         pass
-    assert not deaf_to_ends.learnt.ignores_ends
+    assert not deaf_to_ends.learnt.silences.ignores_ends
     with visit(deaf_to_ends.address, 1.1 * sure, deaf_to_ends.learnt):
         pass
-    assert deaf_to_ends.learnt.ignores_ends
+    assert deaf_to_ends.learnt.silences.ignores_ends
     monkeypatch.undo()
 
     def has_ended() -> bool:
@@ -279,6 +297,6 @@ def test_an_end_that_comes_restores_patience(
         with visit(deaf_to_ends.address, 1, deaf_to_ends.learnt) as client:
             client.half_close()
             client.receive_within(1)
-        return not deaf_to_ends.learnt.ignores_ends
+        return not deaf_to_ends.learnt.silences.ignores_ends
 
     assert any(has_ended() for _ in range(5))

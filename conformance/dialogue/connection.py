@@ -14,7 +14,7 @@ from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
-from conformance.target.silences import FEWER, Awaited, awaited
+from conformance.target.silences import FEWER, HALF_CLOSES, THE_END, Awaited, awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
@@ -35,8 +35,6 @@ UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
-THE_END = "the end of the connection"
-HALF_CLOSES = b"half-closes"
 
 
 class Connection(UsualCommands):
@@ -69,7 +67,7 @@ class Connection(UsualCommands):
         """The reply that was waited for in vain."""
         self.hurried = False
         """It has come after all, when a wait that was not a full one was over."""
-        self._half_closed = False
+        self._half_closed = self._quits = False
         timeline.add(self)
 
     @property
@@ -155,6 +153,7 @@ class Connection(UsualCommands):
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
         self._timeline.sends()
+        self._quits |= b"quit\r\n" in data
         self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
@@ -192,10 +191,10 @@ class Connection(UsualCommands):
             wait = Awaiting(self._target, self.missed, seconds)
             self._wait_until(lambda: self.stopped, lambda: wait.left)
             self._look_for_missed(TIMED_OUT.word)
-        elif not self._target.learnt.ignores_ends:
+        elif not self._target.learnt.silences.ignores_ends:
             self._wait_until(lambda: self.stopped, lambda: limit - time.monotonic())
             # Who waits for a job may be kept waiting.
-            self._target.learnt.ignores_ends = not (self.stopped or self.is_owed)
+            self._target.learnt.silences.ignores_ends = not (self.stopped or self.is_owed)
         self.transport.close()
 
     def _look_for_missed(self, but: str = "") -> None:
@@ -298,7 +297,7 @@ class Connection(UsualCommands):
 
     def _awaited(self, sent: bytes, expected: str) -> Awaited:
         # Whatever was sent before it, these are the answer to the end of what is sent.
-        ends = self._half_closed and expected in (THE_END, str(TIMED_OUT))
+        ends = self._half_closed and not self._quits and expected in (THE_END, str(TIMED_OUT))
         return awaited(HALF_CLOSES if ends else sent, expected)
 
     def _waiting(self, key: Awaited) -> Awaiting:

@@ -48,7 +48,7 @@ def counted(target: Target, profile: Profile) -> Counted:
     try:
         with visit(target.address, limit, target.learnt) as sock:
             if target.exclusive and profile.has_tubes:
-                if not target.learnt.ignores_ends:
+                if not target.learnt.silences.ignores_ends:
                     # Else clients that have left keep them.
                     _await_tubes(sock, target.clock, target.limits)
                 tubes = _other_tubes(sock, limit)

@@ -255,7 +255,11 @@ class Suite:
         return needs(item, "alone") or not (self.target.exclusive or self.target.profile.has_tubes)
 
     def order(self, items: list[pytest.Item]) -> None:
-        """Tests that must be alone with the target come first, while nothing overlaps."""
+        """Tests that must be alone with the target come first, while nothing overlaps.
+
+        What is made up comes last: the others find out what the target does not bear.
+        """
+        items.sort(key=lambda item: needs(item, "exploration"))
         if self.options.address is not None or self.options.clock == "real":
             items.sort(key=lambda item: not needs(item, "alone"))
 

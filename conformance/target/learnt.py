@@ -25,8 +25,6 @@ class Learnt:
     """It answers commands that arrive together, as it must; else it gets one at a time."""
     known: bytes | None = None
     """A line that it answers, if it hangs up at others."""
-    ignores_ends: bool = False
-    """It has not ended a connection on which nothing more can come."""
     max_job_size: int | None = None
     """The largest body that it takes, as far as it has told."""
     reported: set[str] = field(default_factory=set)
@@ -40,11 +38,12 @@ class Learnt:
 
     def until_end(self, seconds: float) -> float:
         """Return how many of so many seconds the end of a connection is waited for."""
-        return BRIEF if self.ignores_ends else seconds
+        return BRIEF if self.silences.ignores_ends else seconds
 
     def saw_end(self, has_come: bool, seconds: float) -> None:
         """Note whether an end has come that was waited for."""
         if has_come:
-            self.ignores_ends = False
+            self.silences.ignores_ends = False
+            self.silences.saw_end()
         elif seconds > SURE:
-            self.ignores_ends = True
+            self.silences.ignores_ends = True

@@ -22,6 +22,8 @@ FATAL = 3
 """Tests that lose the target after a command that it never carries out, until none sends it."""
 OF_FORM = frozenset({"BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF"})
 """Replies to lines that are no command."""
+HALF_CLOSES = b"half-closes"
+THE_END = "the end of the connection"
 _VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
 
@@ -45,10 +47,15 @@ def _verb(sent: bytes) -> str:
     return match[0].decode("latin-1")
 
 
+AN_END = awaited(HALF_CLOSES, THE_END)
+
+
 @dataclass(slots=True)
 class Silences:
     """The number of times that each reply was waited for in vain, since it came the last time."""
 
+    ignores_ends: bool = False
+    """A connection on which nothing more can come was not ended."""
     _vain: dict[Awaited, int] = field(default_factory=dict)
     _of_verb: dict[str, int] = field(default_factory=dict)
     """The same for commands that have got no reply at all."""
@@ -63,6 +70,8 @@ class Silences:
     def note(self, missed: Awaited) -> None:
         """Note that it was waited for in vain; nobody can be to blame but the target."""
         self._vain[missed] = self._vain.get(missed, 0) + 1
+        if missed == AN_END:
+            self.lost(HALF_CLOSES)
         if missed.verb not in self._answered:
             self._of_verb[missed.verb] = self._of_verb.get(missed.verb, 0) + 1
 
@@ -76,10 +85,14 @@ class Silences:
         verb = _verb(sent)
         self._lost[verb] = self._lost.get(verb, 0) + 1
 
+    def saw_end(self) -> None:
+        """Note that a connection on which nothing more can come has ended."""
+        self.came(AN_END, THE_END)
+
     def fatal(self, sent: bytes | None = None) -> str | None:
         """Return the command after which it was lost again and again, and never carried it out.
 
-        ``sent``: only if it is this one.
+        ``sent``: only if it is this one. That connections do not end counts as a command, too.
         """
         verbs = self._lost if sent is None else {_verb(sent)}
         lost = (verb for verb in verbs if self._lost.get(verb, 0) >= FATAL)
@@ -88,7 +101,10 @@ class Silences:
     def came(self, key: Awaited, word: str) -> None:
         """Note that a reply with this word has come after all to who awaited some."""
         self._has_answered(key.verb)
-        if word not in OF_FORM:
+        if key == AN_END:
+            # Another command may have ended it.
+            self._lost.pop(key.verb, None)
+        elif word not in OF_FORM:
             self._carried_out.add(key.verb)
         if key in self._vain and not any(map(str.isupper, key.words)):
             # Any reply was awaited.

@@ -16,6 +16,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
+from conformance.target.silences import HALF_CLOSES, THE_END
 from conformance.target.starvation import Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -124,8 +125,13 @@ class Target(ABC):
             )
 
     def needs_to_survive(self, sent: bytes | None = None) -> None:
-        """Raises NotTestable if it was lost after this command, or any, again and again."""
+        """Raises NotTestable if it was lost after this command, or any, again and again.
+
+        So it is if it never ends connections: those who have left are still there.
+        """
         if self.exclusive and (verb := self.learnt.silences.fatal(sent)) is not None:
+            if verb == HALF_CLOSES.decode():
+                raise NotTestable(f"needs {THE_END}, which never comes")
             raise NotTestable(f"needs {verb}, after which the target is lost each time")
 
     def said(self) -> str:
