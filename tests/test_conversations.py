@@ -94,6 +94,22 @@ def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> No
         target.close()
 
 
+def test_a_pause_that_ends_late_does_not_last_into_the_next_conversation() -> None:
+    def id_of_its_start() -> str:
+        with visit(target.address, 5) as sock:
+            return yamlish.dictionary(ask(sock, b"stats", 5).body or b"")["id"]
+
+    target = BuiltIn()
+    before = id_of_its_start()
+    conversation = AnyConversation(Exploration(1), target)
+    conversation.pause(1, "default", 1000, apart=True)
+    try:
+        conversation.teardown()
+        assert id_of_its_start() != before
+    finally:
+        target.close()
+
+
 def test_nothing_more_is_tried_when_the_time_is_over() -> None:
     tries = iter(range(20))
 

@@ -182,7 +182,7 @@ class AnyConversation(RuleBasedStateMachine):
         try:
             self._do(self.session.finish)
         finally:
-            if self._over:
+            if self._over or self.session.is_spent:
                 self._exploration.start_anew(self.session)
             else:
                 self.session.abandon()
