@@ -70,7 +70,7 @@ def test_what_hypothesis_does_not_see_again_is_looked_at_once_more(
     if is_gone:
         # The one that it is restarted as.
         target._fault = NO_FAULT
-    with pytest.raises(verdict):
+    with pytest.raises(verdict, match=r"expected USING a.*, observed USING default"):
         test_stateful.test_any_conversation(target, shown, Exploration(1))
     assert shown.entries
     target.close()

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from conformance.oracle.diagnosis import diagnose
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.effort import Effort
@@ -73,7 +74,7 @@ class Exploration:
     _new: Target | None = None
     """The target that was started anew, and nothing has been said to it since."""
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _shown: dict[tuple[str, str], Transcript] = field(default_factory=dict)
+    _shown: dict[tuple[str, str], tuple[Violation, Transcript]] = field(default_factory=dict)
 
     def told(self, count: int, kind: str) -> str:
         """Return how many of so many conversations did not fit in, or were not decided.
@@ -196,23 +197,23 @@ class Exploration:
     def note(self, violation: Violation, transcript: Transcript) -> None:
         """Keeps in mind what has shown a violation, if nothing shorter has shown one like it."""
         known = self._shown.get(violation.kind)
-        if known is None or len(transcript.entries) < len(known.entries):
-            self._shown[violation.kind] = transcript.copy()
+        if known is None or len(transcript.entries) < len(known[1].entries):
+            self._shown[violation.kind] = violation, transcript.copy()
 
     def once_more(self, target: Target, transcript: Transcript) -> NoReturn:
         """Looks whether anything that has shown a violation shows one again.
 
         Raises Deviation, or else Inconclusive; ``transcript`` then shows it.
         """
-        shown = sorted(self._shown.items(), key=lambda item: len(item[1].entries))
+        shown = sorted(self._shown.values(), key=lambda item: len(item[1].entries))
         for _, found in shown:
             with contextlib.suppress(Inconclusive):
                 self.look_again(target, transcript, found)
         if not shown:
             raise Inconclusive("what went on was not the same twice")
-        (expected, observed), found = shown[0]
+        violation, found = shown[0]
         transcript.entries[:] = found.entries
-        seen = Deviation(expected, observed, transcript.last)
+        seen = diagnose(violation, found.entries, self.profile).deviation(transcript.last)
         raise Inconclusive(f"a violation was seen once, and not again: {seen}", seen)
 
     def look_again(
