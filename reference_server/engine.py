@@ -26,11 +26,33 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
+class Journal(Protocol):
+    """A journal of all changes, each of them written before anybody is told of it."""
+
+    @property
+    def is_behind(self) -> bool: ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def catch_up(self) -> bool: ...
+
+
+class _NoJournal:
+    """Nothing is written."""
+
+    is_behind = is_full = False
+
+    def catch_up(self) -> bool:
+        return True
+
+
 class _Session:
     def __init__(self, link: Link, reader: RequestReader) -> None:
         self.link = link
         self.reader = reader
         self.eof = False
+        self.is_over = False
         self.out = bytearray()
 
     def flush(self) -> None:
@@ -38,12 +60,15 @@ class _Session:
             data = bytes(self.out)
             self.out.clear()
             self.link.write(data)
+        if self.is_over:
+            self.link.close()
 
 
 class Engine:
     """Serves the connections of one :class:`Model`.
 
-    ``clock`` gives the time in nanoseconds; it is looked at for each event.
+    ``clock`` gives the time in nanoseconds; it is looked at for each event. While ``journal`` is
+    behind, replies are held until :meth:`catch_up`.
     """
 
     FLUSH = 65536
@@ -54,10 +79,14 @@ class Engine:
         model: Model,
         clock: Callable[[], int],
         reader: type[RequestReader] = RequestReader,
+        journal: Journal | None = None,
     ) -> None:
         self.model = model
         self._reader = reader
         self._clock = clock
+        self._journal = journal or _NoJournal()
+        self._held: dict[_Session, None] = {}
+        self._is_stuck = False
         self._sessions: dict[int, _Session] = {}
         self._last = 0
         self._texts = dict(model.profile.dialect.texts)
@@ -108,6 +137,29 @@ class Engine:
         """Accept no more jobs."""
         self._run(0, Drain())
 
+    def catch_up(self) -> bool:
+        """Send what was held, if the journal can be written; return whether it could.
+
+        No request is handled from when it cannot be until it can.
+        """
+        was_stuck = self._is_stuck
+        self._is_stuck = self._journal.is_behind and not self._journal.catch_up()
+        if self._is_stuck:
+            return False
+        held, self._held = self._held, {}
+        for session in held:
+            session.flush()
+        if was_stuck:
+            self._serve([*self._sessions])
+        return True
+
+    def _flush(self, session: _Session) -> None:
+        """Send the replies of a client, or hold them."""
+        if self._journal.is_behind:
+            self._held[session] = None
+        else:
+            session.flush()
+
     def _run(self, conn: int, event: Event) -> None:
         answered = self._step(conn, event)
         self._serve([conn, *answered])
@@ -135,7 +187,7 @@ class Engine:
             session = self._sessions.get(conn)
             if session is None:
                 continue
-            while not (session.link.congested or self.model.is_waiting(conn)):
+            while not (self._is_stuck or session.link.congested or self.model.is_waiting(conn)):
                 request = session.reader.next_request()
                 if request is None:
                     if session.eof:
@@ -144,12 +196,13 @@ class Engine:
                 queue.extend(self._step(conn, request))
                 if conn not in self._sessions:
                     break
-                if len(session.out) > self.FLUSH:
-                    session.flush()
-            session.flush()
+                if len(session.out) > self.FLUSH or self._journal.is_full:
+                    self.catch_up()
+                    self._flush(session)
+            self._flush(session)
 
     def _hang_up(self, conn: int) -> None:
         session = self._sessions.pop(conn)
-        session.flush()
-        session.link.close()
+        session.is_over = True
+        self._flush(session)
         self._run(conn, Close())

@@ -11,8 +11,7 @@ jobs, tubes and queues of `store`; here is a method for each command, in the ord
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from reference_server import stats, wire
@@ -20,7 +19,7 @@ from reference_server.commands import COMMANDS
 from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Output
 from reference_server.lifecycle import Lifecycle
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Client, Job, JobState
+from reference_server.state import SECOND, Client, Job, JobState, KeptJob
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
@@ -67,18 +66,20 @@ class Model(Lifecycle):
         self.started = now
         self.draining = False
         self.commands: Counter[str] = Counter()
-        self.total_jobs = self.total_connections = self.records = 0
+        self.total_jobs = self.total_connections = 0
 
-    def remember(self, old: Model) -> None:
-        """Begin with the jobs that ``old``, ended, has left; those reserved are ready again."""
-        self.next_id = old.next_id
-        for job in old.jobs.values():
-            job = self.jobs[job.id] = replace(job, tube=self._tube(job.tube.name), reserver=None)
-            job.tube.refs += 1
-            if job.state is JobState.DELAYED:
-                self._make_delayed(job, job.deadline)
-            elif job.state is JobState.BURIED:
-                job.tube.buried[job.id] = job
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        """Begin with jobs that another server has left; those reserved are ready again."""
+        self.next_id = next_id
+        for id, name, body, state, pri, delay, ttr, created, deadline, _, *counters in kept:
+            tube = self._tube(name)
+            tube.refs += 1
+            job = Job(id, pri, delay, ttr, tube, created, body, state, 0, None, *counters)
+            self.jobs[id] = job
+            if state is JobState.DELAYED:
+                self._make_delayed(job, deadline)
+            elif state is JobState.BURIED:
+                tube.buried[id] = job
             else:
                 self._make_ready(job)
 
@@ -186,13 +187,19 @@ class Model(Lifecycle):
         if data is None or self.draining:
             self._deref(job.tube)
             return wire.EXPECTED_CRLF if data is None else wire.DRAINING
+        if not self._has_room(len(data)):
+            self._deref(job.tube)
+            return wire.OUT_OF_MEMORY
         job.body = data
         self.jobs[job.id] = job
-        self.records += 1
         self.total_jobs += 1
         job.tube.total_jobs += 1
         self._enqueue(job)
         return wire.BURIED if job.state is JobState.BURIED else wire.INSERTED(job.id)
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether there is memory for a body; where nothing limits it, there is."""
+        return True
 
     def _use(self, conn: Client, name: str) -> Reply:
         """Let what a client puts go into a tube ("Producer Commands": use)."""
@@ -249,7 +256,6 @@ class Model(Lifecycle):
             return wire.NOT_FOUND
         self._dequeue(job)
         del self.jobs[id]
-        self.records += 1
         job.tube.deletes += 1
         self._deref(job.tube)
         return wire.DELETED
@@ -263,7 +269,6 @@ class Model(Lifecycle):
         job.pri = pri
         job.delay = delay
         job.releases += 1
-        self.records += delay > 0
         self._enqueue(job)
         return wire.BURIED if job.state is JobState.BURIED else wire.RELEASED
 
@@ -274,7 +279,6 @@ class Model(Lifecycle):
             return wire.NOT_FOUND
         self._unreserve(job)
         job.pri = pri
-        self.records += 1
         self._make_buried(job)
         return wire.BURIED
 
@@ -347,7 +351,6 @@ class Model(Lifecycle):
     def _kick_one(self, job: Job) -> None:
         self._dequeue(job)
         job.kicks += 1
-        self.records += 1
         self._make_ready(job)
 
     def _stats_job(self, _: Client, id: int) -> Reply:

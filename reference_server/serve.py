@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import platform
 import secrets
@@ -12,13 +13,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from reference_server.binlog import Binlog, BinlogError
 from reference_server.connection import ServedConnection
 from reference_server.dialect import DialectError
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.finding import find_profile
+from reference_server.keeping import Keeper, observed
 from reference_server.listening import Listeners
 from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -60,18 +63,26 @@ class Server:
         max_jobs_ready: int | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         fault: Fault = NO_FAULT,
-        binlog: bool = False,
+        binlog: Binlog | None = None,
+        wall: Callable[[], int] = time.time_ns,
     ) -> None:
         self.clock = clock
-        model = fault.model(
-            fault.profile(profile),
-            max_job_size=max_job_size,
-            max_jobs_ready=max_jobs_ready,
-            binlog=binlog,
-            now=clock(),
-            host=host(),
-        )
-        self.engine = Engine(model, clock, fault.reader)
+        self._keeper: Keeper | None = None
+        of_process = host()
+        options: dict[str, Any] = {
+            "max_job_size": max_job_size,
+            "max_jobs_ready": max_jobs_ready,
+            "binlog": binlog is not None,
+            "now": clock(),
+            "host": lambda: {**of_process(), **(self._keeper.numbers() if self._keeper else {})},
+        }
+        profile = fault.profile(profile)
+        if binlog is None:
+            model = fault.model(profile, **options)
+        else:
+            model = kept = observed(fault.model)(profile, **options)
+            self._keeper = fault.keeper(kept, binlog, clock, wall)
+        self.engine = Engine(model, clock, fault.reader, self._keeper)
         self._listeners: Listeners | None = None
         self._ticked: int | None = None
 
@@ -90,9 +101,21 @@ class Server:
         if self._listeners is not None:
             self._listeners.close()
         self.engine.close()
+        self.engine.catch_up()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def before_wait(self) -> float | None:
-        """Let all timers fire that are due; return the seconds until the next one is."""
+        """Let all timers fire that are due, and send what waits until it is written.
+
+        Return the seconds until there is more to do.
+        """
+        wait = self._tick()
+        self.engine.catch_up()
+        due = None if self._keeper is None else self._keeper.next_due()
+        return min((seconds for seconds in (wait, due) if seconds is not None), default=None)
+
+    def _tick(self) -> float | None:
         due = self.engine.model.next_due
         # One that is still due after that does not fire, whatever the reason.
         if due is None or due == self._ticked:
@@ -148,6 +171,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--max-jobs-ready", type=int, metavar="COUNT", help="how many jobs the ready queue holds"
     )
+    parser.add_argument("-b", dest="binlog", metavar="DIR", help="a folder that keeps the jobs")
+    parser.add_argument(
+        "-f",
+        dest="sync",
+        type=float,
+        default=50,
+        metavar="MS",
+        help="with -b: milliseconds until what was written is synced; 0: before it is answered",
+    )
+    parser.add_argument(
+        "-F", dest="sync", action="store_const", const=None, help="with -b: never sync"
+    )
     parser.add_argument("--fault", metavar="NAME", help="a bug to have")
     args = parser.parse_args(argv)
     if args.fault and args.fault not in FAULTS:
@@ -164,8 +199,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.max_job_size = LARGEST_JOB
         print(f"-z: no job may be larger than {LARGEST_JOB} bytes", file=sys.stderr, flush=True)
     allow_many_connections()
+    if args.sync is not None and not 0 <= args.sync < math.inf:
+        parser.error("-f takes milliseconds, 0 or more")
     fault = FAULTS[args.fault] if args.fault else NO_FAULT
-    server = Server(args.profile, args.max_job_size, args.max_jobs_ready, fault=fault)
+    try:
+        binlog = args.binlog and fault.binlog(args.binlog, args.sync and args.sync / 1000)
+        server = Server(
+            args.profile, args.max_job_size, args.max_jobs_ready, fault=fault, binlog=binlog
+        )
+    except BinlogError as error:
+        parser.error(str(error))
     loop = Loop()
     try:
         where = server.start(loop, args.host, args.port)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from sortedcontainers import SortedList
 
@@ -105,6 +105,35 @@ class Job:
     releases: int = 0
     buries: int = 0
     kicks: int = 0
+
+
+class KeptJob(NamedTuple):
+    """A job as it outlives its server. ``place``: the order in which jobs were buried."""
+
+    id: int
+    tube: str
+    body: bytes
+    state: JobState
+    pri: int
+    delay: int
+    ttr: int
+    created: int
+    deadline: int
+    place: int
+    reserves: int
+    timeouts: int
+    releases: int
+    buries: int
+    kicks: int
+
+
+def kept(job: Job, place: int = 0) -> KeptJob:
+    """Return a job as it outlives its server."""
+    return KeptJob(
+        *(job.id, job.tube.name, job.body, job.state, job.pri, job.delay, job.ttr),
+        *(job.created, job.deadline, place),
+        *(job.reserves, job.timeouts, job.releases, job.buries, job.kicks),
+    )
 
 
 @dataclass(eq=False, slots=True)

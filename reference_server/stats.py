@@ -21,6 +21,8 @@ _UNKNOWN_HOST: Mapping[str, object] = {
     "pid": 0,
     "rusage-utime": "0.000000",
     "rusage-stime": "0.000000",
+    "binlog-records-written": 0,
+    "binlog-max-size": 10485760,
     "id": "0000000000000000",
     "hostname": "localhost",
     "os": "unknown",
@@ -45,7 +47,6 @@ class ServerFacts(Protocol):
     timeouts: int
     total_jobs: int
     total_connections: int
-    records: int
 
 
 def _document(model: ServerFacts, command: str, values: Mapping[str, object]) -> bytes:
@@ -161,8 +162,8 @@ def server(model: ServerFacts) -> bytes:
             "binlog-oldest-index": int(model.binlog),
             "binlog-current-index": int(model.binlog),
             "binlog-records-migrated": 0,
-            "binlog-records-written": model.records if model.binlog else 0,
-            "binlog-max-size": 10485760,
+            "binlog-records-written": host["binlog-records-written"],
+            "binlog-max-size": host["binlog-max-size"],
             "draining": "true" if model.draining else "false",
             "id": host["id"],
             "hostname": _quote(model, host["hostname"]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
+from pathlib import Path
 
 try:
     import resource
@@ -17,6 +19,10 @@ except ImportError:
 
     def allow_many_connections() -> None:
         """Raise the limit of descriptors as far as this process may."""
+
+    def file_limit() -> int | None:
+        """Return how many bytes a file of this process may have; None if any number."""
+        return None
 else:
 
     def cpu_times() -> tuple[float, float]:
@@ -30,6 +36,11 @@ else:
         if soft != hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
+    def file_limit() -> int | None:
+        """Return how many bytes a file of this process may have; None if any number."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        return None if limit == resource.RLIM_INFINITY else limit
+
 
 def unix_socket() -> socket.socket:
     """Return a new UNIX socket; raises OSError where there are none."""
@@ -37,3 +48,24 @@ def unix_socket() -> socket.socket:
     if family is None:
         raise OSError(errno.EAFNOSUPPORT, "this system has no UNIX sockets")
     return socket.socket(family)
+
+
+def allocate(file: int, size: int) -> None:
+    """Take room on the disk for so many bytes of a file; raises OSError where there is none."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.ftruncate(file, size)
+
+
+def sync_data(file: int) -> None:
+    """Let the bytes of a file outlast the power."""
+    (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(file)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder outlast the power; where folders cannot be opened, they do."""
+    with contextlib.suppress(PermissionError):
+        number = os.open(folder, os.O_RDONLY)
+        os.fsync(number)
+        os.close(number)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable
 
 from conformance.run import runner as running
 from conformance.target.builtin import BuiltIn
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
 from reference_server.model import Model
-from reference_server.state import Client
+from reference_server.state import Client, KeptJob
 from reference_server.wire import (
     PAUSED,
     UNKNOWN_COMMAND,
@@ -84,8 +85,8 @@ def test_the_statistics_of_a_pause_are_not_to_blame_for_a_second_one() -> None:
 class _RemembersNothing(Model):
     """No job outlives the server."""
 
-    def remember(self, old: Model) -> None:
-        pass
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        super().remember((), next_id)
 
 
 def test_where_no_job_is_remembered_nothing_is_wrong_with_how_often_it_was_buried() -> None:

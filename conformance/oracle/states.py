@@ -14,7 +14,7 @@ from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import Connected, Hangup, Output
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Job, JobState
+from reference_server.state import SECOND, Job, JobState, kept
 from reference_server.wire import Command, Put, Reply
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ def restarted(state: State) -> list[State]:
         model = new_model(state.model.profile)
         model.now = state.model.now
         if remembers:
-            model.remember(state.model)
+            model.remember(map(kept, state.model.jobs.values()), state.model.next_id)
         states.append(State(model))
     return states
 

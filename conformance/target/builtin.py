@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -68,7 +69,9 @@ class BuiltIn(Target):
         self.profile = profile
         self._limits = max_job_size, max_jobs_ready
         self._fault = fault
-        self._binlog = binlog
+        self._folder = (
+            tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") if binlog else None
+        )
         self._in_real_time: BuiltIn | None = None
         self._loop = Loop()
         self._thread = threading.Thread(target=self._loop.run, daemon=True)
@@ -90,7 +93,8 @@ class BuiltIn(Target):
             *self._limits,
             virtual or time.monotonic_ns,
             self._fault,
-            self._binlog,
+            None if self._folder is None else self._fault.binlog(self._folder.name, None),
+            virtual or time.time_ns,
         )
         where = self.call(lambda: self._server.start(self._loop, "127.0.0.1", 0))
         host, _, port = where.rpartition(":")
@@ -148,11 +152,8 @@ class BuiltIn(Target):
         return other
 
     def restart(self) -> None:
-        model = self._server.engine.model
         self.call(self._server.close)
         self._serve()
-        if self._binlog:
-            self.call(lambda: self._server.engine.model.remember(model))
 
     def signal(self, number: int) -> None:
         if number != named("SIGUSR1"):
@@ -166,3 +167,5 @@ class BuiltIn(Target):
         self._loop.stop()
         self._thread.join()
         self._loop.close()
+        if self._folder is not None:
+            self._folder.cleanup()

@@ -2,118 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
+from reference_server.binlog import Binlog
 from reference_server.faults.registry import fault, says, told
 from reference_server.model import Model
-from reference_server.state import SECOND, Client, Job, JobState
-from reference_server.wire import Reply
+from reference_server.state import SECOND, JobState, KeptJob
+
+Change = Callable[[KeptJob], KeptJob | None]
+"""A job as it comes back; None: it does not."""
 
 
-def _forgets(requirement: str, summary: str, forgotten: Callable[[Job], bool]) -> None:
-    class Forgets(Model):
-        def remember(self, old: Model) -> None:
-            old.jobs = {id: job for id, job in old.jobs.items() if not forgotten(job)}
-            super().remember(old)
+def comes_back(requirement: str, summary: str, change: Change) -> None:
+    """Register a fault in what the server remembers of each job."""
 
-    fault(requirement, summary)(Forgets)
+    class ComesBack(Model):
+        def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+            super().remember([job for old in kept if (job := change(old)) is not None], next_id)
 
-
-def _mixes_up(requirement: str, summary: str, change: Callable[[Job], None]) -> None:
-    class MixesUp(Model):
-        def remember(self, old: Model) -> None:
-            for job in old.jobs.values():
-                change(job)
-            super().remember(old)
-
-    fault(requirement, summary)(MixesUp)
+    fault(requirement, summary)(ComesBack)
 
 
-def _sets(state: JobState, was: Callable[[Job], bool]) -> Callable[[Job], None]:
-    def change(job: Job) -> None:
-        if was(job):
-            job.state = state
+def _forgets(requirement: str, summary: str, forgotten: Callable[[KeptJob], bool]) -> None:
+    comes_back(requirement, summary, lambda job: None if forgotten(job) else job)
 
-    return change
+
+def _sets(state: JobState, was: Callable[[KeptJob], bool]) -> Change:
+    return lambda job: job._replace(state=state) if was(job) else job
 
 
 _forgets("persistence.put", "an empty job is forgotten", lambda job: not job.body)
-
-
-def _cuts(job: Job) -> None:
-    job.pri = min(job.pri, 2**31)
-
-
-_mixes_up("persistence.priority", "remembered priorities have 31 bits", _cuts)
+comes_back(
+    "persistence.priority",
+    "remembered priorities have 31 bits",
+    lambda job: job._replace(pri=min(job.pri, 2**31)),
+)
 
 
 @fault("persistence.delay", "a delay begins anew with the server")
 class DelaysAgain(Model):
-    def remember(self, old: Model) -> None:
-        for job in old.jobs.values():
-            job.deadline = self.now + job.delay * SECOND
-        super().remember(old)
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        again = (job._replace(deadline=self.now + job.delay * SECOND) for job in kept)
+        super().remember(again, next_id)
 
 
-_mixes_up(
+comes_back(
     "persistence.bury",
     "buried jobs come back ready",
     _sets(JobState.READY, lambda job: job.state is JobState.BURIED),
 )
-
-
-def _buries_again(job: Job) -> None:
-    job.buries += job.state is JobState.BURIED
-
-
-_mixes_up("persistence.buries", "a buried job comes back buried once more", _buries_again)
+comes_back(
+    "persistence.buries",
+    "a buried job comes back buried once more",
+    lambda job: job._replace(buries=job.buries + (job.state is JobState.BURIED)),
+)
 
 
 @fault("persistence.release-priority", "a job comes back with the priority that put gave it")
-class ForgetsPriority(Model):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.put: dict[int, int] = {}
+class ForgetsPriority(Binlog):
+    """A release without a delay is not written."""
 
-    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
-        if id in conn.reserved and not delay:
-            self.put[id] = self.jobs[id].pri
-        return super()._release(conn, id, pri, delay)
-
-    def remember(self, old: Model) -> None:
-        assert isinstance(old, ForgetsPriority)
-        for id, pri in old.put.items():
-            if id in old.jobs:
-                old.jobs[id].pri = pri
-        super().remember(old)
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        unwritten = [job for job in jobs if job.releases and job.state is JobState.READY]
+        super().write([job for job in jobs if job not in unwritten], deleted, next_id)
 
 
-_mixes_up(
+comes_back(
     "persistence.kick",
     "kicked jobs come back buried",
     _sets(JobState.BURIED, lambda job: job.state is JobState.READY and bool(job.kicks)),
 )
 
 
-@fault("persistence.delete", "a job that was deleted while it was reserved comes back")
-class ComesBack(Model):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.deleted: list[Job] = []
-
-    def _delete(self, conn: Client, id: int) -> Reply:
-        if id in conn.reserved:
-            self.deleted.append(self.jobs[id])
-        return super()._delete(conn, id)
-
-    def remember(self, old: Model) -> None:
-        assert isinstance(old, ComesBack)
-        old.jobs |= {job.id: job for job in old.deleted}
-        super().remember(old)
+@fault("persistence.delete", "a job that was deleted comes back")
+class KeepsDeleted(Binlog):
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        super().write(jobs, (), next_id)
 
 
-_mixes_up(
+comes_back(
     "persistence.release-with-delay",
     "a job released with a delay comes back ready",
     _sets(JobState.READY, lambda job: job.state is JobState.DELAYED and bool(job.releases)),
@@ -125,11 +92,11 @@ _forgets(
 )
 
 
-def _turns(job: Job) -> None:
-    job.pri = 4 - job.pri if job.pri < 5 else job.pri
-
-
-_mixes_up("persistence.order", "the five smallest priorities come back in reverse", _turns)
+comes_back(
+    "persistence.order",
+    "the five smallest priorities come back in reverse",
+    lambda job: job._replace(pri=4 - job.pri if job.pri < 5 else job.pri),
+)
 _forgets(
     "persistence.largest-body",
     "the two largest bodies are forgotten",
@@ -139,16 +106,15 @@ _forgets(
 
 @fault("persistence.ids-go-on", "ids begin at 1 with each start")
 class BeginsAgain(Model):
-    def remember(self, old: Model) -> None:
-        super().remember(old)
-        self.next_id = 1
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        super().remember(kept, 1)
 
 
-@fault("persistence.counters-begin-anew", "the counters of commands are remembered")
+@fault("persistence.counters-begin-anew", "a job that is remembered counts as put")
 class CountsOnAfterRestart(Model):
-    def remember(self, old: Model) -> None:
-        super().remember(old)
-        self.commands = old.commands
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        super().remember(kept, next_id)
+        self.commands["put"] += len(self.jobs)
 
 
 says("persistence.file", "the first binlog is number 0", "stats-job", "^file: 1$", "file: 0")

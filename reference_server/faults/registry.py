@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from reference_server.binlog import Binlog
 from reference_server.events import Event, Output
+from reference_server.keeping import Keeper
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Client
@@ -20,13 +22,15 @@ def _same(profile: Profile) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A bug: the model, the codec or the profile of a server that has it."""
+    """A bug: the model, codec, profile or binlog of a server that has it."""
 
     requirement: str
     summary: str
     model: type[Model] = Model
     reader: type[RequestReader] = RequestReader
     profile: Callable[[Profile], Profile] = _same
+    binlog: type[Binlog] = Binlog
+    keeper: type[Keeper] = Keeper
 
     @property
     def name(self) -> str:
@@ -38,7 +42,7 @@ NO_FAULT = Fault("", "no fault")
 FAULTS: dict[str, Fault] = {}
 """All faults by name."""
 
-C = TypeVar("C", type[Model], type[RequestReader])
+C = TypeVar("C", type[Model], type[RequestReader], type[Binlog], type[Keeper])
 Answer = Callable[[Model, Client, Command, Reply], Reply | None]
 
 
@@ -49,13 +53,17 @@ def _add(fault: Fault) -> None:
 
 
 def fault(requirement: str, summary: str) -> Callable[[C], C]:
-    """Register a class of model or reader as a fault."""
+    """Register a class of model, reader, binlog or keeper as a fault."""
 
     def register(cls: C) -> C:
         if issubclass(cls, Model):
             _add(Fault(requirement, summary, model=cls))
-        else:
+        elif issubclass(cls, RequestReader):
             _add(Fault(requirement, summary, reader=cls))
+        elif issubclass(cls, Binlog):
+            _add(Fault(requirement, summary, binlog=cls))
+        else:
+            _add(Fault(requirement, summary, keeper=cls))
         return cls
 
     return register

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
 from reference_server.model import Model
-from reference_server.state import Client, Job, JobState, Tube
+from reference_server.state import Client, Job, JobState, KeptJob, Tube
 from reference_server.wire import Put
 from tests.variants.variant import Variant, non_strict
 
@@ -91,11 +91,8 @@ class _ByTimeOfReadiness(Model):
 class _RemembersBackwards(Model):
     """After a restart, buried jobs are in another order."""
 
-    def remember(self, old: Model) -> None:
-        jobs = list(old.jobs.items())
-        old.jobs.clear()
-        old.jobs.update(reversed(jobs))
-        super().remember(old)
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        super().remember(reversed([*kept]), next_id)
 
 
 _CHANCE = Random(7)
