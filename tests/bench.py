@@ -1,6 +1,6 @@
 """Speed of the reference server beside beanstalkd: the same client, the same run, as a ratio.
 
-``python -m tests.bench``
+``python -m tests.bench``; with ``--binlog``, of those that keep their jobs
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import argparse
 import select
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 
 from conformance.target.address import connect
 from conformance.target.launch import Launched
-from tests.servers import BEANSTALKD, BEANSTALKD_COMMAND, REFERENCE_COMMAND
+from tests.servers import BEANSTALKD, REFERENCE_COMMAND
 
 BATCH = 500
 CLIENTS = 200
@@ -92,7 +93,10 @@ def with_queue(address: tuple[str, int], jobs: int) -> float:
     return pipelined(address, jobs)
 
 
-BENCHMARKS: dict[str, Callable[[tuple[str, int], int], float]] = {
+KEPT = ("-b {binlog} -f 0", "-b {binlog}", "-b {binlog} -F")
+"""The options of servers that keep their jobs."""
+Benchmark = Callable[[tuple[str, int], int], float]
+BENCHMARKS: dict[str, Benchmark] = {
     "pipelined": pipelined,
     "round trips": round_trips,
     f"{CLIENTS} clients": many_clients,
@@ -100,24 +104,37 @@ BENCHMARKS: dict[str, Callable[[tuple[str, int], int], float]] = {
 }
 
 
+def compare(name: str, benchmark: Benchmark, kept: str, rounds: int, jobs: int) -> None:
+    """Print the speed of both servers with an option, in the same rounds."""
+    rates: dict[str, list[float]] = {
+        f"{BEANSTALKD} -l {{host}} -p {{port}}": [],
+        REFERENCE_COMMAND: [],
+    }
+    for _ in range(rounds):
+        for command, measured in rates.items():
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                Launched(f"{command} {kept}", values={"binlog": folder}) as server,
+            ):
+                measured.append(benchmark(server.address, jobs))
+    real, ours = (statistics.median(measured) for measured in rates.values())
+    print(
+        f"{name}: beanstalkd {real:,.0f}/s, reference {ours:,.0f}/s, ratio {ours / real:.2f}",
+        flush=True,
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--binlog", action="store_true", help="with jobs that are kept")
     args = parser.parse_args()
     if BEANSTALKD is None:
         parser.error("beanstalkd is not installed")
-    for name, benchmark in BENCHMARKS.items():
-        rates: dict[str, list[float]] = {BEANSTALKD_COMMAND: [], REFERENCE_COMMAND: []}
-        for _ in range(args.rounds):
-            for command, measured in rates.items():
-                with Launched(command) as server:
-                    measured.append(benchmark(server.address, args.jobs))
-        real, ours = (statistics.median(measured) for measured in rates.values())
-        print(
-            f"{name}: beanstalkd {real:,.0f}/s, reference {ours:,.0f}/s, ratio {ours / real:.2f}",
-            flush=True,
-        )
+    for kept in KEPT if args.binlog else ("",):
+        for name, benchmark in BENCHMARKS.items():
+            compare(f"{name}{kept and ', '}{kept}", benchmark, kept, args.rounds, args.jobs)
     return 0
 
 
