@@ -47,11 +47,11 @@ class Campaign:
         self.close()
         return None
 
-    def play(self, chance: Random) -> Counterexample | None:
-        """Plays one program; gives it if it shows a violation."""
+    def play(self, chance: Random, makes_up: MakesUp | None = None) -> Counterexample | None:
+        """Plays one program, of another kind if that is said; gives it if it shows a violation."""
         steps: list[Step] = []
         try:
-            self._play(chance, steps)
+            self._play(makes_up or self._makes_up, chance, steps)
         except Violation as violation:
             return Counterexample(steps, told(violation, self._target), self._end().transcript)
         except OSError as error:
@@ -65,12 +65,12 @@ class Campaign:
             self._end()
         return None
 
-    def _play(self, chance: Random, steps: list[Step]) -> None:
+    def _play(self, makes_up: MakesUp, chance: Random, steps: list[Step]) -> None:
         if self._session is None:
             self._session = self._exploration.session(self._target)
         session = self._session
         session.begin()
-        for step in self._makes_up(session, chance):
+        for step in makes_up(session, chance):
             steps.append(step)
             take(session, step)
         session.finish(self.looks)

@@ -20,7 +20,6 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.suite import Options
 from conformance.target.address import TargetError
-from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
@@ -28,8 +27,8 @@ from conformance.target.target import Target
 from conformance.target.watchdog import ENDINGS
 from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, names_target, option, refuse
 from fuzz.corpus import Pool
-from fuzz.coverage import Coverage
 from fuzz.fuzzer import Fuzzer
+from fuzz.grey_target import CHOICES, NotInstrumented, Sight
 from fuzz.hostile import Progress
 from reports.words import counted
 
@@ -47,6 +46,7 @@ class _Work:
     most: float
     findings: Path
     corpus: Path | None
+    coverage: str
     run: str
 
 
@@ -57,6 +57,7 @@ class _News:
     job: int
     progress: Progress = field(default_factory=Progress)
     shapes: int = 0
+    edges: int = 0
     undecided: int = 0
     found: tuple[tuple[str, bool], ...] = ()
     """A line for each finding, and whether the text of the protocol decides it."""
@@ -84,6 +85,13 @@ _TRIED, _KEPT = "How much to try", "What to keep"
 @option(_TRIED, "--seed", type=int, default=0, metavar="N", help="where choices begin")
 @option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
 @option(_TRIED, "--max-findings", type=FROM_1, metavar="N", help="end after so many")
+@option(
+    *(_TRIED, "--coverage"),
+    type=click.Choice(CHOICES),
+    default="auto",
+    show_default=True,
+    help="the edges of the server's code that guide what is tried",
+)
 @option(_KEPT, "--findings", type=_FOLDER, metavar="FOLDER", help="findings go there")
 @option(_KEPT, "--corpus", type=_FOLDER, metavar="FOLDER", help="share inputs with other fuzzers")
 def fuzz(
@@ -96,6 +104,7 @@ def fuzz(
     seed: int,
     jobs: int,
     max_findings: int | None,
+    coverage: str,
     findings: Path | None,
     corpus: Path | None,
 ) -> int:
@@ -111,7 +120,7 @@ def fuzz(
         raise refuse(f"cannot write to {error.filename}: {error.strerror}") from None
     most, run = max_findings or math.inf, FOOTPRINT.run
     work = [
-        _Work(options, seed + job * 10**6, seconds, most, findings or FOLDER, corpus, run)
+        _Work(options, seed + job * 10**6, seconds, most, findings or FOLDER, corpus, coverage, run)
         for job in range(jobs)
     ]
     start = time.monotonic()
@@ -181,25 +190,29 @@ def _begins(work: Sequence[_Work], target: str) -> str:
 def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
     FOOTPRINT.join(work.run, number + 1)
     try:
-        target = work.options.target()
+        sight = Sight.of(work.options, work.coverage)
+        target = sight.options.target()
         try:
-            _fuzz(target, number, work, told)
+            _fuzz(target, sight, number, work, told)
         finally:
             target.close()
-    except (TargetError, LaunchError) as error:
+    except (TargetError, LaunchError, NotInstrumented) as error:
         told.put(_News(number, error=str(error), ended=True))
 
 
-def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
+def _fuzz(
+    target: Target, sight: Sight, number: int, work: _Work, told: multiprocessing.Queue[_News]
+) -> None:
     """Tells now and then how far it is; raises TargetError or LaunchError."""
     work.options.recognise(target)
     name = f"{target.label} {target.version} (profile {target.profile.name})"
-    told.put(_News(number, target=printable(name)))
+    told.put(_News(number, target=printable(f"{name}, {sight.told}")))
     exploration = Exploration(
         1, work.seed, profile=target.profile, folder=work.findings, shared=True
     )
-    is_new = Coverage(target).is_new if isinstance(target, BuiltIn) else lambda: False
-    fuzzer = Fuzzer(exploration, target, Pool(work.corpus, is_new))
+    grey = sight.grey_box(target, work.seed, work.corpus)
+    pool = Pool(work.corpus) if grey is None else Pool(work.corpus, grey.has_news)
+    fuzzer = Fuzzer(exploration, target, pool, grey)
 
     def tell(ended: bool = False) -> None:
         parent = multiprocessing.parent_process()
@@ -208,7 +221,10 @@ def _fuzz(target: Target, number: int, work: _Work, told: multiprocessing.Queue[
         report, undecided = fuzzer.report, exploration.undecided
         found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
         health = tuple(report.health.values())
-        news = _News(number, report.progress, report.shapes, undecided, found, health, ended=ended)
+        edges = grey.guidance.edges if grey is not None else 0
+        news = _News(
+            number, report.progress, report.shapes, edges, undecided, found, health, ended=ended
+        )
         told.put(news)
 
     try:
@@ -222,11 +238,14 @@ def _line(news: Sequence[_News], seconds: float) -> str:
     cases = sum(told.progress.cases for told in news)
     commands = sum(told.progress.commands for told in news)
     shapes = max((told.shapes for told in news), default=0)
+    edges = max((told.edges for told in news), default=0)
     found = len({line for told in news for line, _ in told.found})
     rate = f"{cases / max(seconds, 1):,.0f}/s, {commands / max(seconds, 1):,.0f} commands/s"
+    seen = f"{counted(edges, 'edge')}, " if edges else ""
     return (
         f"{seconds:.0f} s, {counted(cases, 'case')} ({rate}),"
-        f" {counted(shapes, 'shape')}, {counted(found, 'finding')}"
+        f" {counted(shapes, 'shape')}, {seen}"
+        f"{counted(found, 'finding')}"
     )
 
 

@@ -1,37 +1,70 @@
-"""Coverage of codec and model by the reference server: input that reaches new lines is kept."""
+"""Where a target has been, looked at after each turn: edges of its own code, or lines of ours."""
 
 from __future__ import annotations
 
 import sys
-from types import CodeType, FrameType
-from typing import Any
+from types import FrameType
+from typing import Any, Protocol
 
 from conformance.target.builtin import BuiltIn
+from fuzz.edges import classed, marked
+from fuzz.shared_memory import Segment
 from reference_server import lifecycle, model, store
 from reference_server.wire import lines, messages, replies, requests
 
-FILES = frozenset(
-    str(module.__file__) for module in (lifecycle, model, store, lines, messages, replies, requests)
-)
+_FILES = {
+    str(module.__file__): number * 10**4
+    for number, module in enumerate((lifecycle, model, store, lines, messages, replies, requests))
+}
+"""The files of codec and model, and the number before that of their first line."""
 
 
-class Coverage:
-    """Watches the reference server in this process; it gets slower by that."""
+class Coverage(Protocol):
+    """Looks where a target has been, as a set of ``fuzz.edges``."""
+
+    def take(self) -> int:
+        """Return what it has reached since this was asked last."""
+        ...
+
+
+class Unknown:
+    """The coverage of a target that does not tell."""
+
+    def take(self) -> int:
+        """Return nothing."""
+        return 0
+
+
+class CountedEdges:
+    """The edges that a server counts which is built for it."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+
+    def take(self) -> int:
+        """Return the edges that it has taken."""
+        return classed(self._segment.take())
+
+
+class ModelLines:
+    """The lines of codec and model that the reference server reaches in this process.
+
+    It gets slower by that.
+    """
 
     def __init__(self, target: BuiltIn) -> None:
-        self.lines: set[tuple[CodeType, int]] = set()
-        self._known = 0
+        self._lines: set[int] = set()
         target.call(lambda: sys.settrace(self._enter))
 
-    def is_new(self) -> bool:
-        """Return whether it has come to lines that it had not come to when this was last asked."""
-        known, self._known = self._known, len(self.lines)
-        return self._known > known
+    def take(self) -> int:
+        """Return the lines that it has come to."""
+        lines, self._lines = self._lines, set()
+        return marked(lines)
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._line if frame.f_code.co_filename in FILES else None
+        return self._line if frame.f_code.co_filename in _FILES else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
-            self.lines.add((frame.f_code, frame.f_lineno))
+            self._lines.add(_FILES[frame.f_code.co_filename] + frame.f_lineno)
         return self._line

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,15 @@ from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, without_chunks
 from conformance.random_testing.replay import GOES_ON, Counterexample
+from conformance.random_testing.session import Session
+from conformance.random_testing.smaller import has_quirk
+from conformance.random_testing.steps import Program, Step
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from fuzz import undefined_input as wild
-from fuzz.campaign import REPLAYS, Campaign
+from fuzz.campaign import REPLAYS, Campaign, MakesUp
 from fuzz.corpus import Pool
+from fuzz.greybox import GreyBox
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
 from fuzz.suppression import form, lines_of
@@ -77,15 +81,25 @@ class Report:
 
 
 class Fuzzer:
-    """Sends hostile bytes to a target; where others use it, it lets alone what they have there."""
+    """Sends hostile bytes to a target; where others use it, it lets alone what they have there.
 
-    def __init__(self, exploration: Exploration, target: Target, pool: Pool) -> None:
+    ``grey``: scouts who run ahead, where it can be seen what they reach; then programs of the
+    second gear are played, too.
+    """
+
+    def __init__(
+        self, exploration: Exploration, target: Target, pool: Pool, grey: GreyBox | None = None
+    ) -> None:
         self.report = Report()
         self._exploration = exploration
         self._target = target
         self._pool = pool
-        makes_up = partial(cases, pool, self.report.progress)
-        self._campaign = Campaign(exploration, target, makes_up)
+        hostile = partial(cases, pool, self.report.progress)
+        self._campaign = Campaign(exploration, target, hostile)
+        self._grey = grey
+        self._lanes = (
+            [hostile] if grey is None else [grey.watch(hostile), grey.watch(grey.second_gear)]
+        )
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._alike: set[tuple[tuple[str, str], str]] = set()
         self._pid: int | None = None
@@ -104,21 +118,41 @@ class Fuzzer:
             seed = chance.randrange(2**32)
             report.programs += 1
             if self._target.exclusive and report.programs % WILD == 0:
-                self._go_wild(seed)
+                self._go_wild(self._wild_actions(seed))
             else:
-                found = self._campaign.play(Random(seed))
-                if found is not None:
-                    self._file(found, most)
+                before = time.monotonic()
+                lane = self._lanes[report.programs % len(self._lanes)]
+                self._play(lane, seed, most)
                 self._look()
+                self._scout(time.monotonic() - before, most)
             self._pool.exchange()
             report.shapes = len(self._pool.shapes)
             report.seconds = time.monotonic() - start
             tell()
         self._campaign.close()
+        if self._grey is not None:
+            self._grey.close()
         if self._wild is not None:
             self._wild.close()
             self._wild = None
         return report
+
+    def _play(self, makes_up: MakesUp, seed: int, most: float) -> None:
+        found = self._campaign.play(Random(seed), makes_up)
+        if found is not None:
+            self._file(found, most)
+
+    def _scout(self, seconds: float, most: float) -> None:
+        """Lets scouts run ahead for some seconds; judges what gets to where nothing has got."""
+        if self._grey is None:
+            return
+        self._grey.exchange()
+        for program in self._grey.explore(seconds):
+            if not has_quirk(program, self._exploration.profile):
+                self._play(partial(_steps, program), 0, most)
+        lost, self._grey.lost = self._grey.lost, []
+        for done in lost:
+            self._go_wild(list(done))
 
     def _file(self, found: Counterexample, most: float) -> None:
         """Makes small what was found, and files it, unless it is known."""
@@ -196,15 +230,17 @@ class Fuzzer:
 
     # ------------------------------------------------------------ beyond what is judged
 
-    def _go_wild(self, seed: int) -> None:
+    def _wild_actions(self, seed: int) -> list[wild.Action]:
+        known = self._pool.known
+        lines = wild.lines_of_fork(self._exploration.profile.dialect)
+        return [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
+
+    def _go_wild(self, done: list[wild.Action]) -> None:
         if self._wild is None:
             # Nobody knows in what state it is then.
             self._wild = self._target.fresh()
         elif self.report.programs % RESTART == 0:
             self._wild.restart()
-        known = self._pool.known
-        lines = wild.lines_of_fork(self._exploration.profile.dialect)
-        done = [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
         wrong, slowest = wild.survives(self._wild, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         if wrong is None:
@@ -218,7 +254,7 @@ class Fuzzer:
 
         with effort.spent(self._target.starved):
             done = wild.with_single_lines(without_chunks(done, shows), shows)
-        known.learn(line for action in done for line in action.lines)
+        self._pool.known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         self._wild.restart()
         seen_again = f"reproduced {seen} of {REPLAYS}"
@@ -244,3 +280,8 @@ class Fuzzer:
         if health is not None:
             report.looks = [*thinned(report.looks), health]
             report.health |= growth(report.looks)
+
+
+def _steps(program: Program, _: Session, __: Random) -> Iterator[Step]:
+    """A program that is made up already."""
+    return iter(program)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeGuard
 
 import pytest
@@ -57,6 +57,8 @@ class Options:
     name: str = ""
     labels: tuple[str, ...] = ()
     start_timeout: float = USUAL.start
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a launched server gets."""
 
     @classmethod
     def of_command(
@@ -120,7 +122,9 @@ class Options:
         if self.address is not None:
             return Remote(self.address, limits)
         if self.command is not None:
-            return LaunchedTarget(self.command, self.clock, limits=limits)
+            return LaunchedTarget(
+                self.command, self.clock, limits=limits, environment=self.environment
+            )
         return BuiltIn(self.named_profile() or NEWEST, limits=limits)
 
     @property

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import tempfile
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 
 from conformance.target.address import Address, TargetError
@@ -28,7 +29,8 @@ _NOT_FIRST = "runtime does not come first"
 class LaunchedTarget(Target):
     """A server that we run, from a command template.
 
-    ``follows``: it is known that the program's clock can be moved.
+    ``follows``: it is known that the program's clock can be moved. ``environment``: variables that
+    it is started with, and none else like it.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class LaunchedTarget(Target):
         clock: str = "auto",
         follows: bool = False,
         limits: Limits = USUAL,
+        environment: Mapping[str, str] | None = None,
         **values: object,
     ) -> None:
         label = command.split()[0].rpartition("/")[2] if command.split() else command
@@ -44,6 +47,7 @@ class LaunchedTarget(Target):
         self._command = command
         self._choice = clock
         self._known_to_follow = follows
+        self._environment = environment or {}
         self._values = values
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if values.get("binlog"):
@@ -103,7 +107,7 @@ class LaunchedTarget(Target):
     def _start(self) -> Launched:
         """Starts the server under the clock that was chosen."""
         fake = self.clock if isinstance(self.clock, FakeClock) else None
-        environment = fake.environment() if fake else None
+        environment = {**self._environment, **(fake.environment() if fake else {})}
         self._begun = self._seen = self.clock.time()
         server = Launched(self._command, environment, self._values, limits=self.limits)
         self._answers = server.answers()
@@ -203,7 +207,7 @@ class LaunchedTarget(Target):
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
         follows = self._known_to_follow
         return self._like_this(
-            LaunchedTarget(self._command, self._choice, follows, self.limits, **configuration)
+            LaunchedTarget(self._command, self._choice, follows, self.limits, None, **configuration)
         )
 
     def in_real_time(self) -> Target:

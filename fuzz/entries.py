@@ -1,0 +1,79 @@
+"""Entries of a corpus as files, so that several fuzzers share them: a program, and what it reaches.
+
+A file is JSON, and its name is made of what is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance.random_testing.steps import Ask, Leave, Step, Wait
+from fuzz.guidance import Entry
+from reports.files import replace
+
+FOLDER = "programs"
+"""The folder of such entries, in that of the corpus."""
+_END = ".json"
+_KINDS: dict[str, type[Ask | Leave | Wait]] = {"ask": Ask, "leave": Leave, "wait": Wait}
+
+
+def dumps(entry: Entry) -> str:
+    """Return an entry as text."""
+    return json.dumps({"reached": f"{entry.reached:x}", "steps": [*map(_told, entry.program)]})
+
+
+def loads(text: str) -> Entry:
+    """Return an entry from text; raises ValueError."""
+    try:
+        told = json.loads(text)
+        return Entry([*map(_step, told["steps"])], int(told["reached"], 16))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("not an entry of a corpus") from error
+
+
+def _told(step: Step) -> dict[str, Any]:
+    told = {
+        name: value.decode("latin-1") if isinstance(value, bytes) else value
+        for name, value in step._asdict().items()
+    }
+    return {"kind": type(step).__name__.lower(), **told}
+
+
+def _step(told: dict[str, Any]) -> Step:
+    values = dict(told)
+    kind = _KINDS[values.pop("kind")]
+    if kind is Ask:
+        values["text"] = values["text"].encode("latin-1")
+        values["cuts"] = tuple(values["cuts"])
+    return kind(**values)
+
+
+class Shelf:
+    """The entries that several fuzzers share in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._known: set[str] = set()
+
+    def put(self, entry: Entry) -> None:
+        """Writes an entry, if that is possible: others do without it."""
+        data = dumps(entry).encode()
+        name = hashlib.sha256(data).hexdigest()[:16] + _END
+        if name not in self._known:
+            self._known.add(name)
+            with contextlib.suppress(OSError):
+                replace(self._folder / name, data)
+
+    def news(self) -> Iterator[Entry]:
+        """Yield the entries that others have put there since this was asked last."""
+        for path in sorted(self._folder.glob(f"*{_END}")):
+            if path.name not in self._known:
+                self._known.add(path.name)
+                with contextlib.suppress(OSError, ValueError):
+                    yield loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,79 @@
+"""Whether a target can be seen into, and the grey box of one that can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Self
+
+from conformance.run.suite import Options
+from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
+from conformance.target.target import Target
+from fuzz.coverage import CountedEdges, Coverage, ModelLines
+from fuzz.entries import FOLDER, Shelf
+from fuzz.greybox import GreyBox
+from fuzz.instrumentation import map_size
+from fuzz.scout import Scout
+from fuzz.shared_memory import NoMemory, Segment
+
+CHOICES = ("auto", "afl", "llvm", "off")
+
+
+class NotInstrumented(Exception):
+    """It is asked for the edges of a target that cannot be seen; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What can be seen of a target: ``told`` in words, and its counters if it has some."""
+
+    told: str
+    options: Options
+    judged: Segment | None = None
+    """The counters of the server on which programs are judged; scouts have one of their own."""
+    scouted: Segment | None = None
+    is_ours: bool = False
+
+    @classmethod
+    def of(cls, options: Options, choice: str) -> Self:
+        """Look at the target that options name; raises NotInstrumented and LaunchError."""
+        if choice == "off":
+            return cls("a black box, as asked for", options)
+        if options.command is None:
+            if choice != "auto":
+                raise NotInstrumented("the edges of a target are seen with --launch only")
+            if options.address is None:
+                return cls("guided by the lines of its codec and model", options, is_ours=True)
+            return cls("a black box, as we do not launch it", options)
+        try:
+            size = map_size(options.command, Limits(start=options.start_timeout))
+            if size is not None:
+                judged, scouted = Segment(size), Segment(size)
+                seen = replace(options, environment=judged.environment)
+                return cls(f"guided by its {size:,} counters", seen, judged, scouted)
+            why = "it counts no edges"
+        except NoMemory as error:
+            why = str(error)
+        if choice != "auto":
+            raise NotInstrumented(f"--coverage {choice}: {why}")
+        return cls(f"a black box, as {why}", options)
+
+    def grey_box(self, target: Target, seed: int, corpus: Path | None) -> GreyBox | None:
+        """Return scouts for a target, None if it is a black box."""
+        coverage: Coverage
+        scout: Scout
+        if self.judged is not None and self.scouted is not None:
+            options = replace(self.options, environment=self.scouted.environment)
+            own = options.target()
+            own.profile = target.profile
+            coverage, scout = CountedEdges(self.judged), Scout(own, CountedEdges(self.scouted))
+        elif self.is_ours and isinstance(target, BuiltIn):
+            fresh = target.fresh()
+            assert isinstance(fresh, BuiltIn)
+            coverage, scout = ModelLines(target), Scout(fresh, ModelLines(fresh))
+        else:
+            return None
+        shelf = None if corpus is None else Shelf(corpus / FOLDER)
+        return GreyBox(scout, coverage, Random(seed), shelf)

@@ -1,0 +1,180 @@
+"""A grey box: what judged programs reach, and scouts, who run ahead of them, makes up the corpus.
+
+After the manner of AFL: a program that reaches what none has reached before is done again, made
+small, kept, and varied. Variations are played unjudged, as that is faster; those that reach
+something new are handed on, to be judged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from conformance.random_testing.minimise import OutOfTime, without_steps
+from conformance.random_testing.session import Session
+from conformance.random_testing.smaller import has_quirk
+from conformance.random_testing.steps import Ask, Program, Step
+from fuzz.campaign import MakesUp
+from fuzz.coverage import Coverage
+from fuzz.entries import Shelf
+from fuzz.guidance import Entry, Guidance
+from fuzz.player import COMMANDS, ProgramAuthor
+from fuzz.program import BRISK, MOVED
+from fuzz.scout import Lost, Scout, Turn, begins_turn
+from fuzz.undefined_input import Action
+from fuzz.variation import MOST, Variation
+
+RESTART = 500
+"""Programs after which the scouts' server is started anew."""
+_TRIES = 60
+"""Times that a program is played while it is made small."""
+_STOCK = 3000
+"""Commands of judged programs that are put into others."""
+_BEHIND = 0.5
+"""The chance that a judged program begins like one that is kept."""
+_WAITING = 20
+"""Programs of which it is still to be seen whether they reach something new each time."""
+
+
+class GreyBox:
+    """Scouts for programs that get a target to where it has not been.
+
+    ``coverage`` looks at the target on which programs are judged; ``shelf`` is shared with others.
+    """
+
+    def __init__(
+        self, scout: Scout, coverage: Coverage, chance: Random, shelf: Shelf | None = None
+    ) -> None:
+        self.guidance = Guidance()
+        self.lost: list[Sequence[Action]] = []
+        """What the target was told that did not survive it."""
+        self.programs = 0
+        """The number of programs that were played by scouts."""
+        self._scout = scout
+        self._coverage = coverage
+        self._shelf = shelf
+        self._found_news = False
+        self._chance = chance
+        self._stock: deque[Ask] = deque(maxlen=_STOCK)
+        self._candidates: deque[Program] = deque(maxlen=_WAITING)
+        self._foreign: list[Program] = []
+        self._vary = Variation(chance, self._stock)
+
+    def watch(self, makes_up: MakesUp) -> MakesUp:
+        """Return what makes up the same programs, and takes in where they get."""
+
+        def watched(session: Session, chance: Random) -> Iterator[Step]:
+            done: list[Step] = []
+            coverage = self._coverage
+            coverage.take()
+            for step in makes_up(session, chance):
+                if done and begins_turn(step, done[-1]):
+                    self._look(coverage.take(), done)
+                done.append(step)
+                yield step
+            session.flush()
+            self._look(coverage.take(), done)
+            self._stock.extend(step for step in done if isinstance(step, Ask))
+
+        return watched
+
+    def _look(self, reached: int, done: Sequence[Step]) -> None:
+        if self.guidance.news(reached):
+            self._candidates.append(done[-MOST:])
+            self._found_news = True
+
+    def second_gear(self, session: Session, chance: Random) -> Iterator[Step]:
+        """A program of the second gear, behind one that is kept, perhaps."""
+        if self.guidance.entries and chance.random() < _BEHIND:
+            one, other = (self.guidance.pick(chance) for _ in range(2))
+            varied = self._vary(one.program, other.program)
+            if not has_quirk(varied, session.model.profile):
+                yield from varied
+        times = MOVED if session.target.clock.movable else BRISK
+        yield from ProgramAuthor(session, chance, times).steps(COMMANDS)
+
+    def has_news(self) -> bool:
+        """Return whether judged programs have got to something new since this was asked last."""
+        found, self._found_news = self._found_news, False
+        return found
+
+    def exchange(self) -> None:
+        """Takes in what others have found."""
+        if self._shelf is not None:
+            self._foreign += [entry.program for entry in self._shelf.news()]
+
+    def explore(self, seconds: float) -> Iterator[Program]:
+        """Yield programs that get to where none has got, for some seconds."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            program = self._next()
+            if program is None:
+                return
+            small = self._kept(program)
+            if small is not None:
+                yield small
+
+    def _next(self) -> Program | None:
+        if self._candidates:
+            return self._candidates.popleft()
+        if self._foreign:
+            return self._foreign.pop()
+        if not self.guidance.entries:
+            return None
+        one, other = (self.guidance.pick(self._chance) for _ in range(2))
+        return self._vary(one.program, other.program)
+
+    def _kept(self, program: Program) -> Program | None:
+        """Return the smallest form of a program if it is kept."""
+        turns = self._play(program)
+        self.guidance.note(_together(turns))
+        news = self.guidance.news(_together(turns))
+        if not news:
+            return None
+        last = max(turn.end for turn in turns if turn.reached & news)
+        again = _together(self._play(program[:last]))
+        self.guidance.doubt(news & ~again)
+        news &= again
+        if not news:
+            return None
+        small = self._without_the_rest(program[:last], news)
+        entry = Entry(small, _together(self._play(small)) | news)
+        self.guidance.keep(entry)
+        if self._shelf is not None:
+            self._shelf.put(entry)
+        return small
+
+    def _without_the_rest(self, program: Program, news: int) -> Program:
+        left = iter(range(_TRIES))
+
+        def shows(fewer: Program) -> bool:
+            if next(left, None) is None:
+                raise OutOfTime
+            return not news & ~_together(self._play(fewer))
+
+        return without_steps(program, shows)
+
+    def _play(self, program: Program) -> list[Turn]:
+        self.programs += 1
+        if self.programs % RESTART == 0:
+            self._scout.restart()
+        try:
+            return self._scout.play(program)
+        except Lost as lost:
+            self.lost.append(lost.done)
+            self._scout.restart()
+            return []
+
+    def close(self) -> None:
+        """Ends the scouts' server."""
+        self._scout.close()
+        self._scout.target.close()
+
+
+def _together(turns: Sequence[Turn]) -> int:
+    reached = 0
+    for turn in turns:
+        reached |= turn.reached
+    return reached
