@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
 from conformance.oracle.oracle import Violation
@@ -34,6 +34,8 @@ class Campaign:
         self._target = target
         self._makes_up = makes_up
         self._session: Session | None = None
+        self.last: Sequence[Step] = ()
+        """The program that was played last."""
         self.looks = True
         """Set if statistics are compared at the end of each program."""
 
@@ -50,6 +52,7 @@ class Campaign:
     def play(self, chance: Random, makes_up: MakesUp | None = None) -> Counterexample | None:
         """Plays one program, of another kind if that is said; gives it if it shows a violation."""
         steps: list[Step] = []
+        self.last = steps
         try:
             self._play(makes_up or self._makes_up, chance, steps)
         except Violation as violation:

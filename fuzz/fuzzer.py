@@ -14,7 +14,7 @@ from random import Random
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.findings import at_first_sight, keep, not_kept
+from conformance.random_testing.findings import FOLDER, at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, without_chunks
 from conformance.random_testing.replay import GOES_ON, Counterexample
@@ -29,6 +29,7 @@ from fuzz.corpus import Pool
 from fuzz.greybox import GreyBox
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
+from fuzz.reported import Reports, program_of
 from fuzz.suppression import form, lines_of
 
 WILD = 8
@@ -97,6 +98,7 @@ class Fuzzer:
         hostile = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, hostile)
         self._grey = grey
+        self._reports = Reports(target, exploration.folder or FOLDER, exploration.effort)
         self._lanes = (
             [hostile] if grey is None else [grey.watch(hostile), grey.watch(grey.second_gear)]
         )
@@ -127,6 +129,7 @@ class Fuzzer:
                 self._scout(time.monotonic() - before, most)
             self._pool.exchange()
             report.shapes = len(self._pool.shapes)
+            report.health |= self._reports.told
             report.seconds = time.monotonic() - start
             tell()
         self._campaign.close()
@@ -139,6 +142,7 @@ class Fuzzer:
 
     def _play(self, makes_up: MakesUp, seed: int, most: float) -> None:
         found = self._campaign.play(Random(seed), makes_up)
+        self._reports.hear(self._target.reported(), self._campaign.last)
         if found is not None:
             self._file(found, most)
 
@@ -153,6 +157,9 @@ class Fuzzer:
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
             self._go_wild(list(done))
+        reported, self._grey.reported = self._grey.reported, []
+        for reports, program in reported:
+            self._reports.hear(reports, program)
 
     def _file(self, found: Counterexample, most: float) -> None:
         """Makes small what was found, and files it, unless it is known."""
@@ -243,6 +250,7 @@ class Fuzzer:
             self._wild.restart()
         wrong, slowest = wild.survives(self._wild, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
+        self._reports.hear(self._wild.reported(), program_of(done))
         if wrong is None:
             return
         effort = self._exploration.effort

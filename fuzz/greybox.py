@@ -16,6 +16,7 @@ from conformance.random_testing.minimise import OutOfTime, without_steps
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import has_quirk
 from conformance.random_testing.steps import Ask, Program, Step
+from conformance.target.sanitizers import Report
 from fuzz.campaign import MakesUp
 from fuzz.coverage import Coverage
 from fuzz.entries import Shelf
@@ -50,6 +51,8 @@ class GreyBox:
         self.guidance = Guidance()
         self.lost: list[Sequence[Action]] = []
         """What the target was told that did not survive it."""
+        self.reported: list[tuple[Sequence[Report], Program]] = []
+        """What sanitizers have printed, and the programs that were played then."""
         self.programs = 0
         """The number of programs that were played by scouts."""
         self._scout = scout
@@ -166,6 +169,9 @@ class GreyBox:
             self.lost.append(lost.done)
             self._scout.restart()
             return []
+        finally:
+            if reports := self._scout.target.reported():
+                self.reported.append((reports, program))
 
     def close(self) -> None:
         """Ends the scouts' server."""

@@ -55,11 +55,12 @@ class Scout:
         self._clients: dict[int, _Client] = {}
         self._tags = JobTags()
         self._last = 0
-        self._done: list[Action] = []
+        self.done: list[Action] = []
+        """What the target was told since a program was begun."""
 
     def play(self, program: Program) -> list[Turn]:
         """Return what each turn of a program has reached, on a server without jobs; raises Lost."""
-        self._done = []
+        self.done = []
         try:
             self._settle()
             self._coverage.take()
@@ -67,7 +68,7 @@ class Scout:
             self._clean_up()
         except (OSError, EOFError) as error:
             self.close()
-            raise Lost(self._done) from error
+            raise Lost(self.done) from error
         return turns
 
     def restart(self) -> None:
@@ -111,7 +112,7 @@ class Scout:
         for cut in (*ask.cuts, len(text)):
             if sent:
                 self._settle()
-            self._done.append(Action(ask.client, text[sent:cut]))
+            self.done.append(Action(ask.client, text[sent:cut]))
             client.transport.send(text[sent:cut])
             sent = cut
 
@@ -120,7 +121,7 @@ class Scout:
         if client is None:
             return
         end = "resets" if leave.reset else "half-closes" if leave.half else "closes"
-        self._done.append(Action(leave.client, b"", end))
+        self.done.append(Action(leave.client, b"", end))
         if end == "half-closes":
             client.transport.half_close()
             return
@@ -166,7 +167,7 @@ class Scout:
         for start in range(0, len(lines), _MANY):
             some = lines[start : start + _MANY]
             self._say(b"".join(some), len(some))
-        if any(b"pause" in action.data for action in self._done):
+        if any(b"pause" in action.data for action in self.done):
             # Where there are no pauses, that is unknown.
             self._say(b"pause-tube default 0\r\n", 1)
         self._tags.clear()

@@ -18,6 +18,11 @@ _LONG = re.compile(r"Sanitizer: |DATA RACE")
 """The rest behind such a line, up to one that tells that it is over."""
 _OVER = re.compile(r"SUMMARY: |=+$")
 _FOLLOWS = re.compile(r"\s|#\d|goroutine |note: |stack backtrace:|\S+\(.*\)$")
+_FRAME = re.compile(r"^ *#\d+ (?:0x[0-9a-f]+ )?(?:in )?([^\s(]+)|^ +(\S+)\(.*\)$", re.MULTILINE)
+_OF_RUNTIME = re.compile(r"__|runtime\.|(?:mem|str)[a-z]+$|(?:m|c|re)alloc$|free$")
+"""Functions of C and of sanitizers, in which what is wrong shows, wherever it comes from."""
+FRAMES = 3
+"""Functions that tell reports of one kind apart."""
 _VARYING = re.compile(r"==\d+==|\(?pid[ =]\d+\)?|0x[0-9a-f]+|T?\d{3,}")
 
 
@@ -28,9 +33,16 @@ class Report(NamedTuple):
     text: str
 
     @property
+    def stack(self) -> Sequence[str]:
+        """The innermost functions of its first stack."""
+        names = [plain or called for plain, called in _FRAME.findall(self.text)]
+        return [name for name in names if not _OF_RUNTIME.match(name)][:FRAMES]
+
+    @property
     def kind(self) -> str:
-        """The first line without what differs from one time to the next."""
-        return " ".join(_VARYING.sub("", self.head).split())
+        """The first line without what differs from one time to the next, and where it was."""
+        head = " ".join(_VARYING.sub("", self.head).split())
+        return " < ".join((head, *self.stack))
 
 
 def reports(printed: str) -> Iterator[Report]:

@@ -1,0 +1,80 @@
+"""What sanitizers of a target print while it is fuzzed: each stack once, with a small program."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.random_testing.effort import Effort
+from conformance.random_testing.minimise import OutOfTime, without_steps
+from conformance.random_testing.steps import Ask, Leave, Program, Step
+from conformance.run.reported import remarks
+from conformance.target.sanitizers import Report
+from conformance.target.target import Target
+from fuzz.coverage import Unknown
+from fuzz.scout import Lost, Scout
+from fuzz.undefined_input import Action, told
+
+_TRIES = 150
+"""Times that a program is played, on a new server, to make it small."""
+
+
+class Reports:
+    """The reports of a target's sanitizers; ``told`` has a sentence for each.
+
+    Each is kept in ``folder`` with the smallest program found that makes a new server print it.
+    """
+
+    def __init__(self, target: Target, folder: Path, effort: Effort) -> None:
+        self.told: dict[str, str] = {}
+        self._target = target
+        self._folder = folder
+        self._effort = effort
+        self._done: Sequence[Action] = ()
+
+    def hear(self, reports: Sequence[Report], program: Program) -> None:
+        """Take in what was printed while a program was played."""
+        for report in reports:
+            if report.kind not in self.told:
+                self.told[report.kind] = report.head
+                with self._effort.spent(self._target.starved):
+                    done = self._smallest(report.kind, program)
+                (self.told[report.kind],) = remarks([report], told(done), self._folder)
+
+    def _smallest(self, kind: str, program: Program) -> Sequence[Action]:
+        """Return what makes a new server print it: nothing, perhaps, or all that was sent."""
+        left = iter(range(_TRIES))
+
+        def shows(fewer: Program) -> bool:
+            if next(left, None) is None or not self._effort.remaining:
+                raise OutOfTime
+            return kind in self._printed(fewer)
+
+        if shows(()):
+            return ()
+        self._printed(without_steps(program, shows))
+        return self._done
+
+    def _printed(self, program: Program) -> set[str]:
+        """Return the kinds of what a new server prints when it is told this, and then ended."""
+        target = self._target.fresh()
+        target.learnt.reported = set()
+        player = Scout(target, Unknown())
+        # What it has printed tells why it was lost.
+        with contextlib.suppress(Lost):
+            player.play(program)
+        self._done = player.done
+        player.close()
+        target.close()
+        return {report.kind for report in target.reported()}
+
+
+def program_of(done: Sequence[Action]) -> list[Step]:
+    """Return what clients have done as a program."""
+    return [
+        Leave(action.client, action.end == "half-closes", action.end == "resets")
+        if action.end
+        else Ask(action.client, action.data, apart=True)
+        for action in done
+    ]
