@@ -19,6 +19,7 @@ from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
 from reports.shares import by_section, share
 from reports.slugs import shortened, slug
+from reports.source import by_need, lost, percent, stretch, totals
 from reports.verdicts import LEVELS, Verdict
 from reports.words import counted
 from reports.worlds import stretches, transitions
@@ -83,6 +84,10 @@ def _environment() -> Environment:
         "by_section": by_section,
         "slug": slug,
         "shortened": shortened,
+        "percent": percent,
+        "stretch": stretch,
+        "totals": totals,
+        "lost": lost,
     }
     return environment
 
@@ -118,6 +123,7 @@ def report_values(results: Results, kept: Collection[str] = ()) -> dict[str, Any
         "others": [test.verdict is Verdict.NOT_APPLICABLE for test in results.tests],
         "plots": _plots(results),
         "transitions": transitions(results.worlds),
+        "files": by_need(results.source) if results.source else [],
         "shown": SHOWN,
         "elsewhere": (),
     }

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from reports.comparison import Comparison, Difference
 from reports.grouping import grouped
 from reports.results import Requirement, Results
+from reports.source import totals
 from reports.verdicts import Verdict
 
 MOST = 25
@@ -49,7 +50,7 @@ _TEXTS = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEXTS.filters |= {"code": _code, "sign": _sign}
+_TEXTS.filters |= {"code": _code, "sign": _sign, "totals": totals}
 _TEXTS.globals["most"] = MOST
 
 

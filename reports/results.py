@@ -256,6 +256,45 @@ class World(_Data):
     ! if one deviates; a blank where it has none."""
 
 
+class LeftLines(_Data):
+    """Lines of a source file that were not run, with none between that was."""
+
+    first: Count
+    last: Count
+    text: Text
+
+
+class LeftBranches(_Data):
+    """A line of a source file that was run, but not on all of its branches."""
+
+    line: Count
+    taken: Count
+    branches: Count
+    text: Text
+
+
+class SourceFile(_Data):
+    """A file of the target's source: how much of it was run, and what was not."""
+
+    name: Text
+    lines: Count
+    lines_taken: Count
+    branches: Count
+    branches_taken: Count
+    left: list[LeftLines] = []
+    left_branches: list[LeftBranches] = []
+
+
+class SourceCoverage(_Data):
+    """The coverage of the target's own source."""
+
+    files: list[SourceFile] = []
+    lost: Count = 0
+    """Servers that were ended by a signal: what they ran is not counted."""
+    reason: Text = ""
+    """Why nothing could be read; empty if it could."""
+
+
 class Results(_Data):
     """A run of the suite on one target."""
 
@@ -274,6 +313,8 @@ class Results(_Data):
     """More about the run: os, platform, hostname, commit, and labels of the user."""
     worlds: list[World] = []
     """The small worlds that were looked at."""
+    source: SourceCoverage | None = None
+    """None unless the run was asked for the coverage of the target's source."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
     requirements: list[Requirement]

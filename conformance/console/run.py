@@ -31,7 +31,7 @@ GROUPS = {
     "What to test": ("target", "launch", "profile", "requirements", "clock", "start-timeout"),
     "How much to try": ("examples", "seed", "fuzz-time"),
     "How to judge": ("lateness", "strict", "baseline", "update-baseline"),
-    "What to write": ("report", "name", "label"),
+    "What to write": ("report", "coverage-report", "name", "label"),
 }
 _PYTEST = """
 \b

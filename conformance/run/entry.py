@@ -69,6 +69,12 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "metavar": "FOLDER",
         "help": "write results.json there, and a report as HTML, Markdown, JUnit and badge",
     },
+    "coverage-report": {
+        "type": Path,
+        "metavar": "BUILD",
+        "help": "tell which lines of the server's source were run: the folder of a build with"
+        " gcov, or the program that LLVM has made",
+    },
     "name": {
         "default": "",
         "metavar": "NAME",

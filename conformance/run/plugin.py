@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from conformance.verdict import (
     NotTestable,
     TargetLost,
 )
-from reports.results import Test
+from reports.results import SourceCoverage, Test
 from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
 _SUITE = pytest.StashKey[Suite]()
@@ -111,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
         interruption.attend()
     if not _is_worker(config):
         update = path if chosen.beanstalk_update_baseline else None
-        summary = Summary(config.stash[_BASELINE], update)
+        summary = Summary(config.stash[_BASELINE], update, _source(config))
         config.pluginmanager.register(summary, "conformance-summary")
         config.pluginmanager.register(Late(config), "conformance-late")
         config.pluginmanager.register(Ending(summary), "conformance-ending")
@@ -123,6 +123,20 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_KEEPER].clear()
             recorder = Recorder(folder, summary, options, chosen.beanstalk_strict)
             config.pluginmanager.register(recorder, "conformance-recorder")
+
+
+def _source(config: pytest.Config) -> Callable[[], SourceCoverage | None]:
+    """Return what gives the coverage of the target's source, if the run was asked for it."""
+    if (build := config.option.beanstalk_coverage_report) is None:
+        return lambda: None
+    if config.option.beanstalk_launch is None:
+        raise pytest.UsageError("coverage of the source needs --launch: it is told by its end")
+    _check_root(config, "--beanstalk-coverage-report", build)
+    from conformance.run.source_coverage import CoverageReader
+
+    reader = CoverageReader(build)
+    config.add_cleanup(reader.close)
+    return reader.read
 
 
 def _check_root(config: pytest.Config, option: str, path: Path) -> None:

@@ -88,6 +88,7 @@ class Recorder:
             health=self._summary.health(),
             vitals=_vitals(self._summary),
             worlds=self._summary.worlds(),
+            source=self._summary.source(),
             labels={
                 k: clean(v) for k, v in labels_of(parsed(options.labels), options.command).items()
             },

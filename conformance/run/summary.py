@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from conformance.run.identity import named, spoken
 from conformance.run.observation import Observation, observation_of
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
-from reports.results import World
+from reports.results import SourceCoverage, World
 from reports.verdicts import Verdict
 
 REMARKS = "remarks"
@@ -38,9 +38,16 @@ class Summary:
     ``observations`` are in the order of ``reports``.
     """
 
-    def __init__(self, baseline: Mapping[str, KnownDeviation], update: Path | None = None) -> None:
+    def __init__(
+        self,
+        baseline: Mapping[str, KnownDeviation],
+        update: Path | None = None,
+        source: Callable[[], SourceCoverage | None] = lambda: None,
+    ) -> None:
         self._baseline = baseline
         self._update = update
+        self.source = source
+        """Gives the coverage of the target's source, once all servers have ended."""
         self.reports: list[pytest.TestReport] = []
         self.observations: list[Observation] = []
         self._blocked: list[dict[str, str]] = []

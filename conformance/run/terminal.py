@@ -13,6 +13,7 @@ from conformance.run.progress import dots
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
 from reports.grouping import Group, grouped
+from reports.source import coverage_lines
 from reports.verdicts import Verdict
 from reports.words import counted
 
@@ -32,6 +33,8 @@ COLOURS = {
     "no verdict": "yellow",
 }
 """The colours of verdicts; what is not strict takes the green from one that conforms."""
+SOURCES = 8
+"""Files of source that are shown, unless -v asks for all."""
 NAMES = 8
 """Requirements of a cause that are named."""
 
@@ -46,7 +49,8 @@ def tell(summary: Summary, reporter: Any) -> None:
     health = list(_health(summary))
     most = LINES - dots(reporter, len(summary.reports))
     aside = list(_aside(summary, tally, verbosity))
-    left = most - len(aside) - len(health) - 3
+    source = list(coverage_lines(summary.source(), SOURCES if verbosity < 1 else None))
+    left = most - len(aside) - len(health) - len(source) - 3
     causes = list(_causes(groups, verbosity, max(min(left - FIRST, CAUSES[-1]), CAUSES[0])))
     room = left - len(causes) if verbosity < 2 else None
     for group in groups:
@@ -64,6 +68,8 @@ def tell(summary: Summary, reporter: Any) -> None:
     if health and (groups or summary.health()):
         reporter.section("health, which is no part of the verdict", sep="_")
     for line in health:
+        reporter.write_line(line)
+    for line in source:
         reporter.write_line(line)
     if groups or summary.health():
         reporter.section("verdict", sep="_")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from conformance.printable import printable
-from conformance.target import starvation
+from conformance.target import instrumented, starvation
 from conformance.target.address import connect
 from conformance.target.command import LaunchError as LaunchError
 from conformance.target.command import command_line, listens_on_path
@@ -217,6 +217,8 @@ class Launched:
                 # A stopped server hears nothing but SIGKILL until it goes on.
                 os.killpg(self.process.pid, signal.SIGCONT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(1)
+                self.process.wait(instrumented.WRITES if instrumented.is_counting() else 1)
                 break
+        if (self.process.poll() or 0) < 0:
+            instrumented.note_loss()
         self._place.release()
