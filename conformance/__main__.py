@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from conformance.console.durability import durability
 from conformance.console.explore import explore
 from conformance.console.profiles import profile
 from conformance.console.results import compare, report, site
@@ -23,7 +24,7 @@ NAME = "beanstalk-conformance"
 console = click.version_option(suite_version(), prog_name=NAME)(
     ConsoleGroup(
         titles={
-            "Test a server": [run, fuzz, explore, cleanup, list_requirements, profile],
+            "Test a server": [run, fuzz, explore, durability, cleanup, list_requirements, profile],
             "Recorded conversations": [check, replay],
             "Results": [report, compare, site],
             "A server that conforms": [serve],

@@ -46,6 +46,7 @@ HELP = {
             "serve",
             "fuzz",
             "explore",
+            "durability",
             "cleanup",
             "profile",
         )

@@ -1,0 +1,168 @@
+"""All crashes of a scene: a server is started on each state of the disk, several at a time.
+
+What was seen is written down at once, so that a campaign can be resumed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.durability.crashes import Crash, Kind, crashes
+from conformance.durability.disk import Files, digest
+from conformance.durability.findings import Case, place
+from conformance.durability.inspection import Question, Seen, look
+from conformance.durability.judging import differences
+from conformance.durability.recording import Recording
+
+_AHEAD = 32
+"""States that the processes have before them."""
+Looked = tuple[str, Seen]
+
+
+class Judged(NamedTuple):
+    """A crash as it is judged: which commands have had their effect, and which may have."""
+
+    crash: Crash
+    least: int
+    most: int
+
+
+@dataclass
+class State:
+    """What is on a disk, and the crashes that may leave that there."""
+
+    files: Files
+    crashes: list[Judged] = field(default_factory=list)
+
+
+@dataclass
+class Outcome:
+    """What came of the crashes of a scene; ``states`` counts what they leave, by kinds."""
+
+    cases: list[Case] = field(default_factory=list)
+    states: Counter[str] = field(default_factory=Counter)
+    started: int = 0
+    """Starts in this run; the others are known from the one that it resumes."""
+    seconds: float = 0.0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """The states that were not tried, by the reason."""
+
+
+def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outcome]:
+    """Return the states of the disk after crashes by their names; at most so many of each kind."""
+    outcome = Outcome()
+    # What is written through memory is not seen: only what is never synced may have any content.
+    killed = not recording.mapped
+    if not killed:
+        outcome.left_out["its files are written through memory, which strace does not show"] += 1
+    found: dict[str, State] = {}
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    for crash in crashes(recording.operations, power=True, killed=killed):
+        name = digest(crash.files)
+        least, most = recording.bounds(crash)
+        state = found.setdefault(name, State(crash.files))
+        if not state.crashes:
+            by_kind[crash.kind].append(name)
+        if all((one.least, one.most) != (least, most) for one in state.crashes):
+            state.crashes.append(Judged(crash, least, most))
+    kept: set[str] = set()
+    for names in by_kind.values():
+        # As evenly as they came.
+        step = max(len(names) / limit, 1.0)
+        chosen = {names[int(n * step)] for n in range(min(limit, len(names)))}
+        outcome.left_out["--states"] += len(names) - len(chosen)
+        kept |= chosen
+    found = {name: state for name, state in found.items() if name in kept}
+    for state in found.values():
+        outcome.states[state.crashes[0].crash.kind] += 1
+    return found, outcome
+
+
+class Campaign:
+    """Looks at states in processes; ``kept`` is the file of what was seen.
+
+    ``told`` hears how many states were looked at, and how many there are.
+    """
+
+    def __init__(
+        self, pool: ProcessPoolExecutor, kept: Path, told: Callable[[int, int], None]
+    ) -> None:
+        self._pool = pool
+        self._kept = kept
+        self._told = told
+
+    def run(self, question: Question, recording: Recording, limit: int) -> Outcome:
+        """Try the crashes of a recording, and judge what is seen."""
+        states, outcome = states_of(recording, limit)
+        begun = time.monotonic()
+        seen = _read(self._kept)
+        left = [(name, state.files) for name, state in states.items() if name not in seen]
+        with self._kept.open("a", encoding="utf-8") as kept:
+            for name, one in self._looked(question, left):
+                seen[name] = one
+                kept.write(json.dumps([name, one.as_json()]) + "\n")
+                outcome.started += 1
+                self._told(outcome.started, len(left))
+        outcome.seconds = time.monotonic() - begun
+        for name, state in states.items():
+            outcome.cases += _cases(recording, name, state, seen[name])
+        return outcome
+
+    def _looked(self, question: Question, work: Sequence[tuple[str, Files]]) -> Iterator[Looked]:
+        """Look at each state in one of the processes, and yield it when it is done."""
+        left = iter(work)
+        running: set[Future[Looked]] = set()
+        while True:
+            for one in itertools.islice(left, _AHEAD - len(running)):
+                running.add(self._pool.submit(_look, question, *one))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def processes(count: int) -> ProcessPoolExecutor:
+    """Return so many processes in which states can be looked at."""
+    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _look(question: Question, name: str, files: Files) -> Looked:
+    """Look at a state again if the server has not come to serve: others may have used the CPU."""
+    seen = look(question, files)
+    return name, look(question, files) if seen.crashed else seen
+
+
+def _read(path: Path) -> dict[str, Seen]:
+    """Return what was seen before; a line that was not finished is nothing."""
+    seen = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                name, told = json.loads(line)
+                seen[name] = Seen.of_json(told)
+            except (ValueError, TypeError, KeyError):
+                continue
+    return seen
+
+
+def _cases(recording: Recording, name: str, state: State, seen: Seen) -> Iterator[Case]:
+    """Yield what is wrong with what was seen, for each crash that leads there."""
+    for crash, least, most in state.crashes:
+        moments = recording.story.moments[least : most + 1]
+        for difference in differences(seen, moments, recording.ids):
+            talk = recording.talk(most, difference.job)
+            disk = f"{crash.kind}: {crash.words}"
+            where = place(Kind(crash.kind), crash.at)
+            yield Case(
+                difference, crash.kind, where, disk, talk, name, state.files, recording.scene.name
+            )

@@ -1,0 +1,15 @@
+"""The requirements about crashes, beside those that the tests of the suite test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from conformance.catalogue import Requirement, catalogue, read_catalogue
+
+
+@cache
+def requirements() -> Mapping[str, Requirement]:
+    """Return all requirements that a crash may show to be broken."""
+    return read_catalogue(files("conformance.durability") / "requirements", catalogue())

@@ -1,0 +1,91 @@
+"""The findings of a campaign: differences by cause, each with the simplest crash that shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.durability.catalogue import requirements
+from conformance.durability.crashes import Kind
+from conformance.durability.disk import Files
+from conformance.durability.judging import Difference
+from reference_server.profiles import Profile
+
+POWER_LOSS = "durability.power-loss"
+_KEPT = "persistence."
+"""The beginning of requirements about what is kept; lost power may cost that."""
+_SIMPLEST = (Kind.KILLED, Kind.POWER, Kind.TORN)
+
+
+@dataclass
+class Case:
+    """A crash that shows a difference: the disk in words, and the conversation before it."""
+
+    difference: Difference
+    kind: str
+    place: tuple[int, int]
+    """How simple it is: its kind, and how much was done before."""
+    disk: str
+    talk: list[str]
+    state: str
+    """The name of what is on the disk."""
+    files: Files
+    scene: str
+
+
+@dataclass
+class Finding:
+    """All crashes that show the same; ``states`` counts them by their kinds."""
+
+    requirement: str
+    cause: str
+    case: Case
+    states: Counter[str] = field(default_factory=Counter)
+
+    def level(self, profile: Profile) -> str:
+        """Return the level of the requirement in a profile."""
+        return requirements()[self.requirement].judged_by(profile.stage).level
+
+    def as_json(self, profile: Profile) -> dict[str, Any]:
+        """Return it as the file of results has it."""
+        difference = self.case.difference
+        return {
+            "requirement": self.requirement,
+            "level": self.level(profile),
+            "cause": self.cause,
+            "states": dict(self.states),
+            "scene": self.case.scene,
+            "disk": self.case.disk,
+            "job": difference.job,
+            "expected": difference.expected,
+            "observed": difference.observed,
+            "conversation": self.case.talk,
+            "state": self.case.state,
+        }
+
+
+def grouped(cases: Iterable[Case]) -> list[Finding]:
+    """Return the cases by causes; each is told once, however many jobs and crashes show it."""
+    found: dict[tuple[str, str], Finding] = {}
+    states: dict[tuple[str, str], set[tuple[str, str, str]]] = {}
+    for case in cases:
+        key = case.difference.requirement, case.difference.cause
+        finding = found.setdefault(key, Finding(*key, case))
+        if case.place < finding.case.place:
+            finding.case = case
+        seen = states.setdefault(key, set())
+        if (case.kind, case.scene, case.state) not in seen:
+            seen.add((case.kind, case.scene, case.state))
+            finding.states[case.kind] += 1
+    for finding in found.values():
+        if Kind.KILLED not in finding.states and finding.requirement.startswith(_KEPT):
+            # It is kept as long as the system goes on.
+            finding.requirement = POWER_LOSS
+    return sorted(found.values(), key=lambda one: (one.requirement, one.cause))
+
+
+def place(kind: Kind, at: int) -> tuple[int, int]:
+    """Return how simple a crash is to a reader."""
+    return _SIMPLEST.index(kind), at

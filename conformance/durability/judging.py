@@ -1,0 +1,172 @@
+"""The differences between what a server has after a crash, and what it may have.
+
+Each job is as it was after one of the commands that may have been the last with an effect: those
+from the last that must have had one up to the one that was on its way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from conformance.durability.inspection import Seen, shown
+from conformance.durability.story import COUNTS, Moment, View
+
+LATE = 2.0
+"""Seconds by which the end of a delay may be told otherwise: replies tell whole seconds."""
+LARGE = 2**14
+"""Bytes of a body that make a job a large one."""
+_LEFT = "time-left"
+
+
+class Difference(NamedTuple):
+    """One thing that is not as it must be; ``cause`` says in which way, whatever the job."""
+
+    requirement: str
+    cause: str
+    expected: str
+    observed: str
+    job: str = ""
+
+
+STARTS = "durability.starts"
+_CHANGED = {
+    "release": "persistence.release-priority",
+    "bury": "persistence.bury",
+    "kick": "persistence.kick",
+    "kick-job": "persistence.kick",
+    "put": "persistence.put",
+}
+"""The requirement about a job that is not as a command has left it, unless there is a finer one."""
+_OF_FIELD = {
+    "body": "durability.whole-jobs",
+    "tube": "persistence.put",
+    "ttr": "persistence.priority",
+    **dict.fromkeys(COUNTS, "persistence.buries"),
+}
+
+
+_NUMBER = re.compile(r"[0-9]+")
+
+
+def differences(seen: Seen, moments: Sequence[Moment], ids: dict[str, int]) -> Iterator[Difference]:
+    """Yield what is not as it is in any of these moments."""
+    if seen.fate:
+        cause = _NUMBER.sub("N", f"the server {seen.fate}")
+        expected = "a server that starts, with the jobs that it had"
+        yield Difference(STARTS, cause, expected, f"it {seen.fate}: {seen.said[-200:]}")
+        return
+    for name, id in ids.items():
+        views = [moment.jobs.get(name) for moment in moments]
+        yield from _of_job(name, views, seen.jobs.get(id), seen, id)
+    known = set(ids.values())
+    for id in sorted(set(seen.jobs) - known):
+        what = f"a job with the id {id}, and the body {seen.jobs[id]['body']}"
+        yield Difference("durability.whole-jobs", "a job that nobody has put", "no such job", what)
+    if seen.counted not in (-1, len(seen.jobs)):
+        counted = f"stats count {seen.counted} jobs, and {len(seen.jobs)} can be found"
+        yield Difference(
+            "durability.whole-jobs", "jobs that cannot be found", "as many jobs as stats", counted
+        )
+    yield from _buried(seen, moments, ids)
+
+
+def _of_job(
+    name: str,
+    views: Sequence[View | None],
+    found: dict[str, str] | None,
+    seen: Seen,
+    id: int,
+) -> Iterator[Difference]:
+    """Yield how a job differs from all that it may be."""
+    there = [view for view in views if view is not None]
+    if found is None:
+        if len(there) == len(views):
+            yield _missing(name, there[-1])
+        return
+    if not there:
+        yield _unexpected(name, views, found)
+        return
+    # What differs least from it, and of those the latest, is what it is most likely to be.
+    differing = [list(_fields(name, view, found, seen)) for view in reversed(there)]
+    yield from min(differing, key=len)
+    if found.get("id", str(id)) != str(id):
+        yield Difference("durability.whole-jobs", "another id", str(id), found["id"], name)
+
+
+def _missing(name: str, view: View) -> Difference:
+    large = len(view.body) >= LARGE
+    return Difference(
+        "persistence.largest-body" if large else "persistence.put",
+        f"a {'large ' if large else ''}job is lost, after {view.by}",
+        f"a {view.state} job, as {view.by} was answered",
+        "NOT_FOUND",
+        name,
+    )
+
+
+def _unexpected(name: str, views: Sequence[View | None], found: dict[str, str]) -> Difference:
+    return Difference(
+        "persistence.delete",
+        "a job is there that was deleted, or not yet put",
+        "NOT_FOUND",
+        f"a {found.get('state', 'broken')} job",
+        name,
+    )
+
+
+def _fields(name: str, view: View, found: dict[str, str], seen: Seen) -> Iterator[Difference]:
+    """Yield the fields of a job that are not as they are in a view."""
+    due = {
+        "body": shown(view.body),
+        "tube": view.tube,
+        "state": view.state,
+        "pri": str(view.pri),
+        "ttr": str(view.ttr),
+    }
+    for key, value in due.items():
+        if found.get(key, value) != value:
+            slug = _requirement(key, view, found[key])
+            cause = f"another {key}, after {view.by}"
+            yield Difference(slug, cause, f"{key}: {value}", f"{key}: {found[key]}", name)
+    for key in COUNTS:
+        told = found.get(key, "0")
+        if told.isdecimal() and int(told) > view.counts[key]:
+            cause = f"more {key} than there were"
+            expected = f"{key}: {view.counts[key]} at most"
+            yield Difference(_OF_FIELD[key], cause, expected, f"{key}: {told}", name)
+    left = found.get(_LEFT, "")
+    if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
+        least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE
+        if not least <= int(left) <= most:
+            expected = f"{_LEFT}: {least:.0f} to {most:.0f}"
+            cause = f"another end of the delay, after {view.by}"
+            yield Difference("persistence.delay", cause, expected, f"{_LEFT}: {left}", name)
+
+
+def _requirement(key: str, view: View, found: str) -> str:
+    """Return the requirement that a field of a job breaks."""
+    if key in _OF_FIELD:
+        return _OF_FIELD[key]
+    if found == "reserved":
+        return "persistence.reserved-becomes-ready"
+    if view.by == "release" and view.state == "delayed":
+        return "persistence.release-with-delay"
+    if view.by == "put" and key == "pri":
+        return "persistence.priority"
+    if view.by == "put" and view.state == "delayed":
+        return "persistence.delay"
+    return _CHANGED.get(view.by, "persistence.put")
+
+
+def _buried(seen: Seen, moments: Sequence[Moment], ids: dict[str, int]) -> Iterator[Difference]:
+    """Yield the tubes of which the buried jobs are not in the order in which they were buried."""
+    for tube, found in seen.buried.items():
+        orders = [[ids[name] for name in one.buried.get(tube, ())] for one in moments]
+        alike = [order for order in orders if sorted(order) == sorted(found)]
+        if alike and found not in alike:
+            expected = " ".join(map(str, alike[-1]))
+            observed = " ".join(map(str, found))
+            cause = "buried jobs in another order"
+            yield Difference("durability.buried-order", cause, expected, observed, tube)

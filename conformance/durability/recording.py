@@ -1,0 +1,249 @@
+"""A conversation with a server, and its operations on files, in one order."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.durability.crashes import Crash, Kind, safe
+from conformance.durability.operations import Idle, Said, Timed, Write
+from conformance.durability.scenes import Pause, Say, Scene
+from conformance.durability.story import Story
+from conformance.durability.strace import Reader, arguments
+from conformance.target.address import Address, connect
+from conformance.target.launch import Launched
+from conformance.target.limits import Limits
+from conformance.target.transport import Transport
+from conformance.verdict import NotTestable
+from reference_server.profiles import Profile
+from reference_server.wire import ProtocolError, Reply, ReplyReader, escape
+from reports.words import counted
+
+SLACK = 1.0
+"""Seconds by which a server may be later to sync than it says, as the machine may be busy."""
+FOLD = 120
+"""Characters of a message that a reader is shown."""
+NEVER = math.inf
+"""The seconds that lost power may cost where nothing is ever synced."""
+
+
+class Spoken(NamedTuple):
+    """A command that was answered; ``said``: bytes of all replies up to this one."""
+
+    step: Say
+    id: int
+    said: int
+    time: float
+    reply: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A scene as it went; ``story`` is its model, ``loss`` the seconds that lost power may cost."""
+
+    scene: Scene
+    spoken: list[Spoken]
+    operations: list[Timed]
+    mapped: frozenset[str]
+    story: Story
+    loss: float
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The ids that the server has given to jobs."""
+        return {one.step.job: one.id for one in self.spoken if one.step.job}
+
+    def talk(self, count: int, job: str) -> list[str]:
+        """Return the first commands and their replies; of many, those about a job, and the last."""
+        lines: list[str] = []
+        skipped = 0
+        for number, one in enumerate(self.spoken[:count]):
+            if job and number + 1 < count and not self._is_about(one, job):
+                skipped += 1
+                continue
+            if skipped:
+                lines.append(f"… {counted(skipped, 'command')} …")
+                skipped = 0
+            lines.append(f"{one.step.client} > {_folded(escape(one.step.encoded(self.ids)))}")
+            if number + 1 < count:
+                lines.append(f"{one.step.client} < {_folded(one.reply)}")
+        return lines
+
+    def _is_about(self, one: Spoken, job: str) -> bool:
+        told = f"RESERVED {self.ids[job]} " if job in self.ids else one.reply
+        return one.step.job == job or f"{{{job}}}" in one.step.line or one.reply.startswith(told)
+
+    @cached_property
+    def answered(self) -> list[int]:
+        """The number of operations that had ended when each command was answered."""
+        said, at, found = 0, 0, []
+        for one in self.spoken:
+            while said < one.said:
+                if at == len(self.operations):
+                    raise NotTestable("strace does not show how it sends its replies")
+                operation = self.operations[at].operation
+                said += operation.size if isinstance(operation, Said) else 0
+                at += 1
+            found.append(at)
+        return found
+
+    @cached_property
+    def _safe(self) -> list[int]:
+        return safe(self.operations)
+
+    def bounds(self, crash: Crash) -> tuple[int, int]:
+        """Return how many commands must have had their effect, and how many may have."""
+        known = bisect_right(self.answered, crash.at)
+        most = min(known + 1, len(self.spoken))
+        if crash.kind is Kind.KILLED or self.loss == 0:
+            return known, most
+        kept = bisect_right(self.answered, self._safe[crash.at])
+        if crash.at and self.loss != NEVER:
+            until = self.operations[crash.at - 1].time - self.loss - SLACK
+            times = [self.operations[at - 1].time for at in self.answered[:known]]
+            kept = max(kept, bisect_right(times, until))
+        return kept, most
+
+
+def _folded(text: str) -> str:
+    return text if len(text) <= FOLD else f"{text[: FOLD - 40]} … {text[-30:]}"
+
+
+class Kept(NamedTuple):
+    """The files of a recording, in a folder."""
+
+    trace: Path
+    talk: Path
+    seen: Path
+
+    @classmethod
+    def of(cls, folder: Path, scene: Scene) -> Kept:
+        """Return where the recording of a scene is."""
+        return cls(*(folder / f"{scene.name}.{kind}" for kind in ("strace", "json", "seen")))
+
+
+def can_record() -> None:
+    """Raise NotTestable if no server can be recorded here."""
+    if shutil.which("strace") is None:
+        raise NotTestable("strace is not installed")
+
+
+def record(
+    command: str, scene: Scene, profile: Profile, limits: Limits, loss: float, kept: Kept
+) -> None:
+    """Play a scene on a server under strace, and keep what comes of it; raise NotTestable."""
+    can_record()
+    with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
+        traced = f"{shlex.join(arguments(str(kept.trace)))} {command}"
+        with Launched(traced, values={"binlog": folder}, limits=limits) as server:
+            talk = _play(server.where, scene, profile, limits, loss)
+        place = server.where
+    talk |= {"folder": folder, "place": place if isinstance(place, str) else list(place)}
+    kept.talk.write_text(json.dumps(talk), encoding="utf-8")
+
+
+def _play(
+    where: Address, scene: Scene, profile: Profile, limits: Limits, loss: float
+) -> dict[str, object]:
+    """Play a scene; return what was said, and when it was quiet."""
+    ids: dict[str, int] = {}
+    spoken: list[tuple[int, int, float, str]] = []
+    idle: list[float] = []
+    clients: dict[str, Transport] = {}
+    story = Story(profile, None)
+    said = 0
+    for step in scene.steps:
+        if isinstance(step, Pause):
+            if 0 < loss < NEVER:
+                time.sleep(loss + SLACK + 0.2)
+            idle.append(time.time())
+            continue
+        if step.client not in clients:
+            clients[step.client] = Transport(connect(where, limits.probe))
+        begun = time.time()
+        reply, size = _ask(clients[step.client], step.encoded(ids), profile, limits.reply)
+        said += size
+        due = story.say(step, begun)
+        if reply.word == "INSERTED" and step.job:
+            ids[step.job] = int(reply.args[0])
+        _compare(step, reply, due, ids, story)
+        spoken.append((ids.get(step.job, 0), said, begun, str(reply)))
+    for client in clients.values():
+        client.close()
+    return {"spoken": spoken, "idle": idle}
+
+
+def _ask(client: Transport, request: bytes, profile: Profile, limit: float) -> tuple[Reply, int]:
+    """Say a command; return its reply, and the bytes that it has."""
+    reader, end, size = ReplyReader.of(profile), time.monotonic() + limit, 0
+    client.send(request)
+    try:
+        while (reply := reader.next_reply()) is None:
+            data = client.receive_within(end - time.monotonic())
+            if not data and (client.ended or time.monotonic() >= end):
+                raise NotTestable(f"it does not answer {request[:60]!r}")
+            size += len(data)
+            reader.receive(data)
+    except ProtocolError as error:
+        raise NotTestable(f"it answers {request[:60]!r} with {error}") from error
+    return reply, size
+
+
+def _compare(step: Say, reply: Reply, due: Reply, ids: dict[str, int], story: Story) -> None:
+    """Raise NotTestable if a reply is not the one that is due: then nothing can be said of jobs."""
+    is_job = due.word == "RESERVED"
+    same = reply.word == due.word and reply.body == due.body
+    if same and is_job:
+        same = ids.get(story.name(int(due.args[0]))) == int(reply.args[0])
+    if not same:
+        raise NotTestable(f"before any crash, it answers {step.line!r} with {reply}, not {due}")
+
+
+def read(kept: Kept, scene: Scene, profile: Profile, loss: float) -> Recording:
+    """Read a recording that was kept; raise NotTestable if it does not tell enough."""
+    talk = json.loads(kept.talk.read_text(encoding="utf-8"))
+    place = talk["place"]
+    pattern = r"UNIX" if isinstance(place, str) else rf":{place[1]}->"
+    reader = Reader(talk["folder"], re.compile(pattern))
+    with kept.trace.open(encoding="ascii", errors="replace") as lines:
+        operations = _coalesced([*reader.read(lines), *(Timed(t, Idle()) for t in talk["idle"])])
+    story = Story(profile, None)
+    spoken = []
+    steps = (step for step in scene.steps if isinstance(step, Say))
+    for step, (id, said, begun, reply) in zip(steps, talk["spoken"], strict=True):
+        story.say(step, begun)
+        spoken.append(Spoken(step, id, said, begun, reply))
+    recording = Recording(scene, spoken, operations, frozenset(reader.mapped), story, loss)
+    if not any(isinstance(one.operation, Write) for one in operations):
+        raise NotTestable("strace does not show that it writes any file in {binlog}")
+    assert recording.answered
+    return recording
+
+
+def _coalesced(operations: list[Timed]) -> list[Timed]:
+    """Return them in order; zeros that are written one behind the other are one write."""
+    found: list[Timed] = []
+    for one in sorted(operations, key=lambda timed: timed.time):
+        last, this = found[-1].operation if found else None, one.operation
+        if (
+            isinstance(last, Write)
+            and isinstance(this, Write)
+            and last.file == this.file
+            and last.offset + len(last.data) == this.offset
+            and not (any(last.data) or any(this.data))
+        ):
+            this = last._replace(data=last.data + this.data, synced=this.synced)
+            found[-1] = Timed(one.time, this)
+        else:
+            found.append(one)
+    return found

@@ -1,0 +1,104 @@
+"""What a campaign has found, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conformance.durability.findings import Finding
+from conformance.printable import printable
+from reference_server.profiles import Profile
+from reports.files import replace
+from reports.words import counted
+
+RESULTS = "durability.json"
+TALK = 24
+"""Lines of a conversation that are shown."""
+
+
+@dataclass
+class Report:
+    """The result for a server; ``parts`` tell what was tried, ``missing`` what was not, and why."""
+
+    server: str
+    profile: Profile
+    parts: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    tried: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def levels(self) -> Counter[str]:
+        """Return how many findings there are of each level."""
+        return Counter(finding.level(self.profile) for finding in self.findings)
+
+    @property
+    def broken(self) -> int:
+        """Return how many requirements of the text are broken."""
+        return len({f.requirement for f in self.findings if f.level(self.profile) == "must"})
+
+    @property
+    def loose(self) -> int:
+        """Return how many requirements are broken that no text says so strictly."""
+        return len({f.requirement for f in self.findings if f.level(self.profile) != "must"})
+
+    @property
+    def sentence(self) -> str:
+        """Return the verdict."""
+        tried = ", ".join(f"{count:,} {what}" for what, count in self.tried.items()) or "nothing"
+        if self.broken:
+            said = counted(self.broken, "must requirement")
+            told = f"does not conform, {said} broken, {self.loose} non-strict"
+        elif self.missing or not self.tried:
+            told = f"incomplete: {self.loose or 'no'} non-strict in what was tried"
+        else:
+            told = f"conforms with {self.loose} non-strict" if self.loose else "conforms"
+        return f"{self.server}: {told}; tried {tried}"
+
+    def lines(self, folder: Path) -> Iterator[str]:
+        """Yield all that is told on a terminal."""
+        for finding in self.findings:
+            yield ""
+            yield from _finding(finding, self.profile, folder)
+        yield ""
+        for reason in self.missing:
+            yield f"not tested: {reason}"
+        yield self.sentence
+
+    def keep(self, folder: Path) -> None:
+        """Write it down; raise OSError."""
+        told = {
+            "server": self.server,
+            "profile": self.profile.name,
+            "verdict": self.sentence,
+            "parts": self.parts,
+            "not_tested": self.missing,
+            "tried": dict(self.tried),
+            "findings": [finding.as_json(self.profile) for finding in self.findings],
+        }
+        replace(folder / RESULTS, json.dumps(told, indent=1).encode())
+
+
+def _finding(finding: Finding, profile: Profile, folder: Path) -> Iterator[str]:
+    case = finding.case
+    level = "fail" if finding.level(profile) == "must" else "non-strict"
+    states = ", ".join(f"{count:,} {kind}" for kind, count in finding.states.items())
+    yield f"{level}: {finding.requirement}: {finding.cause} ({states})"
+    yield from _talk(case.talk)
+    yield f"  on the disk: {case.disk}"
+    job = f"{case.difference.job}: " if case.difference.job else ""
+    yield f"  EXPECTED  {printable(job + case.difference.expected)}"
+    yield f"  OBSERVED  {printable(job + case.difference.observed)}"
+    if case.state:
+        yield f"  the files: {folder / 'states' / case.state}"
+
+
+def _talk(talk: Sequence[str]) -> Iterator[str]:
+    left = len(talk) - TALK
+    if left > 0:
+        yield f"  … {counted(left, 'message')} …"
+    for line in talk[max(left, 0) :]:
+        yield f"  {line}"

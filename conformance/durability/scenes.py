@@ -1,0 +1,155 @@
+"""The conversations that are played before a crash: jobs in all states, files that are full, …
+
+A step says a line in which ``{name}`` is the id of the job that the put of that name has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reference_server.profiles import Profile
+
+
+class Say(NamedTuple):
+    """A command; ``job`` is the name of the job that it puts, ``body`` what it puts."""
+
+    line: str
+    body: bytes | None = None
+    job: str = ""
+    client: str = "A"
+
+    @property
+    def verb(self) -> str:
+        """The command word."""
+        return self.line.split(" ", 1)[0]
+
+    def encoded(self, ids: dict[str, int]) -> bytes:
+        """Return its bytes; raise KeyError if it names a job that has no id."""
+        line = self.line.format_map(ids).encode()
+        return line + b"\r\n" if self.body is None else b"%b\r\n%b\r\n" % (line, self.body)
+
+
+class Pause(NamedTuple):
+    """All clients say nothing for a while."""
+
+
+Step = Say | Pause
+DELAY = 1_000_000
+"""Seconds of a delay that does not end while a state is looked at."""
+TTR = 100_000
+LARGEST = 2**16
+"""Bytes of a body beyond which nothing else is to be learnt."""
+TUBES = ("default", "orders", "a/b+c.d")
+"""The tubes that jobs are put into."""
+
+
+class Scene(NamedTuple):
+    """A conversation, and what it is called."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+def put(job: str, body: bytes = b"x", pri: int = 0, delay: int = 0, ttr: int = TTR) -> Say:
+    """Return the put of a job."""
+    return Say(f"put {pri} {delay} {ttr} {len(body)}", body, job)
+
+
+_RESERVE = Say("reserve-with-timeout 0")
+"""The ready job with the smallest priority is reserved; a scene has one of that priority."""
+
+
+def _lives() -> Iterator[Step]:
+    """Yield jobs that go through all states, one after the other."""
+    yield put("priority", b"first", pri=2**32 - 1)
+    yield put("binary", bytes(range(256)), ttr=4_000_000_000)
+    yield put("empty", b"", pri=7)
+    yield from [_RESERVE] * 3
+    yield Say("touch {binary}")
+    yield Say("release {empty} 9 0")
+    yield _RESERVE
+    yield Say(f"release {{priority}} 6 {DELAY}")
+    yield Say("kick 1")
+    yield _RESERVE
+    yield Say("bury {empty} 8")
+    yield Say("bury {binary} 3")
+    yield Say("release {priority} 1024 0")
+    yield put("held", b"held", ttr=60_000)
+    yield _RESERVE
+
+
+def _tubes(deletes: bool) -> Iterator[Step]:
+    """Yield jobs in other tubes; ``deletes``: some are deleted while they are delayed."""
+    for line in (f"use {TUBES[1]}", f"watch {TUBES[1]}", "ignore default"):
+        yield Say(line, client="B")
+    for number, job in enumerate(("one", "two", "three", "four")):
+        yield put(job, b"%d" % number, pri=5 + number)._replace(client="B")
+    yield from [_RESERVE._replace(client="B")] * 3
+    for line in ("bury {three} 2", "bury {one} 2", "delete {two}", "kick 1", "delete {four}"):
+        yield Say(line, client="B")
+    yield Say(f"use {TUBES[2]}")
+    yield put("late", b"late\r\n", delay=DELAY)
+    yield put("later", b"later", delay=2 * DELAY, pri=2)
+    yield put("gone", b"gone", delay=3 * DELAY)
+    yield Say("kick 1")
+    if deletes:
+        yield Say("delete {gone}")
+    yield Say("delete {one}", client="B")
+    yield Pause()
+
+
+def _kicks() -> Iterator[Step]:
+    """Yield jobs that are kicked by their ids."""
+    yield put("delayed", b"delayed", delay=DELAY)
+    yield put("buried", b"buried", pri=1)
+    yield put("more", b"more", pri=2)
+    yield from [_RESERVE] * 2
+    yield Say("bury {more} 1")
+    yield Say("bury {buried} 1")
+    yield Say("kick-job {delayed}")
+    yield Say("kick-job {buried}")
+    yield Pause()
+
+
+def _many(deletes: bool) -> Iterator[Step]:
+    """Yield jobs that fill several small files, of which most are deleted, and the oldest stay."""
+    yield put("old", b"o" * 100)
+    yield _RESERVE
+    yield Say("bury {old} 4")
+    yield Say("use rotated")
+    yield put("older", b"O" * 300, delay=DELAY, pri=3)
+    yield Say("use default")
+    for number in range(48):
+        yield put(f"job{number}", b"%d" % (number % 10) * 200, pri=number % 5)
+        if number >= 4:
+            yield Say(f"delete {{job{number - 4}}}")
+    yield Say("kick 1")
+    if deletes:
+        yield Say("delete {older}")
+    yield Pause()
+
+
+def _bodies(limit: int) -> Iterator[Step]:
+    """Yield jobs with the largest bodies, and jobs before and after them."""
+    yield put("before", b"before")
+    yield put("nearly", b"n" * (limit - 1))
+    yield put("between", b"between")
+    yield put("largest", b"m" * limit)
+    yield put("after", b"after")
+    yield Say("delete {nearly}")
+    yield put("last", b"last")
+    yield Say("delete {largest}")
+
+
+def scenes(profile: Profile, limit: int) -> tuple[Scene, ...]:
+    """Return the conversations in a profile; ``limit``: the bytes that a body may have."""
+    deletes = "delayed" in profile.deletes
+    found = [
+        Scene("lives", (*_lives(), *_tubes(deletes))),
+        Scene("files", (*_many(deletes),)),
+        Scene("bodies", (*_bodies(min(limit, LARGEST)),)),
+    ]
+    if "kick-job" in profile.commands:
+        found.insert(1, Scene("kick-job", (*_kicks(),)))
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""The jobs of a conversation as the model has them, after each of its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from conformance.durability.scenes import Say
+from reference_server.engine import Engine
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.state import SECOND, Job, JobState
+from reference_server.wire import Reply, ReplyReader
+
+COUNTS = ("reserves", "timeouts", "releases", "buries", "kicks")
+"""What statistics count of a job."""
+
+
+class View(NamedTuple):
+    """A job as it is behind a restart: then nobody holds it any more.
+
+    ``due``: when its delay ends, in seconds since 1970; ``by``: the command that changed it last.
+    """
+
+    tube: str
+    state: str
+    pri: int
+    ttr: int
+    body: bytes
+    due: float
+    counts: Mapping[str, int]
+    by: str
+
+
+class Moment(NamedTuple):
+    """All jobs by the names of their puts, and the buried ones of each tube in their order."""
+
+    jobs: Mapping[str, View]
+    buried: Mapping[str, tuple[str, ...]]
+
+
+class _Link:
+    congested = False
+
+    def __init__(self) -> None:
+        self.said = b""
+
+    def write(self, data: bytes) -> None:
+        self.said += data
+
+    def close(self) -> None:
+        pass
+
+
+class Story:
+    """The model of a server that hears what the server heard; ``moments`` begins with nothing."""
+
+    def __init__(self, profile: Profile, limit: int | None) -> None:
+        self._profile = profile
+        self._now = 0
+        self._model = Model(profile, max_job_size=limit)
+        self._engine = Engine(self._model, lambda: self._now)
+        self._links: dict[str, tuple[int, _Link]] = {}
+        self._names: dict[int, str] = {}
+        self.ids: dict[str, int] = {}
+        """The ids that jobs have in the model."""
+        self.moments: list[Moment] = [Moment({}, {})]
+
+    def say(self, step: Say, time: float) -> Reply:
+        """Tell the model a command; return the reply that is due."""
+        self._now = round(time * SECOND)
+        if step.client not in self._links:
+            link = _Link()
+            self._links[step.client] = self._engine.connect(link), link
+        number, link = self._links[step.client]
+        link.said = b""
+        self._engine.receive(number, step.encoded(self.ids))
+        reader = ReplyReader.of(self._profile)
+        reader.receive(link.said)
+        reply = reader.next_reply()
+        assert reply is not None, f"a scene must not wait: {step.line}"
+        if step.job and reply.word == "INSERTED":
+            self.ids[step.job] = int(reply.args[0])
+            self._names[self.ids[step.job]] = step.job
+        self.moments.append(self._moment(step))
+        return reply
+
+    def name(self, id: int) -> str:
+        """Return the name of the job that has this id in the model."""
+        return self._names[id]
+
+    def _moment(self, step: Say) -> Moment:
+        before = self.moments[-1].jobs
+        jobs = {}
+        for id, job in self._model.jobs.items():
+            name = self._names[id]
+            old, now = before.get(name), _view(job, step.verb)
+            # That it was reserved changes nothing but what is counted.
+            if old is not None and old._replace(counts=now.counts) == now._replace(by=old.by):
+                now = now._replace(by=old.by)
+            jobs[name] = now
+        tubes = self._model.tubes
+        buried = {t.name: tuple(self._names[id] for id in t.buried) for t in tubes if t.buried}
+        return Moment(jobs, buried)
+
+
+def _view(job: Job, verb: str) -> View:
+    state = "ready" if job.state is JobState.RESERVED else job.state.value
+    due = job.deadline / SECOND if job.state is JobState.DELAYED else 0.0
+    counts = {name: getattr(job, name) for name in COUNTS}
+    return View(job.tube.name, state, job.pri, job.ttr, job.body, due, counts, verb)

@@ -1,0 +1,400 @@
+"""Durability: which states a crash may leave, what strace tells, and what is judged to be wrong."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.console.durability import promised
+from conformance.durability.crashes import Crash, Kind, crashes, safe
+from conformance.durability.disk import BLOCK, Content, Disk, digest, write_out
+from conformance.durability.findings import Case, grouped
+from conformance.durability.inspection import Question, Seen, look
+from conformance.durability.judging import Difference, differences
+from conformance.durability.operations import (
+    Create,
+    Idle,
+    Operation,
+    Rename,
+    Resize,
+    Said,
+    Sync,
+    Timed,
+    Unlink,
+    Write,
+)
+from conformance.durability.recording import NEVER, Kept, Recording, Spoken, record
+from conformance.durability.recording import read as read_recording
+from conformance.durability.scenes import TUBES, Say, Scene, put, scenes
+from conformance.durability.story import Story
+from conformance.durability.strace import Reader
+from conformance.target.limits import USUAL
+from conformance.usage import USAGE
+from conformance.verdict import NotTestable
+from reference_server.profiles import NEWEST, PROFILES
+from tests.servers import BEANSTALKD
+
+LOG = "log.1"
+
+
+def timed(*operations: Operation) -> list[Timed]:
+    return [Timed(float(second), operation) for second, operation in enumerate(operations)]
+
+
+def states(*operations: Operation, kind: Kind) -> list[dict[str, bytes]]:
+    """Return the files of each different state of a kind."""
+    found: dict[str, Crash] = {}
+    for crash in crashes(timed(*operations), power=True):
+        if crash.kind is kind:
+            found.setdefault(digest(crash.files), crash)
+    return [{path: c.bytes() for path, c in one.files.items()} for one in found.values()]
+
+
+# ------------------------------------------------------------ the disk
+
+
+@pytest.mark.parametrize("offset", [0, 5, BLOCK - 3, 2 * BLOCK])
+def test_content_is_as_it_was_written(offset: int) -> None:
+    content = Content.of(b"abc").written(offset, b"wxyz")
+    expected = bytearray(max(3, offset + 4))
+    expected[:3] = b"abc"
+    expected[offset : offset + 4] = b"wxyz"
+    assert content.bytes() == expected
+    assert content.resized(offset + 2).resized(offset + 4).bytes()[offset:] == b"wx\0\0"
+
+
+def test_files_are_written_out_with_their_zeros(tmp_path: Path) -> None:
+    content = Content.of(b"a" + bytes(3 * BLOCK) + b"b").resized(4 * BLOCK)
+    write_out({"sub/log": content}, tmp_path)
+    assert (tmp_path / "sub" / "log").read_bytes() == content.bytes()
+
+
+def test_a_disk_does_what_operations_do() -> None:
+    disk = Disk()
+    for operation in (
+        Create(1, "a"),
+        Write(1, 2, b"xy"),
+        Rename("a", "b"),
+        Create(2, "a"),
+        Unlink("b"),
+        Write(1, 0, b"lost"),
+        Resize(2, 3),
+    ):
+        disk.apply(operation)
+    assert {path: content.bytes() for path, content in disk.files().items()} == {"a": b"\0\0\0"}
+
+
+# ------------------------------------------------------------ crashes
+
+
+def test_a_server_that_is_killed_leaves_each_prefix() -> None:
+    found = states(Create(1, LOG), Write(1, 0, b"ab"), Write(1, 2, b"cd"), kind=Kind.KILLED)
+    assert found == [{LOG: b""}, {LOG: b"ab"}, {LOG: b"abcd"}]
+
+
+def test_a_write_is_torn_at_each_byte_and_a_long_one_at_each_sector() -> None:
+    assert states(Create(1, LOG), Write(1, 0, b"abc"), kind=Kind.TORN) == [
+        {LOG: b"a"},
+        {LOG: b"ab"},
+    ]
+    long = states(Create(1, LOG), Write(1, 500, b"x" * 1100), kind=Kind.TORN)
+    assert [len(one[LOG]) for one in long] == [512, 1024, 1536]
+
+
+def test_what_is_synced_is_not_lost() -> None:
+    found = states(Create(1, LOG), Write(1, 0, b"ab"), Sync(1), Write(1, 2, b"cd"), kind=Kind.POWER)
+    # Before it was synced, all of it may be lost; afterwards only what came later.
+    assert found == [{}, {LOG: b""}, {LOG: b"\0\0"}, {LOG: b"ab"}]
+
+
+def test_blocks_are_lost_apart_from_each_other() -> None:
+    found = states(
+        *(Create(1, LOG), Write(1, 0, b"a" * BLOCK), Sync(1)),
+        *(Write(1, 0, b"b" * BLOCK), Write(1, BLOCK, b"c" * BLOCK)),
+        kind=Kind.POWER,
+    )
+    old, new, later = b"a" * BLOCK, b"b" * BLOCK, b"c" * BLOCK
+    assert {LOG: old + later} in found  # The later block without the earlier one.
+    assert {LOG: new} in found
+    assert {LOG: new + bytes(BLOCK)} in found
+
+
+def test_a_new_file_may_be_there_empty_where_the_old_one_is_gone() -> None:
+    operations = (
+        *(Create(1, "old"), Write(1, 0, b"jobs"), Sync(1)),
+        *(Create(2, "new"), Write(2, 0, b"jobs"), Unlink("old"), Sync(2)),
+    )
+    assert {"new": b""} in states(*operations, kind=Kind.POWER)
+    synced = (*operations[:5], Sync(2), *operations[5:])
+    assert {"new": b""} not in states(*synced, kind=Kind.POWER)
+
+
+def test_a_write_that_is_synced_at_once_cannot_be_lost() -> None:
+    assert safe(timed(Create(1, LOG), Write(1, 0, b"a"), Write(1, 1, b"b", synced=True))) == [
+        *(0, 0, 0, 3),
+    ]
+
+
+# ------------------------------------------------------------ strace
+
+
+def hexed(text: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in text.encode())
+
+
+HOSTS = hexed("/etc/hosts")
+FILE = f"4<{hexed('/b/log.1')}>"
+TRACE = f"""\
+7 100.1 openat(AT_FDCWD<{hexed("/tmp")}>, "{hexed("/b/log.1")}", O_WRONLY|O_CREAT, 0600) = {FILE}
+7 100.15 clone3({{flags=CLONE_VM|CLONE_FS|CLONE_FILES}} => {{parent_tid=[8]}}, 88) = 8
+7 100.2 openat(AT_FDCWD<{hexed("/tmp")}>, "{HOSTS}", O_RDONLY) = 5<{HOSTS}>
+7 100.3 write({FILE}, "{hexed("abcd")}", 4) = 4
+7 100.4 lseek({FILE}, 1, SEEK_SET) = 1
+8 100.5 writev({FILE}, [{{iov_base="{hexed("x")}"}}, {{iov_base="{hexed("y")}"}}], 2) = 2
+7 100.6 fsync({FILE} <unfinished ...>
+8 100.7 pwrite64({FILE}, "{hexed("z")}", 1, 9) = 1
+7 100.8 <... fsync resumed>) = 0
+7 100.9 write(6<TCP:[127.0.0.1:11300->127.0.0.1:5]>, "{hexed("OK")}", 2) = 2
+7 101.0 write(6<TCP:[127.0.0.1:99->127.0.0.1:5]>, "{hexed("OK")}", 2) = 2
+7 101.1 write({FILE}, "{hexed("no")}", 2) = -1 ENOSPC (No space left on device)
+7 101.2 ftruncate({FILE}, 20) = 0
+7 101.3 rename("{hexed("/b/log.1")}", "{hexed("/b/log.2")}") = 0
+7 101.4 unlink("{hexed("/b/log.2")}") = 0
+7 101.5 close({FILE}) = 0
+7 101.6 +++ killed by SIGKILL +++
+"""
+
+
+def read(trace: str) -> list[Operation]:
+    reader = Reader("/b", re.compile(":11300->"))
+    return [one.operation for one in reader.read(trace.splitlines())]
+
+
+def test_strace_is_read() -> None:
+    assert read(TRACE) == [
+        Create(1, LOG),
+        Write(1, 0, b"abcd"),
+        Write(1, 1, b"xy"),
+        Write(1, 9, b"z"),
+        Sync(1),
+        Said(2),
+        Resize(1, 20),
+        Rename(LOG, "log.2"),
+        Unlink("log.2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (f'7 1.0 write({FILE}, "{hexed("a")}", 1) = 1', "has not shown where it has opened"),
+        ("7 1.0 io_uring_setup(8, {flags=0}) = 5<anon_inode:[io_uring]>", "io_uring_setup"),
+    ],
+)
+def test_what_strace_does_not_show_is_no_ground_for_a_verdict(line: str, why: str) -> None:
+    with pytest.raises(NotTestable, match=why):
+        read(line)
+
+
+# ------------------------------------------------------------ the story, and what is judged
+
+
+def story(*steps: Say) -> Story:
+    told = Story(NEWEST, None)
+    for second, step in enumerate(steps):
+        told.say(step, float(second))
+    return told
+
+
+def seen(**jobs: dict[str, str]) -> Seen:
+    plain = {"tube": "default", "state": "ready", "pri": "0", "ttr": "100000", "body": "x"}
+    found = {int(name[1:]): {**plain, **job} for name, job in jobs.items()}
+    return Seen(began=10.0, ended=10.0, jobs=found, counted=len(found))
+
+
+def wrong(told: Story, seen: Seen, least: int, most: int | None = None) -> list[tuple[str, str]]:
+    moments = told.moments[least : (least if most is None else most) + 1]
+    return [(d.requirement, d.cause) for d in differences(seen, moments, told.ids)]
+
+
+RELEASED = (put("a"), Say("reserve"), Say("release {a} 9 0"))
+
+
+def test_a_job_may_be_as_before_or_after_the_command_that_was_on_its_way() -> None:
+    told = story(*RELEASED)
+    assert wrong(told, seen(j1={}), 2, 3) == wrong(told, seen(j1={"pri": "9"}), 2, 3) == []
+    assert wrong(told, seen(j1={}), 3) == [
+        ("persistence.release-priority", "another pri, after release")
+    ]
+    assert wrong(told, seen(), 0, 1) == []
+    assert wrong(told, seen(), 1, 2) == [("persistence.put", "a job is lost, after put")]
+
+
+@pytest.mark.parametrize(
+    ("job", "slug"),
+    [
+        ({"body": "y"}, "durability.whole-jobs"),
+        ({"tube": "other"}, "persistence.put"),
+        ({"ttr": "1"}, "persistence.priority"),
+        ({"state": "reserved"}, "persistence.reserved-becomes-ready"),
+        ({"buries": "1"}, "persistence.buries"),
+    ],
+)
+def test_what_a_crash_has_changed_is_told(job: dict[str, str], slug: str) -> None:
+    assert [requirement for requirement, _ in wrong(story(put("a")), seen(j1=job), 1)] == [slug]
+
+
+def test_jobs_that_are_deleted_or_invented_are_told() -> None:
+    told = story(put("a"), Say("delete {a}"))
+    assert [slug for slug, _ in wrong(told, seen(j1={}), 2)] == ["persistence.delete"]
+    assert wrong(told, seen(j1={}), 1, 2) == wrong(told, seen(), 1, 2) == []
+    assert [cause for _, cause in wrong(told, seen(j9={}), 2)] == ["a job that nobody has put"]
+    hidden = Seen(counted=1)
+    assert [cause for _, cause in wrong(told, hidden, 2)] == ["jobs that cannot be found"]
+
+
+def test_the_order_of_buried_jobs_is_that_of_burying() -> None:
+    told = story(put("a"), put("b"), Say("reserve"), Say("reserve"), Say("bury {b} 0"))
+    told.say(Say("bury {a} 0"), 5.0)
+    jobs = {"j1": {"state": "buried"}, "j2": {"state": "buried"}}
+    for order, causes in ([2, 1], []), ([1, 2], ["buried jobs in another order"]):
+        found = seen(**jobs)
+        found.buried["default"] = order
+        assert [cause for _, cause in wrong(told, found, 6)] == causes
+
+
+def test_a_delay_ends_when_it_would_have_ended() -> None:
+    told = story(put("a", delay=1000))
+    on_time = {"state": "delayed", "time-left": "990"}
+    assert wrong(told, seen(j1=on_time), 1) == []
+    assert [s for s, _ in wrong(told, seen(j1={**on_time, "time-left": "999"}), 1)] == [
+        "persistence.delay"
+    ]
+
+
+def test_a_server_that_does_not_start_is_one_cause() -> None:
+    told = story(put("a"))
+    for port in (1, 2):
+        fate = Seen(fate=f"did not listen on {port}")
+        assert wrong(told, fate, 1) == [("durability.starts", "the server did not listen on N")]
+
+
+# ------------------------------------------------------------ what must be there
+
+
+def recorded(loss: float, *operations: Operation) -> Recording:
+    """Return a put that is answered by the 4th operation, as written down each second."""
+    step = put("a")
+    scene = Scene("one", (step,))
+    return Recording(
+        scene, [Spoken(step, 1, 2, 0.0, "")], timed(*operations), frozenset(), story(step), loss
+    )
+
+
+ANSWERED = (Create(1, LOG), Write(1, 0, b"a"), Write(1, 1, b"b"), Said(2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "at", "more", "least"),
+    [
+        (Kind.KILLED, NEVER, 3, (), 0),
+        (Kind.KILLED, NEVER, 4, (), 1),
+        (Kind.POWER, 0.0, 4, (), 1),
+        (Kind.POWER, 0.05, 4, (), 0),
+        (Kind.POWER, 0.05, 5, (Sync(1),), 1),
+        (Kind.POWER, NEVER, 5, (Idle(),), 0),
+        (Kind.POWER, 0.05, 6, (Idle(), Idle()), 1),
+        (Kind.POWER, 2.0, 6, (Idle(), Idle()), 0),
+    ],
+)
+def test_what_must_be_there_was_answered_and_synced(
+    kind: Kind, loss: float, at: int, more: tuple[Operation, ...], least: int
+) -> None:
+    recording = recorded(loss, *ANSWERED, *more)
+    assert recording.bounds(Crash(kind, at, {}, ""))[0] == least
+
+
+def test_a_recording_without_its_replies_is_not_judged() -> None:
+    with pytest.raises(NotTestable, match="how it sends its replies"):
+        recorded(0.0, *ANSWERED[:3]).bounds(Crash(Kind.KILLED, 3, {}, ""))
+
+
+def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
+    difference = Difference("persistence.put", "lost", "a", "b")
+
+    def case(kind: Kind, at: int) -> Case:
+        return Case(difference, kind, (kind is Kind.TORN, at), "", [], f"{kind}{at}", {}, "one")
+
+    (finding,) = grouped([case(Kind.TORN, 1), case(Kind.KILLED, 9), case(Kind.KILLED, 5)])
+    assert (finding.requirement, finding.case.state) == ("persistence.put", "killed5")
+    assert finding.states == {"killed": 2, "torn write": 1}
+    (finding,) = grouped([case(Kind.TORN, 1)])
+    assert finding.requirement == "durability.power-loss"
+
+
+# ------------------------------------------------------------ scenes and the command
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name not in ("0.6", "1.0")])
+def test_scenes_go_on_without_waiting_in_each_profile(name: str) -> None:
+    for scene in scenes(PROFILES[name], 100):
+        told = Story(PROFILES[name], None)
+        for step in scene.steps:
+            if isinstance(step, Say):
+                word = told.say(step, 1.0).word
+                assert word not in ("NOT_FOUND", "TIMED_OUT", "UNKNOWN_COMMAND"), step
+        assert len(told.moments[-1].jobs) >= 2
+
+
+@pytest.mark.parametrize(
+    ("command", "loss", "seconds"),
+    [
+        ("s -b x", None, 0.05),
+        ("s -f 0", None, 0.0),
+        ("s -f100", None, 0.1),
+        ("s -F", None, NEVER),
+        ("s -f 0", "10", 0.01),
+        ("s", "never", NEVER),
+    ],
+)
+def test_the_promise_is_read_from_the_command(
+    command: str, loss: str | None, seconds: float
+) -> None:
+    assert promised(command, loss) == seconds
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--launch", "s -p {port}"],
+        ["--launch", "s -p {port} [-b {binlog}]"],
+        ["--launch", "s -b {binlog}"],
+        ["--launch", "s -p {port} -b {binlog}", "--loss", "x"],
+        [],
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
+    assert main(["durability", *words]) == USAGE
+
+
+@pytest.mark.skipif(
+    not (BEANSTALKD and shutil.which("strace")), reason="no beanstalkd, or no strace"
+)
+def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) -> None:
+    command = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
+    scene = scenes(NEWEST, 100)[0]
+    kept = Kept.of(tmp_path, scene)
+    record(command, scene, NEWEST, USUAL, 0.0, kept)
+    recording = read_recording(kept, scene, NEWEST, 0.0)
+    *_, last = (c for c in crashes(recording.operations, power=True) if c.kind is Kind.KILLED)
+    question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
+    least, most = recording.bounds(last)
+    assert least == most == len(recording.spoken)
+    moments = recording.story.moments[least : most + 1]
+    found = {d.requirement for d in differences(look(question, last.files), moments, recording.ids)}
+    assert {"persistence.release-priority", "persistence.buries"} <= found
+    assert "persistence.put" not in found
