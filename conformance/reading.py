@@ -11,7 +11,8 @@ from conformance.transcript import BEGINS, Counters, Direction, Entry, Transcrip
 
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(
-    r"(?:([A-Z]+) ([<>!])(?: (.*))?|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts))"
+    r"(?:([A-Z]+) ([<>!])(?: (.*))?|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts"
+    r"|[a-z]+ limited|limits lifted))"
 )
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}

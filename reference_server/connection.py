@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 
 from reference_server.engine import Engine
 from reference_server.loop import ERROR, HANGUP, READ, WRITE, Loop
+from reference_server.reserve import RESERVE
 
 READ_SIZE = 16384
 """Bytes read at a time, so that one client cannot keep the others waiting."""
@@ -57,7 +59,7 @@ class ServedConnection:
                 self._abort()
             return
         try:
-            data = self._socket.recv(READ_SIZE)
+            data = RESERVE.needed(self._receive)
         except BlockingIOError:
             return
         except OSError:
@@ -71,6 +73,9 @@ class ServedConnection:
         self.takes(data)
         if len(data) == READ_SIZE or events & ~(READ | WRITE):
             self._again()
+
+    def _receive(self) -> bytes:
+        return self._socket.recv(READ_SIZE)
 
     def _again(self) -> None:
         """Be told of what can be done now, and later."""
@@ -108,7 +113,7 @@ class ServedConnection:
             # It may be answered again, but only when this has been seen to the end.
             self.loop.call_soon(self._reconsider)
         if self._unsent:
-            self._unsent += data
+            RESERVE.needed(partial(self._keep, data, 0))
         else:
             try:
                 sent = self._send(data)
@@ -117,9 +122,12 @@ class ServedConnection:
                 self.loop.call_soon(self._abort)
                 return
             if sent < len(data):
-                self._unsent += memoryview(data)[sent:]
+                RESERVE.needed(partial(self._keep, data, sent))
                 self._again()
         self.congested = len(self._unsent) > self.unsent_limit
+
+    def _keep(self, data: bytes, sent: int) -> None:
+        self._unsent += memoryview(data)[sent:]
 
     def _send(self, data: bytes | bytearray) -> int:
         """Return how many bytes could be sent; raise OSError if the client is gone."""

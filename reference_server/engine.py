@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
-from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Tick
+from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Output, Tick
 from reference_server.model import Model
-from reference_server.wire import RequestReader
+from reference_server.reserve import RESERVE
+from reference_server.wire import OUT_OF_MEMORY, Command, Reply, RequestReader
 
 
 class Link(Protocol):
@@ -55,9 +57,16 @@ class _Session:
         self.is_over = False
         self.out = bytearray()
 
+    def say(self, reply: Reply, texts: dict[str, str]) -> None:
+        try:
+            self.out += reply.spoken(texts)
+        except MemoryError:
+            RESERVE.spend()
+            self.out += reply.spoken(texts)
+
     def flush(self) -> None:
         if self.out:
-            data = bytes(self.out)
+            data = RESERVE.needed(lambda: bytes(self.out))
             self.out.clear()
             self.link.write(data)
         if self.is_over:
@@ -104,7 +113,7 @@ class Engine:
         session = self._sessions.get(conn)
         if session is None:
             return 0
-        session.reader.receive(data)
+        RESERVE.needed(partial(session.reader.receive, data))
         self._serve([conn])
         return session.reader.buffered
 
@@ -167,17 +176,32 @@ class Engine:
     def _step(self, conn: int, event: Event) -> list[int]:
         """Step the model; return the other connections that got a reply."""
         others = []
-        for receiver, reply in self.model.step(event, self._clock(), conn):
+        for receiver, reply in self._outputs(conn, event):
             session = self._sessions.get(receiver)
             if session is None:
                 continue
             if isinstance(reply, Hangup):
                 self._hang_up(receiver)
                 continue
-            session.out += reply.spoken(self._texts)
+            try:
+                session.say(reply, self._texts)
+            except MemoryError:
+                # The job that it was to get goes to somebody else.
+                self._hang_up(receiver)
+                continue
             if receiver != conn:
                 others.append(receiver)
         return others
+
+    def _outputs(self, conn: int, event: Event) -> list[Output]:
+        """Step the model; return what it says, even if there is no memory for that."""
+        try:
+            return self.model.step(event, self._clock(), conn)
+        except MemoryError:
+            RESERVE.spend()
+            if isinstance(event, Command):
+                return [(conn, OUT_OF_MEMORY)]
+            raise
 
     def _serve(self, conns: list[int]) -> None:
         """Handle all requests that may be handled now, on these connections and any they wake."""

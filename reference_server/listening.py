@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import sys
 from collections.abc import Callable
 from functools import partial
 
 from reference_server.loop import Loop
-from reference_server.system import unix_socket
+from reference_server.reserve import RESERVE
+from reference_server.system import tell, unix_socket
 
 _BACKLOG = 1024
 
@@ -36,8 +36,9 @@ def _tcp(host: str, port: int) -> list[socket.socket]:
     try:
         for family, address in dict.fromkeys((info[0], info[4]) for info in found):
             socks.append(socket.create_server(address, family=family, backlog=_BACKLOG))
-            # Those that are accepted inherit it.
+            # Those that are accepted inherit both. Who vanishes without a word is noticed at last.
             socks[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            socks[-1].setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     except BaseException:
         for sock in socks:
             sock.close()
@@ -51,7 +52,7 @@ class Listeners:
     def __init__(
         self, loop: Loop, address: str, port: int, accepted: Callable[[socket.socket], object]
     ) -> None:
-        self._loop = loop
+        self.loop = loop
         self._accepted = accepted
         if address.startswith("unix:"):
             self.socks = [_unix(address.removeprefix("unix:"))]
@@ -61,26 +62,36 @@ class Listeners:
             self.where = "{}:{}".format(*self.socks[0].getsockname())
         for sock in self.socks:
             sock.setblocking(False)
-            loop.watch(sock.fileno(), partial(self._accept, sock))
+            loop.watch(sock.fileno(), partial(self.accepts, sock))
 
-    def _accept(self, listener: socket.socket, _: int) -> None:
+    def accepts(self, listener: socket.socket, _: int) -> None:
+        """Take in one client; others are told of again."""
         try:
             sock, _ = listener.accept()
         except BlockingIOError:
             return
         except ConnectionError:
-            self._loop.again(listener.fileno())
+            self.loop.again(listener.fileno())
             return
-        except OSError as error:
-            self._loop.again_with_room(listener.fileno())
-            print(f"cannot accept a client: {error.strerror}", file=sys.stderr, flush=True)
+        except (OSError, MemoryError) as error:
+            if isinstance(error, MemoryError):
+                RESERVE.spend()
+            self.fails(listener)
+            tell(f"cannot accept a client: {error}")
             return
-        self._loop.again(listener.fileno())
+        self.loop.again(listener.fileno())
+        if RESERVE.is_spent:
+            sock.close()
+            return
         self._accepted(sock)
+
+    def fails(self, listener: socket.socket) -> None:
+        """Let clients wait who cannot be accepted, until another one has left."""
+        self.loop.again_with_room(listener.fileno())
 
     def close(self) -> None:
         """Listen no more."""
         while self.socks:
             sock = self.socks.pop()
-            self._loop.forget(sock.fileno())
+            self.loop.forget(sock.fileno())
             sock.close()

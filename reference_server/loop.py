@@ -12,10 +12,13 @@ import contextlib
 import select
 import selectors
 import socket
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
+
+from reference_server.reserve import RESERVE
+from reference_server.system import tell_error
 
 T = TypeVar("T")
 
@@ -164,13 +167,14 @@ class Loop:
         handlers, forgotten, poll = self._handlers, self._forgotten, self._poller.poll
         while self._runs:
             forgotten.clear()
-            for fd, events in poll(_guarded(self.before_wait), _BATCH):
+            happened = RESERVE.needed(partial(poll, _guarded(self.before_wait), _BATCH))
+            for fd, events in happened:
                 if fd in forgotten:
                     continue
                 try:
                     handlers[fd](events)
                 except Exception:
-                    traceback.print_exc()
+                    tell_error()
 
     def close(self) -> None:
         """Give back what the system lent, when it runs no more."""
@@ -184,5 +188,5 @@ def _guarded(function: Callable[[], T]) -> T | None:
     try:
         return function()
     except Exception:
-        traceback.print_exc()
+        tell_error()
         return None

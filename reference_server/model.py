@@ -177,7 +177,15 @@ class Model(Lifecycle):
         self.next_id += 1
 
     def _end_put(self, conn: Client, body: Body) -> None:
-        self._outputs.append((conn.id, self._body(conn, body.data)))
+        reply = self._refuse(conn) if body.lacks_memory else self._body(conn, body.data)
+        self._outputs.append((conn.id, reply))
+
+    def _refuse(self, conn: Client) -> Reply:
+        """Forget a job for which there is no memory ("Protocol": errors)."""
+        if conn.incoming is not None:
+            self._deref(conn.incoming.tube)
+        conn.incoming = None
+        return wire.OUT_OF_MEMORY
 
     def _body(self, conn: Client, data: bytes | None) -> Reply:
         """Insert the job whose body has come ("Producer Commands": put)."""

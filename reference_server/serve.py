@@ -25,6 +25,7 @@ from reference_server.keeping import Keeper, observed
 from reference_server.listening import Listeners
 from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.reserve import RESERVE
 from reference_server.system import allow_many_connections, cpu_times
 
 LARGEST_JOB = 2**30
@@ -83,6 +84,7 @@ class Server:
             model = kept = observed(fault.model)(profile, **options)
             self._keeper = fault.keeper(kept, binlog, clock, wall)
         self.engine = Engine(model, clock, fault.reader, self._keeper)
+        self._fault = fault
         self._listeners: Listeners | None = None
         self._ticked: int | None = None
 
@@ -90,9 +92,9 @@ class Server:
         """Listen on a TCP port (0: any free one) or ``unix:/path``; return where it does."""
 
         def accepted(sock: socket.socket) -> None:
-            self.connection(loop, self.engine, sock)
+            (self._fault.connection or self.connection)(loop, self.engine, sock)
 
-        self._listeners = Listeners(loop, address, port, accepted)
+        self._listeners = self._fault.listeners(loop, address, port, accepted)
         loop.before_wait = self.before_wait
         return self._listeners.where
 
@@ -110,6 +112,7 @@ class Server:
 
         Return the seconds until there is more to do.
         """
+        RESERVE.refill()
         wait = self._tick()
         self.engine.catch_up()
         due = None if self._keeper is None else self._keeper.next_due()
@@ -210,6 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BinlogError as error:
         parser.error(str(error))
     loop = Loop()
+    RESERVE.fill()
     try:
         where = server.start(loop, args.host, args.port)
     except OSError as error:

@@ -6,6 +6,8 @@ import contextlib
 import errno
 import os
 import socket
+import sys
+import traceback
 from pathlib import Path
 
 try:
@@ -40,6 +42,18 @@ else:
         """Return how many bytes a file of this process may have; None if any number."""
         limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
         return None if limit == resource.RLIM_INFINITY else limit
+
+
+def tell(what: str) -> None:
+    """Say something on standard error, if that is possible: a full disk may prevent it."""
+    with contextlib.suppress(OSError, MemoryError):
+        print(what, file=sys.stderr, flush=True)
+
+
+def tell_error() -> None:
+    """Say on standard error which exception is handled, if that is possible."""
+    with contextlib.suppress(OSError, MemoryError):
+        traceback.print_exc()
 
 
 def unix_socket() -> socket.socket:

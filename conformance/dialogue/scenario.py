@@ -14,6 +14,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.resources import Resources
 from conformance.target.silences import Awaited
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
@@ -24,7 +25,8 @@ from reference_server.wire import ProtocolError
 _running: weakref.WeakSet[Scenario] = weakref.WeakSet()
 PARTS = (
     *("alone", "client", "clock", "connect", "new_client", "new_producer", "new_tube"),
-    *("new_worker", "other", "own_server", "producer", "profile", "real_clock", "server"),
+    *("new_worker", "other", "own_server", "producer", "profile", "real_clock", "resources"),
+    "server",
     "transcript",
     *("tube", "worker"),
 )
@@ -83,6 +85,7 @@ class Scenario:
         self.starvation = Starvation(target.starved)
         self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)
         self.tube = FOOTPRINT.new_name()
+        self.resources: Resources | None = None
         self._letters = letters()
         self._connections: list[Connection] = []
         self._alone_since: int | None = None
@@ -96,6 +99,9 @@ class Scenario:
         if any(self._statistics(*_QUEUES)):
             raise NotTestable("needs an empty server: without tubes, its jobs would be in the way")
 
+    def _note(self, event: bytes) -> None:
+        self.transcript.add("", "!", event, self.target.clock.time())
+
     def part(self, name: str) -> object:
         """The part of the scenario that a test names as its argument."""
         match name:
@@ -105,6 +111,9 @@ class Scenario:
             case "tube":
                 self._need_tubes()
                 return self.tube
+            case "resources":
+                self.resources = Resources(self.target, self._note)
+                return self.resources
             case "client" | "other":
                 return self.client()
             case "producer":
@@ -177,6 +186,11 @@ class Scenario:
             current, self._alone_since = self._statistics(*_CONNECTIONS)
             if current != 1:
                 raise NotTestable("needs a server of its own: others are connected to the target")
+
+    @property
+    def exhausts(self) -> bool:
+        """Return whether the target got less than it needs."""
+        return self.resources is not None and self.resources.were_limited
 
     def disturbed(self) -> bool:
         """Return whether somebody else has connected though the test had to be alone."""

@@ -87,8 +87,13 @@ def _outcome(test: Test, arguments: Mapping[str, object], target: Target) -> Out
 def _attempt(
     test: Test, arguments: Mapping[str, object], target: Target, arrival: float
 ) -> Outcome:
-    if "real_clock" in arguments:
-        target = target.in_real_time()
+    try:
+        if "real_clock" in arguments:
+            target = target.in_real_time()
+        if "resources" in arguments:
+            target = target.in_a_process()
+    except NotTestable as error:
+        return Outcome(error)
     # Without tubes, nothing else keeps the jobs of tests apart.
     apart = target.exclusive and not target.profile.has_tubes
     if "own_server" not in arguments and not apart:
@@ -140,6 +145,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     exploration = arguments.get("exploration")
     if isinstance(outcome.error, TargetLost) and isinstance(exploration, Exploration):
         exploration.show_last(scenario.transcript)
+    if isinstance(outcome.error, TargetLost):
+        # The text does not say that a server outlives exhaustion.
+        outcome.error.de_facto |= scenario.exhausts
     if outcome.error is not None:
         outcome.said = scenario.target.said()
     outcome.reported = scenario.target.reported()
@@ -156,6 +164,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     outcome.missed, outcome.hurried = scenario.missed, scenario.hurried
     if fate := scenario.target.ended():
         outcome.error = TargetLost(GOES_ON, fate)
+        outcome.error.de_facto = scenario.exhausts
         outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()
         scenario.target.restore()
     if outcome.error is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import tempfile
 import threading
 import time
@@ -11,13 +13,14 @@ from typing import Any, TypeVar
 
 from conformance.target.address import Address
 from conformance.target.clock import ControlledClock, RealClock
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
 from conformance.target.starvation import thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
-from reference_server.faults import NO_FAULT, Fault
+from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, Profile
 from reference_server.serve import Server
@@ -73,6 +76,7 @@ class BuiltIn(Target):
             tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") if binlog else None
         )
         self._in_real_time: BuiltIn | None = None
+        self._in_a_process: LaunchedTarget | None = None
         self._loop = Loop()
         self._thread = threading.Thread(target=self._loop.run, daemon=True)
         self._thread.start()
@@ -140,6 +144,22 @@ class BuiltIn(Target):
             self._in_real_time = self._another(real_time=True)
         return self._in_real_time
 
+    def in_a_process(self) -> Target:
+        if self._in_a_process is None:
+            if FAULTS.get(self._fault.name, NO_FAULT) is not self._fault:
+                raise NotTestable("needs a server that runs as a process of its own")
+            self._in_a_process = LaunchedTarget(self._command, "real", limits=self.limits)
+            self._in_a_process.learnt = self.learnt
+        return self._in_a_process
+
+    @property
+    def _command(self) -> str:
+        fault = f" --fault {self._fault.name}" if self._fault.name in FAULTS else ""
+        return (
+            f"{shlex.quote(sys.executable)} -m reference_server -l {{host}} -p {{port}}"
+            f" --profile {self.profile.stage}{fault} [-z {{max_job_size}}]"
+        )
+
     def _another(self, real_time: bool, **configuration: Any) -> BuiltIn:
         other = BuiltIn(
             self.profile,
@@ -161,8 +181,8 @@ class BuiltIn(Target):
         self.call(self._server.engine.drain)
 
     def close(self) -> None:
-        if self._in_real_time is not None:
-            self._in_real_time.close()
+        for other in filter(None, (self._in_real_time, self._in_a_process)):
+            other.close()
         self.call(self._server.close)
         self._loop.stop()
         self._thread.join()

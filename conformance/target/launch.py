@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from conformance.printable import printable
@@ -65,7 +65,8 @@ def _uninterrupted() -> Iterator[None]:
 class Launched:
     """A running server; ``where`` is where it listens. Always ended, at the latest with us.
 
-    Raises :class:`LaunchError` if it cannot be run or does not listen in time.
+    Raises :class:`LaunchError` if it cannot be run or does not listen in time. ``prefix``: the
+    program that becomes the command, and its arguments.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Launched:
         values: Mapping[str, object] | None = None,
         host: str = "127.0.0.1",
         limits: Limits = USUAL,
+        prefix: Sequence[str] = (),
     ) -> None:
         self._limits = limits
         self._output = tempfile.TemporaryFile()
@@ -84,9 +86,8 @@ class Launched:
             self.has_ended = False
             self._place: Place = SocketFolder() if listens_on_path(command) else ClaimedPort(host)
             self.where = self._place.address
-            arguments = command_line(
-                command, {"host": host, **self._place.values, **(values or {})}
-            )
+            words = {"host": host, **self._place.values, **(values or {})}
+            arguments = [*prefix, *command_line(command, words)]
             with _uninterrupted():
                 self.process = self._start(arguments, {**os.environ, **self._mark, **(env or {})})
                 WATCH.begins(self.process.pid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -22,6 +23,13 @@ from conformance.target.target import Target
 from conformance.verdict import NotTestable, TargetLost
 from reference_server.profiles import Profile
 
+HEEDLESS = "heedless"
+"""The configuration of a server that no signal tells when a file becomes too large for a limit."""
+_HEEDLESS = (
+    *(sys.executable, "-ISc"),
+    "import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL);"
+    " signal.signal(signal.SIGXFSZ, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])",
+)
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
 
@@ -48,6 +56,7 @@ class LaunchedTarget(Target):
         self._choice = clock
         self._known_to_follow = follows
         self._environment = environment or {}
+        self._prefix = _HEEDLESS if values.pop(HEEDLESS, False) else ()
         self._values = values
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if values.get("binlog"):
@@ -109,7 +118,9 @@ class LaunchedTarget(Target):
         fake = self.clock if isinstance(self.clock, FakeClock) else None
         environment = {**self._environment, **(fake.environment() if fake else {})}
         self._begun = self._seen = self.clock.time()
-        server = Launched(self._command, environment, self._values, limits=self.limits)
+        server = Launched(
+            self._command, environment, self._values, limits=self.limits, prefix=self._prefix
+        )
         self._answers = server.answers()
         if fake is not None:
             try:
@@ -202,7 +213,7 @@ class LaunchedTarget(Target):
                     raise
 
     def fresh(self, **configuration: object) -> Target:
-        for name in configuration:
+        for name in configuration.keys() - {HEEDLESS}:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
         follows = self._known_to_follow
@@ -218,6 +229,9 @@ class LaunchedTarget(Target):
                 LaunchedTarget(self._command, "real", limits=self.limits)
             )
         return self._in_real_time
+
+    def in_a_process(self) -> Target:
+        return self
 
     def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
         other.learnt = replace(self.learnt)

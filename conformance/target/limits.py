@@ -46,6 +46,8 @@ class Limits:
     """Seconds until it has deleted all that a run has left, as somebody may wait for that."""
     goodbye: float = 0.5
     """Seconds until it has noticed that a client has gone."""
+    peers: int = 50
+    """Peers that misbehave at a time."""
     behind: int = 2**15
     """Bytes that a client may send while it waits: a target need not read more, nor see its end."""
 

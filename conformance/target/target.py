@@ -165,6 +165,10 @@ class Target(ABC):
         """This server, or another of its kind, under a real clock."""
         return self
 
+    def in_a_process(self) -> Target:
+        """This server, or another of its kind, as a process of its own; raises NotTestable."""
+        raise NotTestable("needs --launch: a server whose process can be limited")
+
     def restart(self) -> None:
         """Ends the server and starts it again as it was; raises NotTestable."""
         raise NotTestable("needs --launch: a server to restart")

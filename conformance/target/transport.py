@@ -118,6 +118,16 @@ class Transport:
             data = self.receive()
         return data
 
+    @property
+    def port(self) -> int | None:
+        """Our port; None if there are none, as with UNIX sockets."""
+        name = self._socket.getsockname()
+        return name[1] if isinstance(name, tuple) else None
+
+    def keep_little(self) -> None:
+        """Let the system keep as little as it can of what comes and is not read."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+
     def leave_unread(self, seconds: float) -> None:
         """Read nothing until nothing more comes, but for so many seconds at most."""
         end, come, before = time.monotonic() + seconds, 0, -1

@@ -7,6 +7,7 @@ it breaks. ``python -m reference_server --fault NAME`` serves it.
 from reference_server.faults import (
     arguments,
     delete,
+    exhaustion,
     jobs,
     one_queue,
     other,
@@ -29,6 +30,7 @@ __all__ = [
     "Fault",
     "arguments",
     "delete",
+    "exhaustion",
     "jobs",
     "one_queue",
     "other",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reference_server.binlog import Binlog
+from reference_server.connection import ServedConnection
 from reference_server.events import Event, Output
 from reference_server.keeping import Keeper
+from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Client
@@ -22,12 +24,14 @@ def _same(profile: Profile) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A bug: the model, codec, profile or binlog of a server that has it."""
+    """A bug: the model, codec, sockets, profile or binlog of a server that has it."""
 
     requirement: str
     summary: str
     model: type[Model] = Model
     reader: type[RequestReader] = RequestReader
+    connection: type[ServedConnection] | None = None
+    listeners: type[Listeners] = Listeners
     profile: Callable[[Profile], Profile] = _same
     binlog: type[Binlog] = Binlog
     keeper: type[Keeper] = Keeper
@@ -42,7 +46,25 @@ NO_FAULT = Fault("", "no fault")
 FAULTS: dict[str, Fault] = {}
 """All faults by name."""
 
-C = TypeVar("C", type[Model], type[RequestReader], type[Binlog], type[Keeper])
+_KINDS: Mapping[type, str] = {
+    Model: "model",
+    RequestReader: "reader",
+    ServedConnection: "connection",
+    Listeners: "listeners",
+    Binlog: "binlog",
+    Keeper: "keeper",
+}
+"""The parts of a server, and the fields of a fault that they are in."""
+
+C = TypeVar(
+    "C",
+    type[Model],
+    type[RequestReader],
+    type[ServedConnection],
+    type[Listeners],
+    type[Binlog],
+    type[Keeper],
+)
 Answer = Callable[[Model, Client, Command, Reply], Reply | None]
 
 
@@ -53,17 +75,12 @@ def _add(fault: Fault) -> None:
 
 
 def fault(requirement: str, summary: str) -> Callable[[C], C]:
-    """Register a class of model, reader, binlog or keeper as a fault."""
+    """Register a class of model, reader, sockets, binlog or keeper as a fault."""
 
     def register(cls: C) -> C:
-        if issubclass(cls, Model):
-            _add(Fault(requirement, summary, model=cls))
-        elif issubclass(cls, RequestReader):
-            _add(Fault(requirement, summary, reader=cls))
-        elif issubclass(cls, Binlog):
-            _add(Fault(requirement, summary, binlog=cls))
-        else:
-            _add(Fault(requirement, summary, keeper=cls))
+        kind = next(name for base, name in _KINDS.items() if issubclass(cls, base))
+        part: dict[str, Any] = {kind: cls}
+        _add(Fault(requirement, summary, **part))
         return cls
 
     return register

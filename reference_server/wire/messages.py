@@ -122,11 +122,12 @@ class Put(NamedTuple):
 class Body(NamedTuple):
     """The end of a put: the data, or None if it was too big or not followed by CR LF.
 
-    ``is_ended``: whether CR LF followed what was too big.
+    ``is_ended``: whether CR LF followed what was too big. ``lacks_memory``: it had no room.
     """
 
     data: bytes | None
     is_ended: bool = True
+    lacks_memory: bool = False
 
 
 class Malformed(NamedTuple):

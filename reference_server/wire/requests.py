@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reference_server.profiles import Profile
+from reference_server.reserve import RESERVE
 from reference_server.wire.lines import parse_line
 from reference_server.wire.messages import BAD_FORMAT, CRLF, Body, Malformed, Put, Request
 
@@ -21,6 +22,7 @@ class RequestReader:
         self._buffer = bytearray()
         self._body: int | None = None
         self._skip = 0
+        self._lacks_memory = False
         self._dropped = b""
         self._overlong = False
 
@@ -34,8 +36,18 @@ class RequestReader:
         return len(self._buffer)
 
     def receive(self, data: bytes) -> None:
-        """Add bytes; those of a refused body are dropped at once."""
-        self._buffer += data
+        """Add bytes; those of a refused body are dropped at once.
+
+        Raises MemoryError if there is no room for them, unless they are of a body.
+        """
+        try:
+            self._buffer += data
+        except MemoryError:
+            if self._body is None:
+                raise
+            self._refuse()
+            self._drop_refused()
+            self._buffer += data
         if self._skip:
             self._drop_refused()
 
@@ -43,22 +55,33 @@ class RequestReader:
         """Return the next request, or None until more bytes come."""
         if self._body is None:
             return self._next_line()
-        if self._body > self._profile.max_job_size:
+        if self._lacks_memory or self._body > self._profile.max_job_size:
             self._drop_refused()
             if self._skip:
                 return None
-            return self._end_body(None)._replace(is_ended=self._dropped == CRLF)
+            is_ended = self._dropped == CRLF
+            return self._end_body(None)._replace(is_ended=is_ended, lacks_memory=self._lacks_memory)
         end = self._body + len(CRLF)
         if len(self._buffer) < end:
             return None
         complete = self._buffer[self._body : end] == CRLF
-        data = bytes(self._buffer[: self._body]) if complete else None
+        try:
+            data = bytes(self._buffer[: self._body]) if complete else None
+        except MemoryError:
+            self._refuse()
+            return self.next_request()
         del self._buffer[:end]
         return self._end_body(data)
 
     def _end_body(self, data: bytes | None) -> Body:
         self._body = None
         return Body(data)
+
+    def _refuse(self) -> None:
+        """Skip a body for which there is no memory."""
+        self._lacks_memory = True
+        assert self._body is not None
+        self._skip = self._body + len(CRLF)
 
     def _drop_refused(self) -> None:
         count = min(self._skip, len(self._buffer))
@@ -85,6 +108,9 @@ class RequestReader:
         request = self.parse(line)
         if type(request) is Put:
             self._body = request.size
+            self._lacks_memory = False
             if request.size > self._profile.max_job_size:
                 self._skip = request.size + len(CRLF)
+            elif not RESERVE.has_room:
+                self._refuse()
         return request

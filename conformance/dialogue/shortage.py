@@ -1,0 +1,82 @@
+"""Puts to a server that runs out of memory, and what must be there afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Exchange
+from conformance.dialogue.growth import LONG
+from conformance.target.target import Target
+from conformance.verdict import Deviation, NotTestable
+from reference_server.wire import FOUND, Reply
+
+ROOM = 2**25
+"""Bytes of bodies after which a server that still takes them has memory of its own."""
+SIZES = ((60_000, ROOM // 60_000), (4_000, 100), (100, 500))
+"""The sizes of bodies, and how many are put at most until one is refused."""
+ERRORS = ("OUT_OF_MEMORY", "INTERNAL_ERROR")
+"""The replies to whatever a server has no memory for."""
+
+
+def reply_in_need(client: Connection, exchange: Exchange, *words: str) -> Reply:
+    """Return the reply of a server that may have no memory for it; raises Deviation."""
+    try:
+        reply = exchange.any_reply()
+    except Deviation as deviation:
+        # The text does not say that a connection outlives exhaustion.
+        deviation.de_facto |= client.stopped
+        raise
+    if reply.word not in (*words, *ERRORS):
+        raise Deviation(" or ".join((*words, *ERRORS)), str(reply), conclusive=True)
+    return reply
+
+
+@dataclass
+class Shortage:
+    """What a server answered to puts: ``jobs`` with their bodies, and how many it refused.
+
+    ``buried``: the jobs of which it said that it has buried them. ``unclear``: how many jobs there
+    may be of which it said nothing.
+    """
+
+    jobs: dict[int, bytes] = field(default_factory=dict)
+    buried: set[int] = field(default_factory=set)
+    refused: int = 0
+    unclear: int = 0
+
+    def put(self, client: Connection, body: bytes) -> bool:
+        """Put a job; return whether the server has taken it as it should."""
+        head = f"put 9 0 {LONG} {len(body)}\r\n".encode()
+        reply = reply_in_need(client, client.raw(head + body + b"\r\n"), "INSERTED", "BURIED")
+        if reply.args:
+            self.jobs[int(reply.args[0])] = body
+            self.buried |= {int(reply.args[0])} if reply.word == "BURIED" else set()
+        elif reply.word == "OUT_OF_MEMORY":
+            self.refused += 1
+        else:
+            self.unclear += 1
+        return reply.word == "INSERTED"
+
+    def are_there(self, client: Connection) -> None:
+        """Expect all jobs, whole."""
+        client.says([(f"peek {job}", FOUND(job, body)) for job, body in self.jobs.items()])
+
+
+def run_short(server: Target, client: Connection) -> Shortage:
+    """Put jobs of all sizes until a server has no room for more; raises NotTestable if it has."""
+    shortage = Shortage()
+    for size, most in SIZES:
+        if not server.takes(size):
+            continue
+        for number in range(most):
+            # Read as commands, it would be answered again and again.
+            body = (b"\r\n%d\r\n" % number * size)[:size]
+            if not shortage.put(client, body):
+                break
+    if not (shortage.refused or shortage.unclear or shortage.buried):
+        raise NotTestable(
+            f"the server had room for {sum(map(len, shortage.jobs.values())):,} bytes more though"
+            " its address space could not grow"
+        )
+    return shortage

@@ -1,0 +1,137 @@
+"""The resources of a server that we have started: what it takes, and limits on what it gets.
+
+They are set on its running processes, and lifted again: address space, descriptors, size of files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from conformance.target.starvation import session
+from conformance.target.target import Target
+from conformance.verdict import NotTestable
+
+try:
+    import resource
+except ImportError:
+    _LIMITS = {}
+else:
+    _LIMITS = {
+        name: number
+        for name in ("RLIMIT_AS", "RLIMIT_NOFILE", "RLIMIT_FSIZE")
+        if (number := getattr(resource, name, None)) is not None and hasattr(resource, "prlimit")
+    }
+
+Note = Callable[[bytes], object]
+"""It is told what is limited."""
+_SIZE, _RESIDENT, _KEEPALIVE = "VmSize", "VmRSS", "02"
+
+
+class Resources:
+    """The processes of a target; raises NotTestable if they cannot be seen or limited.
+
+    ``were_limited``: what becomes of it is a matter of exhaustion.
+    """
+
+    def __init__(self, target: Target, note: Note) -> None:
+        if not _LIMITS:
+            raise NotTestable("needs a system that limits running processes: Linux")
+        self._target = target
+        self._note = note
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        self.were_limited = False
+        target.processes()
+
+    def _folders(self) -> list[Path]:
+        return [process.folder for process in self._target.processes()]
+
+    # ------------------------------------------------------------ what it takes
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that it has in use."""
+        return sum(_bytes(folder, _RESIDENT) for folder in self._folders())
+
+    @property
+    def descriptors(self) -> int:
+        """The descriptors that it has open."""
+        return sum(len(_open(folder)) for folder in self._folders())
+
+    def wanted(self) -> float:
+        """Return the seconds of CPU time that it has had or waited for; raises NotTestable."""
+        assert self._target.pid is not None
+        told = session(self._target.pid).read()
+        if not told.ran:
+            raise NotTestable("needs a system that tells the CPU time of threads in schedstat")
+        return told.wanted
+
+    def keeps_alive(self, port: int) -> bool | None:
+        """Return whether the system looks for it after an idle client; None if it cannot be seen.
+
+        ``port``: the client's; the connection is one of IPv4.
+        """
+        for folder in self._folders():
+            for line in (folder / "net" / "tcp").read_text().splitlines()[1:]:
+                fields = line.split()
+                if int(fields[2].rpartition(":")[2], 16) == port:
+                    return fields[5].partition(":")[0] == _KEEPALIVE
+        return None
+
+    # ------------------------------------------------------------ limits
+
+    def limit_memory(self, spare: int) -> None:
+        """Let its address space grow by so many bytes at most."""
+        self._limit("RLIMIT_AS", b"memory", lambda folder: _bytes(folder, _SIZE) + spare)
+
+    def limit_descriptors(self, spare: int) -> None:
+        """Let it open so many descriptors more at most."""
+
+        def least(folder: Path) -> int:
+            taken = _open(folder)
+            free = (number for number in itertools.count() if number not in taken)
+            return next(itertools.islice(free, spare, None))
+
+        self._limit("RLIMIT_NOFILE", b"descriptors", least)
+
+    def limit_files(self, size: int) -> None:
+        """Let it write nothing into files beyond so many bytes."""
+        self._limit("RLIMIT_FSIZE", b"files", lambda _: size)
+
+    def _limit(self, name: str, what: bytes, least: Callable[[Path], int]) -> None:
+        number = _LIMITS[name]
+        for folder in self._folders():
+            pid = int(folder.name)
+            try:
+                soft, hard = self._before.setdefault((pid, number), resource.prlimit(pid, number))
+                value = least(folder)
+                if 0 <= soft < value:
+                    value = soft
+                resource.prlimit(pid, number, (value, hard))
+            except (PermissionError, ValueError) as error:
+                raise NotTestable(
+                    f"needs the right to limit the server's processes: {error}"
+                ) from error
+        self.were_limited = True
+        self._note(b"%b limited" % what)
+
+    def lift(self) -> None:
+        """Take all limits away again, as far as its processes are still there."""
+        for (pid, number), limits in self._before.items():
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, number, limits)
+        self._before.clear()
+        self._note(b"limits lifted")
+
+
+def _bytes(folder: Path, key: str) -> int:
+    told = re.search(rf"^{key}:\s+(\d+) kB$", (folder / "status").read_text(), re.MULTILINE)
+    return int(told[1]) * 1024 if told else 0
+
+
+def _open(folder: Path) -> set[int]:
+    return {int(name) for name in os.listdir(folder / "fd")}

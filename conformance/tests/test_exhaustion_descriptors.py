@@ -1,0 +1,116 @@
+"""Exhaustion: clients of a server that gets no more descriptors."""
+
+import time
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect
+from conformance.target.resources import Resources
+from conformance.target.target import Target
+from conformance.verdict import Deviation
+
+SERVED, SPARE, TOO_MANY = 8, 2, 6
+"""Clients that are connected before, that may come, and that come."""
+WINDOW = 0.1
+"""Seconds in which it is looked at whether a server rests."""
+WINDOWS = 10
+"""Windows after which it is said not to."""
+BUSY = 0.2
+"""The part of a window for which a server needs a CPU that does not rest."""
+
+
+def _exhaust(
+    connect: Connect, resources: Resources, earlier: Connect | None = None
+) -> tuple[list[Connection], list[Connection]]:
+    """Let clients come until there are no descriptors left; return the earlier and the later."""
+    served = [(earlier or connect)() for _ in range(SERVED)]
+    for client in served:
+        client.linger()
+    resources.limit_descriptors(SPARE)
+    late = [connect() for _ in range(TOO_MANY)]
+    for client in served:
+        client.linger()
+    return served, late
+
+
+@requirement(
+    "exhaustion.descriptors-connected",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_who_is_connected_is_served_without_descriptors(
+    own_server: Target, new_client: Connect, connect: Connect, resources: Resources
+) -> None:
+    served, late = _exhaust(connect, resources, new_client)
+    for client in served:
+        job = client.put_and_reserve()
+        client.send(f"delete {job}").reply("DELETED")
+    _close(late)
+
+
+@requirement(
+    "exhaustion.descriptors-no-spinning",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_without_descriptors_a_server_rests_when_nobody_sends(
+    own_server: Target, connect: Connect, resources: Resources
+) -> None:
+    _, late = _exhaust(connect, resources)
+    shares = [1.0]
+    while shares[-1] > BUSY and len(shares) <= WINDOWS:
+        begun, before = time.monotonic(), resources.wanted()
+        time.sleep(WINDOW)
+        shares.append((resources.wanted() - before) / (time.monotonic() - begun))
+    _close(late)
+    if shares[-1] > BUSY:
+        raise Deviation(
+            "a server that waits while clients wait to be accepted",
+            f"it needed a CPU for {min(shares):.0%} of the time at least",
+            conclusive=True,
+        )
+
+
+@requirement(
+    "exhaustion.descriptors-serves-again",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_new_clients_are_served_when_others_have_left(
+    own_server: Target, connect: Connect, resources: Resources
+) -> None:
+    served, late = _exhaust(connect, resources)
+    waiting = [(client, client.raw(client.ping)) for client in late if not client.stopped]
+    _close(served)
+    for client, ping in waiting:
+        try:
+            ping.any_reply()
+        except Deviation:
+            # It may have been hung up on when there was no descriptor for it.
+            if not client.stopped:
+                raise
+    _close(late)
+    client = connect()
+    if not client.eventually(lambda: connect().is_served()):
+        client.linger()
+
+
+@requirement(
+    "exhaustion.descriptors-all-given-back",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_who_could_not_be_accepted_leaves_no_descriptor(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    client.linger()
+    before = resources.descriptors
+    for _ in range(3):
+        served, late = _exhaust(connect, resources)
+        _close(served + late)
+        resources.lift()
+        client.linger()
+    if not client.eventually(lambda: resources.descriptors <= before):
+        left = resources.descriptors - before
+        raise Deviation("no descriptor of clients that are gone", f"{left} more are open")
+
+
+def _close(clients: list[Connection]) -> None:
+    for client in clients:
+        client.close()

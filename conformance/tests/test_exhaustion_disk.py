@@ -1,0 +1,146 @@
+"""Exhaustion: jobs of a server that cannot write its binlog."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from conformance.catalogue import configured, requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import LONG
+from conformance.dialogue.scenario import Connect
+from conformance.dialogue.shortage import Shortage, reply_in_need
+from conformance.target.resources import Resources
+from conformance.target.target import Target
+from conformance.verdict import Deviation, NotTestable, TargetLost
+from reference_server.wire import FOUND, NOT_FOUND
+
+_SIGNAL = "SIGXFSZ"
+BODY = b"0123456789" * 100
+Limit = Callable[[Resources], None]
+
+
+def _sized(size: int) -> Limit:
+    return lambda resources: resources.limit_files(size)
+
+
+_nothing = _sized(0)
+
+
+def _without_descriptors(resources: Resources) -> None:
+    resources.limit_descriptors(0)
+
+
+@contextlib.contextmanager
+def _full(server: Target, resources: Resources, limit: Limit = _nothing) -> Iterator[None]:
+    """Let a server write no more, for a while; raises NotTestable if a signal tells it so."""
+    limit(resources)
+    try:
+        yield
+    except TargetLost as lost:
+        if _SIGNAL in lost.observed or _SIGNAL in server.said():
+            raise NotTestable(
+                f"{_SIGNAL} has ended the server, though it was told to ignore it: a full disk"
+                " sends no signal"
+            ) from lost
+        raise
+    resources.lift()
+
+
+@requirement(
+    "exhaustion.disk-put",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, heedless=True)
+@pytest.mark.parametrize(
+    ("limit", "body", "most"),
+    [
+        (_nothing, BODY, 20),
+        (_sized(100_000), BODY, 300),
+        (_without_descriptors, BODY * 60, 180),
+    ],
+    ids=["nothing", "torn", "no-new-file"],
+)
+def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
+    own_server: Target,
+    client: Connection,
+    connect: Connect,
+    resources: Resources,
+    limit: Limit,
+    body: bytes,
+    most: int,
+) -> None:
+    own_server.needs_body(len(body))
+    shortage = Shortage()
+    with _full(own_server, resources, limit):
+        for _ in range(most):
+            shortage.put(client, body)
+    own_server.restart()
+    client = connect()
+    lost = [job for job in shortage.jobs if client.send(f"peek {job}").any_reply() == NOT_FOUND]
+    if lost:
+        raise Deviation(
+            "all jobs that were answered with an id",
+            f"{len(lost)} of {len(shortage.jobs)} lost, the first is {lost[0]}",
+        )
+    shortage.are_there(client)
+
+
+@requirement(
+    "exhaustion.disk-delete",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, heedless=True)
+def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    jobs = client.put_many([BODY] * 5)
+    with _full(own_server, resources):
+        words = {
+            job: reply_in_need(client, client.send(f"delete {job}"), "DELETED").word for job in jobs
+        }
+    own_server.restart()
+    client = connect()
+    for job, word in words.items():
+        if word == "DELETED":
+            client.send(f"peek {job}").expect(NOT_FOUND)
+
+
+@requirement(
+    "exhaustion.disk-earlier-jobs",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, heedless=True)
+def test_jobs_from_before_are_kept_when_the_disk_was_full(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    buried = client.put_and_bury()
+    jobs = {client.put(BODY, pri=7): "ready", client.put(BODY, delay=LONG): "delayed"}
+    with _full(own_server, resources):
+        for _ in range(5):
+            Shortage().put(client, BODY)
+    own_server.restart()
+    client = connect()
+    for job, state in {**jobs, buried: "buried"}.items():
+        client.job_is(job, state=state)
+        client.send(f"peek {job}").expect(FOUND(job, b"a" if job == buried else BODY))
+
+
+@requirement(
+    "exhaustion.disk-serves-again",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, heedless=True)
+def test_when_the_disk_has_room_again_jobs_are_kept(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    with _full(own_server, resources):
+        for _ in range(5):
+            Shortage().put(client, BODY)
+    job = client.put(BODY)
+    own_server.restart()
+    connect().send(f"peek {job}").expect(FOUND(job, BODY))

@@ -1,0 +1,214 @@
+"""Exhaustion: many peers that do not read, do not finish, or do not stay."""
+
+import time
+from collections.abc import Callable
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import LONG
+from conformance.dialogue.scenario import Connect
+from conformance.target.resources import Resources
+from conformance.target.target import Target
+from conformance.verdict import Deviation, NotTestable
+
+LARGE = 60_000
+"""Bytes of a body that is owed again and again."""
+OWED = 64
+"""Times that it is owed to each peer."""
+ALLOWED = 16
+"""Of the largest bodies, what a peer may cost a server: one that comes, one that goes, and copies.
+
+An interpreter may need some more of everything.
+"""
+REFUSED = 2**21
+"""Bytes of a body that is too big which a peer sends."""
+SERVED_WITHIN = 1.0
+"""Seconds in which another client is served."""
+QUIET = 0.05
+"""Seconds after which it is looked again whether a server still takes more memory."""
+
+
+def _largest(server: Target) -> int:
+    usual = server.profile.max_job_size
+    return min(server.learnt.max_job_size or usual, usual)
+
+
+def _slow_readers(server: Target, client: Connection, connect: Connect) -> list[Connection]:
+    """Let peers be owed megabytes, of which they read nothing."""
+    server.needs_body(LARGE)
+    if not server.learnt.pipelines:
+        raise NotTestable("needs a target that takes several commands at once")
+    job = client.put(b"0123456789" * (LARGE // 10), ttr=LONG)
+    peers = [connect() for _ in range(server.limits.peers)]
+    for peer in peers:
+        peer.transport.keep_little()
+        peer.transport.send(b"peek %d\r\n" % job * OWED)
+    return peers
+
+
+def _half_senders(server: Target, connect: Connect) -> list[Connection]:
+    """Let peers send the whole of the largest body but for its last byte."""
+    size = _largest(server)
+    peers = [connect() for _ in range(server.limits.peers)]
+    for peer in peers:
+        peer.transport.send(b"put 0 0 60 %d\r\n" % size + b"x" * (size - 1))
+    return peers
+
+
+def _refused(server: Target, connect: Connect) -> list[Connection]:
+    """Let peers send much of a body that is too big."""
+    size = (server.learnt.max_job_size or server.profile.max_job_size) + 2 * REFUSED
+    peers = [connect() for _ in range(server.limits.peers)]
+    for peer in peers:
+        peer.transport.send(b"put 0 0 60 %d\r\n" % size + b"x" * REFUSED)
+    return peers
+
+
+def _is_bounded(
+    server: Target, client: Connection, resources: Resources, begin: Callable[[], list[Connection]]
+) -> None:
+    """Expect that peers cost a server no more memory than the limits of the text imply."""
+    client.linger()
+    before = resources.memory
+    peers = begin()
+    took = _settled(server, client, resources, peers) - before
+    _close(peers)
+    most = len(peers) * ALLOWED * _largest(server)
+    if took > most:
+        raise Deviation(
+            f"{most // 2**20} MB of memory at most for {len(peers)} peers",
+            f"{took // 2**20} MB more than before",
+            conclusive=True,
+        )
+
+
+def _settled(
+    server: Target, client: Connection, resources: Resources, peers: list[Connection]
+) -> int:
+    """Return the memory of a server when it takes no more, and has taken in what peers send."""
+    end, most, now = time.monotonic() + server.limits.reply, -1, resources.memory
+    while (now > most or any(peer.transport.unsent for peer in peers)) and time.monotonic() < end:
+        most = max(most, now)
+        for peer in peers:
+            peer.transport.send_on()
+        client.linger()
+        time.sleep(QUIET)
+        now = resources.memory
+    return max(most, now)
+
+
+def _are_served(client: Connection, connect: Connect, peers: list[Connection]) -> None:
+    """Expect that others are served soon, those that are connected and new ones."""
+    client.linger()
+    for other in (client, connect()):
+        for _ in range(5):
+            begun = time.monotonic()
+            other.raw(other.ping).any_reply()
+            if (took := time.monotonic() - begun) > SERVED_WITHIN:
+                raise Deviation(
+                    f"a reply within {SERVED_WITHIN:g} s", f"it took {took:.1f} s", waited=took
+                )
+    _close(peers)
+
+
+def _close(peers: list[Connection]) -> None:
+    for peer in peers:
+        peer.close()
+
+
+@requirement(
+    "exhaustion.slow-readers-memory",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_what_nobody_reads_takes_bounded_memory(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    _is_bounded(own_server, client, resources, lambda: _slow_readers(own_server, client, connect))
+
+
+@requirement(
+    "exhaustion.slow-readers-others",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_others_are_served_while_many_do_not_read(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    peers = _slow_readers(own_server, client, connect)
+    _settled(own_server, client, resources, peers)
+    _are_served(client, connect, peers)
+
+
+@requirement(
+    "exhaustion.half-sent-memory",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_bodies_that_do_not_end_take_bounded_memory(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    _is_bounded(own_server, client, resources, lambda: _half_senders(own_server, connect))
+
+
+@requirement(
+    "exhaustion.half-sent-others",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_others_are_served_while_many_bodies_do_not_end(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    peers = _half_senders(own_server, connect)
+    _settled(own_server, client, resources, peers)
+    _are_served(client, connect, peers)
+
+
+@requirement(
+    "exhaustion.refused-bodies-memory",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_bodies_that_are_too_big_take_no_memory(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    _is_bounded(own_server, client, resources, lambda: _refused(own_server, connect))
+
+
+@requirement(
+    "exhaustion.short-connections",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_many_short_connections_leave_nothing(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    client.linger()
+    before = resources.descriptors
+    for _ in range(own_server.limits.peers):
+        connect().close()
+        connect().reset()
+        begun = connect()
+        begun.transport.send(b"put 0 0 60 10\r\nabc")
+        begun.reset()
+    _are_served(client, connect, [])
+    # Of those that are served, one is new.
+    if not client.eventually(lambda: resources.descriptors <= before + 1):
+        left = resources.descriptors - before - 1
+        raise Deviation("no descriptor of clients that are gone", f"{left} more are open")
+
+
+@requirement(
+    "exhaustion.vanished-peers",
+    "beanstalkd performs very well with a large number of open connections",
+)
+def test_the_system_looks_for_peers_that_are_idle(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    waiting = connect()
+    waiting.send("reserve")
+    client.linger()
+    if (port := waiting.transport.port) is None:
+        raise NotTestable("needs TCP: the end of a UNIX socket is always told")
+    if resources.keeps_alive(port) is None:
+        raise NotTestable("the connection cannot be seen in /proc")
+    if not client.eventually(lambda: bool(resources.keeps_alive(port))):
+        raise Deviation(
+            "a server that lets the system look whether idle peers are still there (SO_KEEPALIVE)",
+            "peers that vanish without a word are kept for ever",
+            conclusive=True,
+        )

@@ -1,0 +1,251 @@
+"""Faults of exhaustion: without memory or descriptors, and with peers that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import Any, ClassVar
+
+from reference_server import wire
+from reference_server.connection import READ_SIZE, ServedConnection
+from reference_server.faults.registry import FAULTS, Fault, fault
+from reference_server.listening import Listeners
+from reference_server.model import Model
+from reference_server.profiles import Profile
+from reference_server.reserve import RESERVE
+from reference_server.state import Client, Job, JobState
+from reference_server.wire import Command, Malformed, Put, Reply, Request, RequestReader
+
+_PATIENCE = 3.0
+"""Seconds for which a server stands still that waits for one client."""
+
+# ------------------------------------------------------------ memory
+
+
+@fault("exhaustion.put-out-of-memory", "a job that is refused for want of memory is kept")
+class KeepsRefused(Model):
+    def _refuse(self, conn: Client) -> Reply:
+        if conn.incoming is not None:
+            self._body(conn, b"")
+        return wire.OUT_OF_MEMORY
+
+
+class _TakesSmall(RequestReader):
+    def _refuse(self) -> None:
+        assert self._body is not None
+        if self._body > 200:
+            super()._refuse()
+
+
+class _SaysBuried(Model):
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        has_none = reply.word == "INSERTED" and not RESERVE.has_room
+        return reply._replace(word="BURIED") if has_none else reply
+
+
+_buried = Fault(
+    "exhaustion.put-buried",
+    "a put without memory is answered buried and the job is ready",
+    model=_SaysBuried,
+    reader=_TakesSmall,
+)
+FAULTS[_buried.name] = _buried
+
+
+@fault("exhaustion.release-buried", "without memory release says buried and the job is ready")
+class SaysBuriedOnRelease(Model):
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
+        reply = super()._release(conn, id, pri, delay)
+        return reply if RESERVE.has_room or reply == wire.NOT_FOUND else wire.BURIED
+
+
+@fault("exhaustion.in-step", "the body of a put without memory is read as commands")
+class ReadsRefused(RequestReader):
+    def next_request(self) -> Request | None:
+        if self._lacks_memory and self._body is not None:
+            self._body, self._skip, self._lacks_memory = None, 0, False
+            return Malformed(wire.OUT_OF_MEMORY)
+        return super().next_request()
+
+
+@fault("exhaustion.any-command", "without memory use is answered bad format")
+class FindsBadFormat(Model):
+    def _command(self, conn: Client, command: Command) -> None:
+        if command.verb == "use" and not RESERVE.has_room:
+            self._outputs.append((conn.id, wire.BAD_FORMAT))
+        else:
+            super()._command(conn, command)
+
+
+@fault("exhaustion.not-found", "without memory peek finds nothing")
+class FindsNothing(Model):
+    def _command(self, conn: Client, command: Command) -> None:
+        if command.verb.startswith("peek") and not RESERVE.has_room:
+            self._outputs.append((conn.id, wire.NOT_FOUND))
+        else:
+            super()._command(conn, command)
+
+
+@fault("exhaustion.earlier-jobs", "a buried job makes room for a new one")
+class ForgetsBuried(Model):
+    def _refuse(self, conn: Client) -> Reply:
+        for job in [job for job in self.jobs.values() if job.state is JobState.BURIED][:1]:
+            self._forget(job)
+        return super()._refuse(conn)
+
+    def _forget(self, job: Job) -> None:
+        self._dequeue(job)
+        del self.jobs[job.id]
+        self._deref(job.tube)
+
+
+@fault("exhaustion.memory-serves-again", "once a put had no memory no other is taken")
+class RefusesForEver(RequestReader):
+    refused = False
+
+    def _refuse(self) -> None:
+        RefusesForEver.refused = True
+        super()._refuse()
+
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        if self.refused and type(request) is Put:
+            RESERVE.spend()
+        return request
+
+
+# ------------------------------------------------------------ descriptors
+
+
+class _HungUpOn(ServedConnection):
+    all: ClassVar[list[_HungUpOn]] = []
+    """The clients of the server, the oldest first."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.all.append(self)
+
+
+class _HangsUp(Listeners):
+    def fails(self, listener: socket.socket) -> None:
+        super().fails(listener)
+        if _HungUpOn.all:
+            self.loop.call_soon(_HungUpOn.all.pop(0)._abort)
+
+
+_hangs_up = Fault(
+    "exhaustion.descriptors-connected",
+    "for want of a descriptor the oldest client is hung up on",
+    connection=_HungUpOn,
+    listeners=_HangsUp,
+)
+FAULTS[_hangs_up.name] = _hangs_up
+
+
+@fault("exhaustion.descriptors-no-spinning", "without a descriptor accept is tried at once again")
+class TriesAtOnce(Listeners):
+    def fails(self, listener: socket.socket) -> None:
+        self.loop.again(listener.fileno())
+
+
+@fault("exhaustion.descriptors-serves-again", "once accept has failed nobody is accepted any more")
+class GivesUp(Listeners):
+    gave_up = False
+
+    def fails(self, listener: socket.socket) -> None:
+        self.gave_up = True
+
+    def accepts(self, listener: socket.socket, events: int) -> None:
+        if not self.gave_up:
+            super().accepts(listener, events)
+
+
+@fault("exhaustion.descriptors-all-given-back", "each failed accept costs a descriptor for ever")
+class LosesDescriptors(Listeners):
+    lost = 0
+
+    def fails(self, listener: socket.socket) -> None:
+        super().fails(listener)
+        self.lost += 1
+
+    def accepts(self, listener: socket.socket, events: int) -> None:
+        with contextlib.suppress(OSError):
+            while self.lost:
+                os.dup(listener.fileno())
+                self.lost -= 1
+        super().accepts(listener, events)
+
+
+# ------------------------------------------------------------ peers
+
+
+@fault("exhaustion.slow-readers-memory", "whatever a client does not read is kept for it")
+class KeepsReplies(ServedConnection):
+    unsent_limit = 2**60
+
+
+@fault("exhaustion.slow-readers-others", "a reply is waited for until it has been sent")
+class SendsBlocking(ServedConnection):
+    def _send(self, data: bytes | bytearray) -> int:
+        self._socket.settimeout(_PATIENCE)
+        try:
+            self._socket.sendall(data)
+        except TimeoutError:
+            return 0
+        finally:
+            self._socket.setblocking(False)
+        return len(data)
+
+
+@fault("exhaustion.half-sent-memory", "a put that has begun takes two megabytes")
+class TakesMuch(RequestReader):
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        if type(request) is Put:
+            self.room = bytearray(2**21)
+        return request
+
+
+@fault("exhaustion.half-sent-others", "a body that has begun is waited for")
+class WaitsForBody(ServedConnection):
+    def takes(self, data: bytes) -> None:
+        super().takes(data)
+        reader = self._engine._sessions[self._number].reader
+        while reader._body is not None and self._is_open:
+            self._socket.settimeout(_PATIENCE)
+            try:
+                data = self._socket.recv(READ_SIZE)
+            except TimeoutError:
+                break
+            finally:
+                self._socket.setblocking(False)
+            super().takes(data)
+
+
+@fault("exhaustion.refused-bodies-memory", "a body that is too big is kept until it has ended")
+class KeepsTooBig(RequestReader):
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self.kept = bytearray()
+
+    def receive(self, data: bytes) -> None:
+        if self._skip:
+            self.kept += data
+        super().receive(data)
+
+
+@fault("exhaustion.short-connections", "a client that resets the connection leaves a descriptor")
+class LosesReset(ServedConnection):
+    def _abort(self) -> None:
+        if self._is_open:
+            os.dup(self._socket.fileno())
+        super()._abort()
+
+
+@fault("exhaustion.vanished-peers", "nobody looks after an idle client")
+class LooksAfterNobody(ServedConnection):
+    def __init__(self, loop: Any, engine: Any, sock: socket.socket) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 0)
+        super().__init__(loop, engine, sock)
