@@ -8,7 +8,6 @@ not be written at once: as after the end of its client, it is ready again after 
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from reference_server.binlog import Binlog
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState, KeptJob, kept
+from reference_server.system import tell
 from reference_server.wire import Reply
 
 _MUCH = 2**18
@@ -144,7 +144,7 @@ class Keeper:
             self._binlog.write(left, [id for id in changed if id not in jobs], model.next_id)
         except OSError as error:
             if not self._fails:
-                print(error, file=sys.stderr, flush=True)
+                tell(str(error))
             self._fails = True
             return False
         self._fails = False

@@ -157,7 +157,7 @@ class BuiltIn(Target):
         fault = f" --fault {self._fault.name}" if self._fault.name in FAULTS else ""
         return (
             f"{shlex.quote(sys.executable)} -m reference_server -l {{host}} -p {{port}}"
-            f" --profile {self.profile.stage}{fault} [-z {{max_job_size}}]"
+            f" --profile {self.profile.stage}{fault} [-z {{max_job_size}}] [-b {{binlog}}]"
         )
 
     def _another(self, real_time: bool, **configuration: Any) -> BuiltIn:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from reference_server import wire
+from reference_server.binlog import Binlog
 from reference_server.connection import READ_SIZE, ServedConnection
 from reference_server.faults.registry import FAULTS, Fault, fault
 from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.reserve import RESERVE
-from reference_server.state import Client, Job, JobState
+from reference_server.state import Client, Job, JobState, KeptJob
 from reference_server.wire import Command, Malformed, Put, Reply, Request, RequestReader
 
 _PATIENCE = 3.0
@@ -176,6 +178,53 @@ class LosesDescriptors(Listeners):
                 os.dup(listener.fileno())
                 self.lost -= 1
         super().accepts(listener, events)
+
+
+# ------------------------------------------------------------ disk
+
+
+@fault("exhaustion.disk-put", "a put is answered though its job could not be written")
+class TakesUnwritten(Binlog):
+    def has_room(self, size: int) -> bool:
+        return True
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        jobs, deleted = [*jobs], [*deleted]
+        with contextlib.suppress(*([OSError] if jobs else [])):
+            super().write(jobs, deleted, next_id)
+
+
+@fault("exhaustion.disk-delete", "delete is answered though it could not be written")
+class ForgetsToDelete(Binlog):
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        jobs, deleted = [*jobs], [*deleted]
+        with contextlib.suppress(*([] if jobs else [OSError])):
+            super().write(jobs, deleted, next_id)
+
+
+@fault("exhaustion.disk-earlier-jobs", "when the disk was full the oldest job is given up")
+class GivesUpOldest(Binlog):
+    was_full = False
+
+    def has_room(self, size: int) -> bool:
+        self.was_full |= not super().has_room(size)
+        return super().has_room(size)
+
+    def close(self) -> None:
+        if self.was_full and self._checksums:
+            self.write((), [min(self._checksums)], self.next_id)
+        super().close()
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        self.next_id = next_id
+        super().write(jobs, deleted, next_id)
+
+
+@fault("exhaustion.disk-serves-again", "when the disk was full nothing is written any more")
+class WritesNothing(GivesUpOldest):
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        if not self.was_full:
+            super().write(jobs, deleted, next_id)
 
 
 # ------------------------------------------------------------ peers
