@@ -387,7 +387,7 @@ def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
 def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) -> None:
     command = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
     scene = scenes(NEWEST, 100)[0]
-    kept = Kept.of(tmp_path, scene)
+    kept = Kept.of(tmp_path, scene.name)
     record(command, scene, NEWEST, USUAL, 0.0, kept)
     recording = read_recording(kept, scene, NEWEST, 0.0)
     *_, last = (c for c in crashes(recording.operations, power=True) if c.kind is Kind.KILLED)

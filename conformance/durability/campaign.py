@@ -50,9 +50,6 @@ class Outcome:
 
     cases: list[Case] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
-    started: int = 0
-    """Starts in this run; the others are known from the one that it resumes."""
-    seconds: float = 0.0
     left_out: Counter[str] = field(default_factory=Counter)
     """The states that were not tried, by the reason."""
 
@@ -90,7 +87,8 @@ def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outco
 class Campaign:
     """Looks at states in processes; ``kept`` is the file of what was seen.
 
-    ``told`` hears how many states were looked at, and how many there are.
+    ``told`` hears how many states were looked at, and how many there are. ``started`` counts those
+    of this run: others may be known from one that it resumes.
     """
 
     def __init__(
@@ -99,23 +97,29 @@ class Campaign:
         self._pool = pool
         self._kept = kept
         self._told = told
+        self.started, self.seconds = 0, 0.0
 
     def run(self, question: Question, recording: Recording, limit: int) -> Outcome:
         """Try the crashes of a recording, and judge what is seen."""
         states, outcome = states_of(recording, limit)
-        begun = time.monotonic()
+        seen = self.seen(question, [(name, state.files) for name, state in states.items()])
+        for name, state in states.items():
+            outcome.cases += _cases(recording, name, state, seen[name])
+        return outcome
+
+    def seen(self, question: Question, work: Sequence[tuple[str, Files]]) -> dict[str, Seen]:
+        """Return what a server has on each of these disks, by their names."""
         seen = _read(self._kept)
-        left = [(name, state.files) for name, state in states.items() if name not in seen]
+        left = [(name, files) for name, files in work if name not in seen]
+        begun = time.monotonic()
         with self._kept.open("a", encoding="utf-8") as kept:
             for name, one in self._looked(question, left):
                 seen[name] = one
                 kept.write(json.dumps([name, one.as_json()]) + "\n")
-                outcome.started += 1
-                self._told(outcome.started, len(left))
-        outcome.seconds = time.monotonic() - begun
-        for name, state in states.items():
-            outcome.cases += _cases(recording, name, state, seen[name])
-        return outcome
+                self.started += 1
+                self._told(self.started, len(left))
+        self.seconds = time.monotonic() - begun
+        return seen
 
     def _looked(self, question: Question, work: Sequence[tuple[str, Files]]) -> Iterator[Looked]:
         """Look at each state in one of the processes, and yield it when it is done."""

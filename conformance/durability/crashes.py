@@ -41,6 +41,8 @@ class Kind(StrEnum):
     KILLED = "killed"
     TORN = "torn write"
     POWER = "power lost"
+    LOAD = "killed under load"
+    DAMAGE = "files damaged"
 
 
 class Crash(NamedTuple):

@@ -16,7 +16,8 @@ from reference_server.profiles import Profile
 POWER_LOSS = "durability.power-loss"
 _KEPT = "persistence."
 """The beginning of requirements about what is kept; lost power may cost that."""
-_SIMPLEST = (Kind.KILLED, Kind.POWER, Kind.TORN)
+_WITHOUT_LOSS = frozenset((Kind.KILLED, Kind.LOAD))
+_SIMPLEST = (Kind.KILLED, Kind.POWER, Kind.TORN, Kind.LOAD, Kind.DAMAGE)
 
 
 @dataclass
@@ -80,7 +81,9 @@ def grouped(cases: Iterable[Case]) -> list[Finding]:
             seen.add((case.kind, case.scene, case.state))
             finding.states[case.kind] += 1
     for finding in found.values():
-        if Kind.KILLED not in finding.states and finding.requirement.startswith(_KEPT):
+        if not {Kind.KILLED, Kind.LOAD} & set(finding.states) and finding.requirement.startswith(
+            _KEPT
+        ):
             # It is kept as long as the system goes on.
             finding.requirement = POWER_LOSS
     return sorted(found.values(), key=lambda one: (one.requirement, one.cause))

@@ -127,9 +127,9 @@ class Kept(NamedTuple):
     seen: Path
 
     @classmethod
-    def of(cls, folder: Path, scene: Scene) -> Kept:
+    def of(cls, folder: Path, name: str) -> Kept:
         """Return where the recording of a scene is."""
-        return cls(*(folder / f"{scene.name}.{kind}" for kind in ("strace", "json", "seen")))
+        return cls(*(folder / f"{name}.{kind}" for kind in ("strace", "json", "seen")))
 
 
 def can_record() -> None:

@@ -92,7 +92,7 @@ def _finding(finding: Finding, profile: Profile, folder: Path) -> Iterator[str]:
     job = f"{case.difference.job}: " if case.difference.job else ""
     yield f"  EXPECTED  {printable(job + case.difference.expected)}"
     yield f"  OBSERVED  {printable(job + case.difference.observed)}"
-    if case.state:
+    if case.files:
         yield f"  the files: {folder / 'states' / case.state}"
 
 

@@ -1,0 +1,189 @@
+"""The parts of ``durability``: crashes of the disk, damaged files, kills under load."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.console.progress import ProgressBar
+from conformance.durability.campaign import Campaign
+from conformance.durability.crashes import Kind
+from conformance.durability.damage import damages, wrong
+from conformance.durability.disk import Disk, digest, write_out
+from conformance.durability.findings import Case, grouped, place
+from conformance.durability.inspection import Question, shown
+from conformance.durability.kills import kills
+from conformance.durability.recording import Kept, Recording, read, record
+from conformance.durability.report import Report
+from conformance.durability.rivals import rivals
+from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
+from conformance.run.suite import Options
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.limits import Limits
+from conformance.verdict import NotTestable
+from reference_server.profiles import Profile
+from reports.words import counted
+
+
+class Tried(NamedTuple):
+    """How much is tried of each kind."""
+
+    states: int
+    kills: int
+    damages: int
+
+
+class Crashing:
+    """One run of the command."""
+
+    def __init__(
+        self, options: Options, command: str, loss: float, folder: Path, resume: bool
+    ) -> None:
+        self._options = options
+        self._limits = Limits(start=options.start_timeout)
+        self._command = command
+        self._loss = loss
+        self._folder = folder
+        self._resume = resume
+        self._cases: list[Case] = []
+        profile, limit = self._recognised()
+        self._profile = profile
+        self._scenes = scenes(profile, limit)
+        self._report = Report(command, profile)
+
+    def _recognised(self) -> tuple[Profile, int]:
+        """Return the profile of the server, and the bytes that a body may have."""
+        target = LaunchedTarget(self._command, "real", limits=self._limits, binlog=True)
+        try:
+            self._options.recognise(target)
+            return target.profile, target.learnt.max_job_size or LARGEST
+        finally:
+            target.close()
+
+    def everything(self, pool: ProcessPoolExecutor, tried: Tried) -> int:
+        """Try all, tell what came of it, and return the exit code."""
+        last: Recording | None = None
+        for scene in self._scenes:
+            with self._testing(scene.name):
+                recording = self._recording(scene)
+                last = last or recording
+                self._crash(pool, recording, tried.states)
+        if last is not None and tried.damages:
+            with self._testing("damaged files"):
+                self._damage(pool, last, tried.damages)
+        if tried.damages:
+            self._share()
+        if tried.kills:
+            with self._testing("kills under load"):
+                self._kill(tried.kills)
+        return self._conclude()
+
+    @contextlib.contextmanager
+    def _testing(self, what: str) -> Iterator[None]:
+        """Note what cannot be tested, and why."""
+        try:
+            yield
+        except NotTestable as error:
+            self._missing(what, f"not testable: {error}")
+            print(f"{what}: not testable: {error}", flush=True)
+
+    def _missing(self, what: str, why: str) -> None:
+        self._report.missing.append(f"{what}: {why}")
+
+    def _recording(self, scene: Scene) -> Recording:
+        """Record a scene, unless that was done before; raise NotTestable."""
+        kept = Kept.of(self._folder, scene.name)
+        if not (self._resume and kept.talk.exists()):
+            for path in (kept.talk, kept.seen):
+                path.unlink(missing_ok=True)
+            record(self._command, scene, self._profile, self._limits, self._loss, kept)
+        return read(kept, scene, self._profile, self._loss)
+
+    def _question(self, ids: Iterable[int]) -> Question:
+        return Question(self._command, self._profile, self._limits, tuple(ids), TUBES)
+
+    def _campaign(self, pool: ProcessPoolExecutor, name: str) -> Campaign:
+        bar = ProgressBar(f"{name}:")
+        kept = Kept.of(self._folder, name).seen
+        return Campaign(pool, kept, lambda done, of: bar.tell(done / of))
+
+    def _crash(self, pool: ProcessPoolExecutor, recording: Recording, limit: int) -> None:
+        """Try all crashes in a scene."""
+        name = recording.scene.name
+        campaign = self._campaign(pool, name)
+        outcome = campaign.run(self._question(recording.ids.values()), recording, limit)
+        self._cases += outcome.cases
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.states.items())
+        self._tell(name, "states of the disk", outcome.states.total(), kinds, campaign)
+        for reason, count in outcome.left_out.items():
+            if count:
+                self._missing(name, f"{counted(count, 'state')} left out: {reason}")
+
+    def _damage(self, pool: ProcessPoolExecutor, recording: Recording, limit: int) -> None:
+        """Start the server on the files of a scene's end, damaged in each way."""
+        name = "damaged files"
+        disk = Disk()
+        for _, operation in recording.operations:
+            disk.apply(operation)
+        bodies = {one.id: shown(one.step.body or b"") for one in recording.spoken if one.step.job}
+        work = {digest(damage.files): damage for damage in damages(disk.files())}
+        chosen = [*work.items()][:: max(-(-len(work) // limit), 1)]
+        if not self._resume:
+            Kept.of(self._folder, name).seen.unlink(missing_ok=True)
+        campaign = self._campaign(pool, name)
+        tried = [(state, damage.files) for state, damage in chosen]
+        seen = campaign.seen(self._question(bodies), tried)
+        for number, (state, damage) in enumerate(chosen):
+            where = place(Kind.DAMAGE, number)
+            for one in wrong(seen[state], bodies):
+                case = Case(one, Kind.DAMAGE, where, damage.words, [], state, damage.files, name)
+                self._cases.append(case)
+        ended = sum(
+            bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
+        )
+        self._tell(name, "damages", len(chosen), f"{ended:,} ended with a message", campaign)
+        if len(work) > len(chosen):
+            self._missing(name, f"{len(work) - len(chosen):,} left out: --damages")
+
+    def _share(self) -> None:
+        """Start two servers on one folder."""
+        found = list(rivals(self._question(())))
+        where = place(Kind.DAMAGE, 0)
+        words = "two servers on one folder"
+        self._cases += [Case(one, Kind.DAMAGE, where, words, [], words, {}, words) for one in found]
+        self._tell(words, "damages", 1, found[0].cause if found else "the second one refuses")
+
+    def _kill(self, count: int) -> None:
+        """Kill the server under load."""
+        bar = ProgressBar("kills under load:")
+        done = kills(self._question(()), count, lambda number: bar.tell(number / count))
+        bar.end()
+        self._cases += done.cases
+        self._tell("kills under load", "kills", done.count, f"{done.commands:,} commands before")
+        if done.count < count:
+            self._missing("kills under load", f"{count - done.count} left out: it did not go on")
+
+    def _tell(
+        self, name: str, kind: str, count: int, said: str, campaign: Campaign | None = None
+    ) -> None:
+        """Tell how far a part has come."""
+        self._report.tried[kind] += count
+        line = f"{name}: {count:,} {kind} ({said})"
+        if campaign is not None and campaign.started:
+            line += f", {campaign.started / campaign.seconds:.0f} a second"
+        print(line, flush=True)
+        self._report.parts.append(line)
+
+    def _conclude(self) -> int:
+        self._report.findings = grouped(self._cases)
+        self._report.keep(self._folder)
+        for finding in self._report.findings:
+            folder = self._folder / "states" / finding.case.state
+            if finding.case.files and not folder.exists():
+                folder.mkdir(parents=True)
+                write_out(finding.case.files, folder)
+        print("\n".join(self._report.lines(self._folder)))
+        return int(self._report.broken > 0)

@@ -1,0 +1,73 @@
+"""Files that are damaged: a server ends with a message, or goes on with what is whole.
+
+It must not crash, hang, or hand out jobs that nobody has put. What of the damaged files it still
+finds is its own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from conformance.durability.disk import BLOCK, Content, Files
+from conformance.durability.inspection import Seen
+from conformance.durability.judging import Difference
+
+DAMAGED = "durability.damaged-files"
+_LIMITS = (0, 2**31 - 1, 2**31, 2**32 - 1)
+"""Numbers that are written in place of each 32 bits: where lengths are, these are their limits."""
+_FOREIGN = (b"", b"\0", b"hello, world\n" * 500, b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+_CUT = 16
+"""Bytes between two places at which a file is cut off."""
+_BEHIND = 64
+"""Bytes behind the last that is not zero that are damaged, too."""
+
+
+class Damage(NamedTuple):
+    """Files that are not as the server has left them, and what was done to them."""
+
+    files: Files
+    words: str
+
+
+def damages(files: Files) -> Iterator[Damage]:
+    """Yield files with one thing that is damaged."""
+    for path, content in files.items():
+        data = content.bytes()
+        used = min(len(data.rstrip(b"\0")) + _BEHIND, len(data))
+        for place in range(used):
+            flipped = bytes([data[place] ^ 0xFF])
+            yield _changed(files, path, place, flipped, f"byte {place} of {path} flipped")
+        for place in range(0, used - 3, 4):
+            for number in _LIMITS:
+                words = f"{number} in the 32 bits at {place} of {path}"
+                yield _changed(files, path, place, number.to_bytes(4, "little"), words)
+        for size in range(0, used, _CUT):
+            cut = {**files, path: content.resized(size)}
+            yield Damage(cut, f"{path} cut off after {size} bytes")
+        yield Damage({p: c for p, c in files.items() if p != path}, f"no {path}")
+        longer = content.written(content.size, b"\xff" * BLOCK)
+        yield Damage({**files, path: longer}, f"{BLOCK} bytes of 255 behind {path}")
+        for number, foreign in enumerate(_FOREIGN):
+            other = {**files, path: Content.of(foreign)}
+            yield Damage(other, f"a foreign file in place of {path} ({number})")
+        folder = {**{p: c for p, c in files.items() if p != path}, f"{path}/file": Content.of(b"x")}
+        yield Damage(folder, f"a folder in place of {path}")
+
+
+def _changed(files: Files, path: str, place: int, data: bytes, words: str) -> Damage:
+    return Damage({**files, path: files[path].written(place, data)}, words)
+
+
+def wrong(seen: Seen, bodies: Mapping[int, str]) -> Iterator[Difference]:
+    """Yield what a server must not do with damaged files; ``bodies`` are those of all jobs put."""
+    if seen.crashed:
+        expected = "a server that ends with a message, or goes on"
+        yield Difference(DAMAGED, f"the server {seen.fate}", expected, f"{seen.fate}: {seen.said}")
+    for id, job in seen.jobs.items():
+        if id not in bodies:
+            what = f"a job {id} with the body {job['body']}"
+            yield Difference(DAMAGED, "a job that nobody has put", "no such job", what)
+        elif bodies[id] != job["body"]:
+            cause = "a job with another body than it was put with"
+            yield Difference(DAMAGED, cause, f"body: {bodies[id]}", f"body: {job['body']}", str(id))

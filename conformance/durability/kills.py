@@ -1,0 +1,117 @@
+"""kill -9 in the middle of real load, for any server, also one that strace cannot follow.
+
+After each kill the server is started on the same files and asked for everything; then all jobs are
+deleted, and it goes on, so that its files have a past.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from conformance.durability.crashes import Kind
+from conformance.durability.findings import Case, place
+from conformance.durability.inspection import Question, Seen, look_at, shown
+from conformance.durability.judging import differences
+from conformance.durability.load import Client
+from conformance.durability.story import Moment
+from conformance.target.address import ask, connect
+from conformance.target.launch import Launched
+from conformance.target.transport import Transport
+from conformance.verdict import NotTestable
+
+CLIENTS = 4
+_SOONEST, _LATEST = 0.02, 0.4
+"""Seconds for which clients are at work."""
+
+
+@dataclass
+class Kills:
+    """What came of the kills: how many, the commands that were answered before them, the cases."""
+
+    count: int = 0
+    commands: int = 0
+    cases: list[Case] = field(default_factory=list)
+
+
+def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
+    """Kill a server so often, and judge what it has each time; raise NotTestable."""
+    done = Kills()
+    with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
+        last = 0
+        for number in range(count):
+            clients = _work(question, Path(folder), number, last)
+            first, last = last + 1, max((i for c in clients for i in c.ids.values()), default=last)
+            asked = replace(
+                question,
+                ids=tuple(range(first, last + CLIENTS + 1)),
+                tubes=tuple(client.tube for client in clients),
+            )
+            seen = look_at(asked, Path(folder))
+            last = max(seen.jobs, default=last)
+            done.cases += _cases(clients, seen, number)
+            done.count += 1
+            done.commands += sum(client.known for client in clients)
+            told(done.count)
+            if seen.fate:
+                # It has nothing to go on with.
+                break
+    return done
+
+
+def _work(question: Question, folder: Path, number: int, last: int) -> Sequence[Client]:
+    """Let clients work, kill the server under them, and return them."""
+    chosen = random.Random(f"kill {number}")
+    values = {"binlog": str(folder)}
+    with Launched(question.command, values=values, limits=question.limits) as server:
+        _clear(server, question, last)
+        clients = [
+            Client(server.where, n, f"kill{number}", question.profile, question.limits)
+            for n in range(CLIENTS)
+        ]
+        for client in clients:
+            client.start()
+        time.sleep(chosen.uniform(_SOONEST, _LATEST))
+        server.signal(signal.SIGKILL)
+        server.end(hangs=True)
+    for client in clients:
+        client.join()
+        if client.refused:
+            raise NotTestable(f"before it was killed, {client.refused}")
+    return clients
+
+
+def _clear(server: Launched, question: Question, last: int) -> None:
+    """Delete the jobs that an earlier start has left."""
+    limit = question.limits.reply
+    with Transport(connect(server.where, question.limits.probe)) as client:
+        for id in range(1, last + 1):
+            ask(client, f"delete {id}".encode(), limit, question.profile.tells_priority)
+
+
+def _cases(clients: Sequence[Client], seen: Seen, number: int) -> Iterator[Case]:
+    """Yield what is wrong with what was seen after a kill."""
+    ids = {name: id for client in clients for name, id in client.ids.items()}
+    windows = [client.window for client in clients]
+    before, after = (_together(moments) for moments in zip(*windows, strict=True))
+    # A put that was on its way has an id that nobody was told.
+    bodies = {job["body"]: id for id, job in seen.jobs.items()}
+    for name, view in after.jobs.items():
+        if name not in ids:
+            ids[name] = next((id for told, id in bodies.items() if told == shown(view.body)), -1)
+    for difference in differences(seen, [before, after], ids):
+        words = f"kill {number + 1}, after {sum(client.known for client in clients)} commands"
+        known = place(Kind.LOAD, number)
+        yield Case(difference, Kind.LOAD, known, words, [], str(number), {}, "load")
+
+
+def _together(moments: Sequence[Moment]) -> Moment:
+    """Return the jobs of all clients."""
+    jobs = {name: view for moment in moments for name, view in moment.jobs.items()}
+    buried = {tube: names for moment in moments for tube, names in moment.buried.items()}
+    return Moment(jobs, buried)

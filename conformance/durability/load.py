@@ -1,0 +1,104 @@
+"""Clients at work, each with jobs and a tube of its own, until the server is killed under them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+
+from conformance.durability.scenes import DELAY, Say, put
+from conformance.durability.story import Moment, Story
+from conformance.target.address import Address, connect
+from conformance.target.limits import Limits
+from conformance.target.transport import Transport
+from reference_server.profiles import Profile
+from reference_server.wire import ProtocolError, Reply, ReplyReader
+
+_HELD = 12
+"""Jobs of a client from which on it deletes rather than puts."""
+
+
+class Client(threading.Thread):
+    """A client that says one command after the other, which the model hears, too.
+
+    ``known``: so many commands were answered; there is one more in the story if one was on its way.
+    ``refused`` tells at which reply it could not go on, as it is not the one that is due.
+    """
+
+    def __init__(
+        self, where: Address, number: int, seed: str, profile: Profile, limits: Limits
+    ) -> None:
+        super().__init__(daemon=True)
+        self.tube = f"load-{number}"
+        self.ids: dict[str, int] = {}
+        self.story = Story(profile, None)
+        self.known = 0
+        self.refused = ""
+        self._name = f"{seed}-{number}"
+        self._random = random.Random(self._name)
+        self._held: list[str] = []
+        self._transport = Transport(connect(where, limits.probe))
+        self._reader = ReplyReader.of(profile)
+        self._reply_limit = limits.reply
+
+    def run(self) -> None:
+        """Say commands until the server is gone."""
+        with self._transport, contextlib.suppress(OSError, EOFError, ProtocolError):
+            for line in (f"use {self.tube}", f"watch {self.tube}", "ignore default"):
+                self._say(Say(line))
+            while not self.refused:
+                self._say(self._step())
+
+    def _step(self) -> Say:
+        """Return the next command, one that has an effect as often as not."""
+        chosen, jobs = self._random, self.story.moments[-1].jobs
+        kind = chosen.randrange(10)
+        if self._held and kind < 6:
+            job = chosen.choice(self._held)
+            pri, delay = chosen.randrange(5), chosen.choice((0, 0, DELAY))
+            lines = (f"release {{{job}}} {pri} {delay}", f"bury {{{job}}} {pri}")
+            return Say(chosen.choice((*lines, f"delete {{{job}}}", f"touch {{{job}}}")))
+        if len(jobs) > _HELD:
+            return Say(f"delete {{{chosen.choice([*jobs])}}}")
+        if kind < 8:
+            name = f"{self._name}-{len(self.ids)}"
+            body = name.encode() * chosen.choice((1, 5, 40))
+            return put(name, body, chosen.randrange(5), chosen.choice((0, 0, 0, DELAY)))
+        return Say(chosen.choice(("reserve-with-timeout 0", "kick 2")))
+
+    def _say(self, step: Say) -> None:
+        request = step.encoded(self.ids)
+        due = self.story.say(step, time.time())
+        self._transport.send(request)
+        reply = self._reply()
+        self.known += 1
+        if step.job and reply.word == "INSERTED":
+            self.ids[step.job] = int(reply.args[0])
+        if reply.word != due.word or reply.body != due.body:
+            self.refused = f"it answers {step.line!r} with {reply}, not {due}"
+        self._follow(step, reply)
+
+    def _follow(self, step: Say, reply: Reply) -> None:
+        """Note which jobs it holds now."""
+        if reply.word == "RESERVED":
+            held = [name for name, id in self.ids.items() if id == int(reply.args[0])]
+            self._held += held
+        elif step.verb in ("release", "bury", "delete"):
+            name = step.line.split("{")[1].split("}")[0]
+            self._held = [held for held in self._held if held != name]
+
+    def _reply(self) -> Reply:
+        end = time.monotonic() + self._reply_limit
+        while (reply := self._reader.next_reply()) is None:
+            data = self._transport.receive_within(end - time.monotonic())
+            if not data and (self._transport.ended or time.monotonic() >= end):
+                raise EOFError
+            self._reader.receive(data)
+        return reply
+
+    @property
+    def window(self) -> tuple[Moment, Moment]:
+        """Return how its jobs are without the command on its way, and with it."""
+        moments = self.story.moments
+        return moments[self.known], moments[-1]
