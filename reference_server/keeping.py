@@ -94,7 +94,7 @@ class Keeper:
         self._clock = clock
         self._wall = wall
         self._sync_at: float | None = None
-        self._fails = False
+        self._fails = self._is_over = False
         model.room = binlog.has_room
         jobs, next_id = binlog.load()
         ahead = self._ahead()
@@ -125,7 +125,7 @@ class Keeper:
     @property
     def is_behind(self) -> bool:
         """Return whether anything has changed that nobody may be told of yet."""
-        return bool(self._model.changed)
+        return bool(self._model.changed) and not self._is_over
 
     @property
     def is_full(self) -> bool:
@@ -179,6 +179,12 @@ class Keeper:
 
     def close(self) -> None:
         """Write what is left, and leave the folder to another server."""
-        self._model.changed |= dict.fromkeys(self._model.counted)
-        self.catch_up()
+        if not self._is_over:
+            self._model.changed |= dict.fromkeys(self._model.counted)
+            self.catch_up()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Write nothing more, and leave the folder to another server."""
+        self._is_over = True
         self._binlog.close()

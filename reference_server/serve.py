@@ -107,6 +107,12 @@ class Server:
         if self._keeper is not None:
             self._keeper.close()
 
+    def abandon(self) -> None:
+        """End as if killed: what has not been written, is lost."""
+        if self._keeper is not None:
+            self._keeper.abandon()
+        self.close()
+
     def before_wait(self) -> float | None:
         """Let all timers fire that are due, and send what waits until it is written.
 

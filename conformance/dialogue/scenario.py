@@ -63,6 +63,10 @@ class _Witnessed:
         self._target.restart()
         self._note(RESTARTS)
 
+    def crash(self) -> None:
+        self._target.crash()
+        self._note(RESTARTS)
+
     def _note(self, event: bytes) -> None:
         self._transcript.add("", "!", event, self._target.clock.time())
 

@@ -19,7 +19,8 @@ from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
 from conformance.target.starvation import thread_meter, watch
 from conformance.target.target import Target
-from conformance.verdict import NotTestable
+from conformance.verdict import NotTestable, TargetLost
+from reference_server.binlog import BinlogError
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.loop import Loop
 from reference_server.profiles import NEWEST, Profile
@@ -173,7 +174,17 @@ class BuiltIn(Target):
 
     def restart(self) -> None:
         self.call(self._server.close)
-        self._serve()
+        self._start_again()
+
+    def crash(self) -> None:
+        self.call(self._server.abandon)
+        self._start_again()
+
+    def _start_again(self) -> None:
+        try:
+            self._serve()
+        except BinlogError as error:
+            raise TargetLost("a server that starts again", str(error)) from error
 
     def signal(self, number: int) -> None:
         if number != named("SIGUSR1"):

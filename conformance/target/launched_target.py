@@ -239,6 +239,13 @@ class LaunchedTarget(Target):
 
     def restart(self) -> None:
         self._end()
+        self._start_again()
+
+    def crash(self) -> None:
+        self._server.end(hangs=True)
+        self._start_again()
+
+    def _start_again(self) -> None:
         try:
             self._server = self._start()
         except DidNotStart as error:

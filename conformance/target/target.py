@@ -173,6 +173,10 @@ class Target(ABC):
         """Ends the server and starts it again as it was; raises NotTestable."""
         raise NotTestable("needs --launch: a server to restart")
 
+    def crash(self) -> None:
+        """Kills the server and starts it again as it was; raises NotTestable."""
+        raise NotTestable("needs --launch: a server to kill")
+
     def signal(self, number: int) -> None:
         """Sends a signal; raises NotTestable."""
         raise NotTestable("needs --launch: a server to send signals to")

@@ -14,7 +14,8 @@ reply are rows of a table.
 - "Other Commands": `test_peek`, `test_kick`, `test_kick_job`, `test_not_found`, `test_stats_job`,
   `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_process`, `test_list_tubes`,
   `test_quit`, `test_pause_tube`
-- beside the text: `test_one_queue` (before there were tubes), `test_persistence`, `test_quirks`
+- beside the text: `test_one_queue` (before there were tubes), `test_persistence`,
+  `test_recovery`, `test_quirks`
 - without memory, descriptors, disk: `test_exhaustion`, `test_exhaustion_descriptors`,
   `test_exhaustion_disk`; with peers that misbehave: `test_exhaustion_peers`
 - much of it: `test_queues`, `test_repetition`, `test_crowds`, `test_slow_clients`

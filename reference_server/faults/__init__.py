@@ -6,6 +6,7 @@ it breaks. ``python -m reference_server --fault NAME`` serves it.
 
 from reference_server.faults import (
     arguments,
+    binlog,
     delete,
     exhaustion,
     jobs,
@@ -29,6 +30,7 @@ __all__ = [
     "NO_FAULT",
     "Fault",
     "arguments",
+    "binlog",
     "delete",
     "exhaustion",
     "jobs",

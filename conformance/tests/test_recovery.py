@@ -1,0 +1,127 @@
+"""Recovery: what a server remembers that was killed, has much to remember, or ends repeatedly."""
+
+from conformance.catalogue import configured, requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect
+from conformance.dialogue.schedule import Timeline
+from conformance.target.target import Target
+from reference_server.wire import (
+    BURIED,
+    DELETED,
+    FOUND,
+    KICKED_COUNT,
+    NOT_FOUND,
+    RELEASED,
+    RESERVED,
+)
+
+
+@requirement(
+    "persistence.kill",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_what_was_answered_is_remembered_by_a_server_that_was_killed(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    buried, deleted, released = (client.job_in("reserved") for _ in range(3))
+    client.send(f"bury {buried} 3").expect(BURIED)
+    client.send(f"delete {deleted}").expect(DELETED)
+    client.send(f"release {released} 5 3600").expect(RELEASED)
+    held, ready, delayed = client.job_in("reserved"), client.put(b"a"), client.job_in("delayed")
+    own_server.crash()
+    client = new_client()
+    client.send(f"peek {deleted}").expect(NOT_FOUND)
+    kept = {buried: "buried", released: "delayed", held: "ready", ready: "ready"}
+    for job, state in {**kept, delayed: "delayed"}.items():
+        client.send(f"peek {job}").expect(FOUND(job, b"a"))
+        assert client.state_of(job) == state
+    assert [client.stats_job(job)["pri"] for job in (buried, released)] == ["3", "5"]
+
+
+@requirement(
+    "persistence.kill",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_the_last_thing_that_was_answered_is_remembered(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    job = client.put(b"a")
+    own_server.crash()
+    client = new_client()
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(f"bury {job} 0").expect(BURIED)
+    own_server.crash()
+    client = new_client()
+    client.finds_no_job()
+    client.send("kick 1").expect(KICKED_COUNT(1))
+    own_server.crash()
+    client = new_client()
+    client.reserve().expect(RESERVED(job, b"a"))
+    client.send(f"delete {job}").expect(DELETED)
+    own_server.crash()
+    new_client().send(f"peek {job}").expect(NOT_FOUND)
+
+
+@requirement(
+    "persistence.again",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_what_was_remembered_once_is_remembered_again(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    buried, kicked = client.put_and_bury(), client.put_and_bury()
+    kept, deleted, delayed = client.put(b"a"), client.put(b"a"), client.job_in("delayed")
+    own_server.restart()
+    client = new_client()
+    client.send(f"delete {deleted}").expect(DELETED)
+    client.send(f"delete {kicked}").expect(DELETED)
+    added = client.put(b"a")
+    for _ in range(2):
+        own_server.restart()
+        client = new_client()
+        for job in (deleted, kicked):
+            client.send(f"peek {job}").expect(NOT_FOUND)
+        states = {kept: "ready", added: "ready", delayed: "delayed", buried: "buried"}
+        for job, state in states.items():
+            client.send(f"peek {job}").expect(FOUND(job, b"a"))
+            assert client.state_of(job) == state
+
+
+@requirement(
+    "persistence.many-jobs",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    bodies = [b"%d " % number * (number % 250) for number in range(1500)]
+    jobs = client.put_many(bodies)
+    for asked in client.each([b"delete %d\r\n" % job for job in jobs if job % 3]):
+        asked.expect(DELETED)
+    own_server.restart()
+    client = new_client()
+    found = client.each([b"peek %d\r\n" % job for job in jobs])
+    for job, body, asked in zip(jobs, bodies, found, strict=True):
+        asked.expect(NOT_FOUND if job % 3 else FOUND(job, body))
+
+
+@requirement(
+    "persistence.age", '"age" is the time in seconds since the put command that created this job.'
+)
+@configured(binlog=True)
+def test_a_job_is_as_old_as_its_put_and_not_as_its_server(
+    own_server: Target, client: Connection, new_client: Connect, clock: Timeline
+) -> None:
+    job = client.put(b"a", delay=3600)
+    clock.advance(3)
+    own_server.restart()
+    # It may be the difference of two times of whole seconds.
+    assert new_client().stats_job(job).number("age") >= 2
