@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from conformance.random_testing.minimise import OutOfTime, without_steps
@@ -106,7 +106,11 @@ class GreyBox:
     def exchange(self) -> None:
         """Takes in what others have found."""
         if self._shelf is not None:
-            self._foreign += [entry.program for entry in self._shelf.news()]
+            self.begin_with(entry.program for entry in self._shelf.news())
+
+    def begin_with(self, programs: Iterable[Program]) -> None:
+        """Takes in programs that reach something, perhaps."""
+        self._foreign += programs
 
     def explore(self, seconds: float) -> Iterator[Program]:
         """Yield programs that get to where none has got, for some seconds."""

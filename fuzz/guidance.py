@@ -15,8 +15,12 @@ from fuzz.edges import count, edges
 
 _STRIKES = 3
 """The number of times after which edges flicker that were reached, and not so again."""
-_CANDIDATES = 4
-"""Entries of which the one that reaches the rarest edges is taken."""
+_CANDIDATES = 8
+"""Edges of which the rarest is gone for."""
+_FOLLOWED = 300
+"""Variations by which a new edge is followed up at once."""
+_NEW, _ANY = 0.5, 0.1
+"""The chances of an entry that is followed up, and of any, which may reach but another count."""
 
 
 class Entry(NamedTuple):
@@ -45,7 +49,10 @@ class Guidance:
         self._doubts = [0] * _STRIKES
         """What was reached and not so again: at least once, twice, and so on."""
         self._hits: Counter[int] = Counter()
-        self._picked: Counter[int] = Counter()
+        self._new: list[tuple[Entry, int]] = []
+        """Entries that reach edges which none has reached before, and how often to vary each."""
+        self._best: dict[int, Entry] = {}
+        """The shortest entry that reaches an edge."""
 
     @property
     def edges(self) -> int:
@@ -76,18 +83,27 @@ class Guidance:
         reached = entry.reached & ~self.flickers
         if not self.news(reached):
             return False
+        kept, before = entry._replace(reached=reached), self.edges
         self.seen |= reached
-        self.entries.append(entry._replace(reached=reached))
+        self.entries.append(kept)
+        if self.edges > before:
+            self._new.append((kept, _FOLLOWED))
+        for edge in edges(reached):
+            best = self._best.setdefault(edge, kept)
+            if len(kept.program) < len(best.program):
+                self._best[edge] = kept
         return True
 
     def pick(self, chance: Random) -> Entry:
-        """Return an entry to vary: more often one that reaches what few programs reach."""
-        numbers = [chance.randrange(len(self.entries)) for _ in range(_CANDIDATES)]
-        best = min(numbers, key=self._cost)
-        self._picked[best] += 1
-        return self.entries[best]
-
-    def _cost(self, number: int) -> int:
-        hits = self._hits
-        rarest = min((hits[edge] for edge in edges(self.entries[number].reached)), default=0)
-        return (1 + rarest) * (1 + self._picked[number])
+        """Return an entry to vary: a new one, the shortest that reaches a rare edge, or any."""
+        kind = chance.random()
+        if self._new and kind < _NEW:
+            entry, left = self._new.pop()
+            if left > 1:
+                self._new.append((entry, left - 1))
+            return entry
+        if kind > 1 - _ANY:
+            return chance.choice(self.entries)
+        known = list(self._best)
+        rarest = min((chance.choice(known) for _ in range(_CANDIDATES)), key=self._hits.__getitem__)
+        return self._best[rarest]

@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
 
+from conformance.oracle.underspecification import KINDS
 from conformance.random_testing.steps import Ask, Program, Step
 from fuzz.mutate import EDGES, Mutator
-from fuzz.program import PRIORITIES
+from fuzz.program import PRIORITIES, TUBES
+from reference_server.commands import ABOUT_A_JOB
+from reference_server.wire import CRLF
 
 _T = TypeVar("_T")
 
@@ -19,6 +22,9 @@ _CLIENTS = (1, 2, 3)
 _WAYS = (1, 1, 1, 2, 2, 3, 4, 8)
 _APART = 10**6
 """Added to the tags of jobs of another program, for each program that is put in."""
+_VERBS = tuple(verb for verb in KINDS if verb != "quit")
+_SMALL = (0, 0, 0, 1000, 2000)
+"""Numbers that make nothing fall due soon."""
 _NUMBER = re.compile(rb"(?<![^ ])[0-9]+(?=[ \r])")
 
 
@@ -31,7 +37,7 @@ class Variation:
         self._mutate = Mutator(chance)
         self._spliced = 0
         self._ways: Sequence[Callable[[list[Step], Program], None]] = (
-            *(self._put_in,) * 4,
+            *(self._put_in,) * 8,
             *(self._number,) * 5,
             *(self._splice,) * 2,
             self._leave_out,
@@ -45,9 +51,11 @@ class Variation:
 
     def __call__(self, program: Program, other: Program) -> list[Step]:
         """Return a program that is like the first one, with something of the other perhaps."""
-        steps = list(program)
-        for _ in range(self._pick(_WAYS)):
+        steps, before = list(program), list(program)
+        left = self._pick(_WAYS)
+        while left > 0 or steps == before:
             self._pick(self._ways)(steps, other)
+            left -= 1
         return steps[:MOST]
 
     def _pick(self, options: Sequence[_T]) -> _T:
@@ -63,14 +71,33 @@ class Variation:
 
     # ------------------------------------------------------------ the ways
 
-    def _put_in(self, steps: list[Step], _: Program) -> None:
-        if self._stock:
-            ask = self._pick(self._stock)._replace(client=self._pick(_CLIENTS))
-            if ask.job is not None:
-                ask = ask._replace(job=self._any_tag(steps))
-            if ask.tag is not None:
-                ask = ask._replace(tag=self._new_tag())
-            steps.insert(self._at(steps), ask)
+    def _put_in(self, steps: list[Step], other: Program) -> None:
+        """A command more, of another program or of any that was judged, at the end perhaps."""
+        kind = self._chance.random()
+        known = self._stock if kind < 0.2 else other if kind < 0.4 else ()
+        step = self._pick(known) if known else self._any_command()
+        if isinstance(step, Ask):
+            step = step._replace(client=self._pick((step.client, *_CLIENTS)))
+            if step.job is not None:
+                step = step._replace(job=self._any_tag(steps))
+            if step.tag is not None:
+                step = step._replace(tag=self._new_tag())
+        at = len(steps) if self._chance.random() < 0.5 else self._at(steps)
+        steps.insert(at, step)
+
+    def _any_command(self) -> Ask:
+        """Return a command of any kind, each as often as any other."""
+        verb = self._pick(_VERBS)
+        if verb == "put":
+            return Ask(1, b"put %d 0 120 1\r\na\r\n" % self._pick(PRIORITIES), tag=0)
+        kinds = KINDS[verb]
+        about = verb in ABOUT_A_JOB and kinds.startswith("n")
+        arguments = [
+            self._pick(TUBES).encode() if kind == "t" else b"%d" % self._pick(_SMALL)
+            for kind in kinds[about:]
+        ]
+        words = [verb.encode(), *([b"%d"] if about else ()), *arguments]
+        return Ask(1, b" ".join(words) + CRLF, job=0 if about else None)
 
     def _splice(self, steps: list[Step], other: Program) -> None:
         part = other[self._some(other)] if self._chance.random() < 0.7 else other
