@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -65,34 +63,26 @@ def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
     assert done.count == 3
     assert done.commands > 10
     causes = {case.difference.requirement for case in done.cases}
-    assert causes <= {"persistence.release-priority", "persistence.buries"}
-
-
-FORGETFUL = """
-    import sys
-    from pathlib import Path
-
-    (Path(sys.argv.pop()) / "log").write_bytes(b"here")
-
-    import reference_server.__main__
-"""
+    known = {"persistence.release-priority", "persistence.buries", "durability.buried-order"}
+    assert causes <= known
 
 
 @needs_beanstalkd
-def test_a_server_that_forgets_all_is_told(
+def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = tmp_path / "server.py"
-    program.write_text(textwrap.dedent(FORGETFUL), encoding="utf-8")
-    command = f"{sys.executable} {program} --host {{host}} --port {{port}} {{binlog}}"
-    words = ["--states", "1", "--kills", "0", "--damages", "0", "--jobs", "1"]
-    folder = tmp_path / "found"
-    assert main(["durability", "--launch", command, "--folder", str(folder), *words]) == 0
+    few = ["--states", "3", "--kills", "0", "--damages", "3", "--jobs", "1"]
+    words = ["durability", "--launch", COMMAND, "--folder", str(tmp_path), *few]
+    assert main(words) == 1
     said = capsys.readouterr().out
-    assert "non-strict: durability.power-loss: a job is lost" in said or "persistence.put" in said
-    told = json.loads((folder / "durability.json").read_text(encoding="utf-8"))
-    assert "incomplete" in told["verdict"]
-    assert told["findings"]
-    again = ["durability", "--launch", command, "--folder", str(folder), "--resume", *words]
-    assert main(again) == 0
-    assert "a second" not in capsys.readouterr().out
+    assert "fail: persistence.buries: more buries than there were" in said
+    assert "not tested: lives: " in said
+    told = json.loads((tmp_path / "durability.json").read_text(encoding="utf-8"))
+    assert "does not conform" in told["verdict"]
+    (shown,) = [f for f in told["findings"] if f["requirement"] == "persistence.buries"]
+    assert (tmp_path / "states" / shown["state"] / "binlog.1").exists()
+    assert main([*words, "--resume"]) == 1
+    again = capsys.readouterr().out
+    assert "a second" in said
+    assert "a second" not in again.replace("the second", "")
+    assert said.splitlines()[-1] == again.splitlines()[-1]

@@ -152,7 +152,7 @@ TRACE = f"""\
 7 100.1 openat(AT_FDCWD<{hexed("/tmp")}>, "{hexed("/b/log.1")}", O_WRONLY|O_CREAT, 0600) = {FILE}
 7 100.15 clone3({{flags=CLONE_VM|CLONE_FS|CLONE_FILES}} => {{parent_tid=[8]}}, 88) = 8
 7 100.2 openat(AT_FDCWD<{hexed("/tmp")}>, "{HOSTS}", O_RDONLY) = 5<{HOSTS}>
-7 100.3 write({FILE}, "{hexed("abcd")}", 4) = 4
+7     100.3 write({FILE}, "{hexed("abcd")}", 4) = 4
 7 100.4 lseek({FILE}, 1, SEEK_SET) = 1
 8 100.5 writev({FILE}, [{{iov_base="{hexed("x")}"}}, {{iov_base="{hexed("y")}"}}], 2) = 2
 7 100.6 fsync({FILE} <unfinished ...>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ class Crashing:
         finally:
             target.close()
 
-    def everything(self, pool: ProcessPoolExecutor, tried: Tried) -> int:
+    def everything(self, pool: Executor, tried: Tried) -> int:
         """Try all, tell what came of it, and return the exit code."""
         last: Recording | None = None
         for scene in self._scenes:
@@ -105,12 +105,12 @@ class Crashing:
     def _question(self, ids: Iterable[int]) -> Question:
         return Question(self._command, self._profile, self._limits, tuple(ids), TUBES)
 
-    def _campaign(self, pool: ProcessPoolExecutor, name: str) -> Campaign:
+    def _campaign(self, pool: Executor, name: str) -> Campaign:
         bar = ProgressBar(f"{name}:")
         kept = Kept.of(self._folder, name).seen
         return Campaign(pool, kept, lambda done, of: bar.tell(done / of))
 
-    def _crash(self, pool: ProcessPoolExecutor, recording: Recording, limit: int) -> None:
+    def _crash(self, pool: Executor, recording: Recording, limit: int) -> None:
         """Try all crashes in a scene."""
         name = recording.scene.name
         campaign = self._campaign(pool, name)
@@ -122,7 +122,7 @@ class Crashing:
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")
 
-    def _damage(self, pool: ProcessPoolExecutor, recording: Recording, limit: int) -> None:
+    def _damage(self, pool: Executor, recording: Recording, limit: int) -> None:
         """Start the server on the files of a scene's end, damaged in each way."""
         name = "damaged files"
         disk = Disk()

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from conformance.console.crashing import Crashing, Tried
-from conformance.durability.campaign import processes
+from conformance.durability.campaign import workers
 from conformance.durability.recording import NEVER
 from conformance.random_testing.findings import FOLDER
 from conformance.run.suite import Options
@@ -103,7 +103,7 @@ def durability(
     run = Crashing(options, launch, promised(launch, loss), folder, resume)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with processes(jobs) as pool:
+        with workers(jobs) as pool:
             return run.everything(pool, Tried(states, kills, damages))
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")

@@ -11,7 +11,14 @@ import multiprocessing
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -91,9 +98,7 @@ class Campaign:
     of this run: others may be known from one that it resumes.
     """
 
-    def __init__(
-        self, pool: ProcessPoolExecutor, kept: Path, told: Callable[[int, int], None]
-    ) -> None:
+    def __init__(self, pool: Executor, kept: Path, told: Callable[[int, int], None]) -> None:
         self._pool = pool
         self._kept = kept
         self._told = told
@@ -135,8 +140,11 @@ class Campaign:
                 yield future.result()
 
 
-def processes(count: int) -> ProcessPoolExecutor:
-    """Return so many processes in which states can be looked at."""
+def workers(count: int) -> Executor:
+    """Return what looks at so many states at a time: processes, but for a single one."""
+    if count == 1:
+        # It costs no start.
+        return ThreadPoolExecutor(1)
     return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
 
 

@@ -29,7 +29,7 @@ CALLS = (
     *("sync", "syncfs", "mmap", "copy_file_range", "io_uring_setup", "io_submit"),
 )
 """The system calls that are recorded."""
-_LINE = re.compile(r"(\d+) (\d+\.\d+) (.*)", re.DOTALL)
+_LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)", re.DOTALL)
 _UNFINISHED = " <unfinished ...>"
 _RESUMED = re.compile(r"<\.\.\. \w+ resumed>")
 _CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)(.*)", re.DOTALL)
