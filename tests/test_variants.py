@@ -12,6 +12,7 @@ from tests.faults import part_of
 from tests.variants.gallery import SERVED, VARIANTS
 from tests.variants.judging import judge
 from tests.variants.matrix import run, runs
+from tests.variants.needs import NEEDS
 from tests.variants.old import OF_OLD
 from tests.variants.variant import Variant
 
@@ -47,6 +48,13 @@ def test_variants_are_non_strict_only_where_the_text_is_silent() -> None:
 
 def test_there_are_enough_variants() -> None:
     assert len(VARIANTS) >= 60
+
+
+def test_a_variant_without_memory_or_descriptors_passes() -> None:
+    """Another one each day."""
+    name = NEEDS[TODAY % len(NEEDS)].name
+    came = run(name, "real", ["-k", "exhaustion and (put or descriptors)"])
+    assert came.wrong == [], name
 
 
 def test_a_variant_that_runs_as_a_server_passes() -> None:

@@ -104,6 +104,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "metavar": "SECONDS",
         "help": "how long hostile bytes are tried (default: 10)",
     },
+    "peers": {
+        "type": int,
+        "default": 50,
+        "metavar": "N",
+        "help": "clients that misbehave at a time: slow readers, bodies that do not end (default:"
+        " 50)",
+    },
     "list-requirements": {
         "action": "store_true",
         "help": "list the requirements that are selected, with level, profile and tests, and stop",

@@ -80,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
         name=chosen.beanstalk_name,
         labels=tuple(chosen.beanstalk_label),
         start_timeout=chosen.beanstalk_start_timeout,
+        peers=chosen.beanstalk_peers,
     )
     options.check()
     if (own := chosen.beanstalk_requirements) is not None:

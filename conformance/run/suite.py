@@ -57,6 +57,7 @@ class Options:
     name: str = ""
     labels: tuple[str, ...] = ()
     start_timeout: float = USUAL.start
+    peers: int = USUAL.peers
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that a launched server gets."""
 
@@ -92,8 +93,9 @@ class Options:
                 raise pytest.UsageError(str(error)) from None
         if self.clock == "fake" and self.command is None:
             raise pytest.UsageError("a fake clock needs --launch: it is set when a server starts")
-        if self.examples < 1:
-            raise pytest.UsageError("the number of examples is 1 or more")
+        for what, number in (("examples", self.examples), ("peers", self.peers)):
+            if number < 1:
+                raise pytest.UsageError(f"the number of {what} is 1 or more")
         if not 0 < self.fuzz_time < math.inf:
             raise pytest.UsageError("the time for hostile bytes is more than 0 seconds")
         if not 0 < self.start_timeout < math.inf:
@@ -118,7 +120,7 @@ class Options:
 
     def target(self) -> Target:
         """The target that they name; raises TargetError or LaunchError."""
-        limits = Limits(lateness=self.lateness, start=self.start_timeout)
+        limits = Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
         if self.address is not None:
             return Remote(self.address, limits)
         if self.command is not None:
@@ -344,10 +346,7 @@ class Suite:
             own = [item for item in own if self.missing(item) is None]
             waiting = [item for item in own if self._waits(item)]
             slow = [item for item in own if self._hastens(item)]
-            self._overlapped = [
-                self._overlap(waiting),
-                self._overlap(slow, AT_ONCE),
-            ]
+            self._overlapped = [self._overlap(waiting), self._overlap(slow, AT_ONCE)]
         return self._overlapped
 
     def _overlap(self, items: Iterable[pytest.Function], at_once: int = MANY) -> Overlapped:

@@ -10,6 +10,7 @@ from conformance.dialogue.scenario import Connect
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
+from reference_server.system import allow_many_connections
 
 LARGE = 60_000
 """Bytes of a body that is owed again and again."""
@@ -33,13 +34,18 @@ def _largest(server: Target) -> int:
     return min(server.learnt.max_job_size or usual, usual)
 
 
+def _connected(server: Target, connect: Connect) -> list[Connection]:
+    allow_many_connections()
+    return [connect() for _ in range(server.limits.peers)]
+
+
 def _slow_readers(server: Target, client: Connection, connect: Connect) -> list[Connection]:
     """Let peers be owed megabytes, of which they read nothing."""
     server.needs_body(LARGE)
     if not server.learnt.pipelines:
         raise NotTestable("needs a target that takes several commands at once")
     job = client.put(b"0123456789" * (LARGE // 10), ttr=LONG)
-    peers = [connect() for _ in range(server.limits.peers)]
+    peers = _connected(server, connect)
     for peer in peers:
         peer.transport.keep_little()
         peer.transport.send(b"peek %d\r\n" % job * OWED)
@@ -49,7 +55,7 @@ def _slow_readers(server: Target, client: Connection, connect: Connect) -> list[
 def _half_senders(server: Target, connect: Connect) -> list[Connection]:
     """Let peers send the whole of the largest body but for its last byte."""
     size = _largest(server)
-    peers = [connect() for _ in range(server.limits.peers)]
+    peers = _connected(server, connect)
     for peer in peers:
         peer.transport.send(b"put 0 0 60 %d\r\n" % size + b"x" * (size - 1))
     return peers
@@ -58,7 +64,7 @@ def _half_senders(server: Target, connect: Connect) -> list[Connection]:
 def _refused(server: Target, connect: Connect) -> list[Connection]:
     """Let peers send much of a body that is too big."""
     size = (server.learnt.max_job_size or server.profile.max_job_size) + 2 * REFUSED
-    peers = [connect() for _ in range(server.limits.peers)]
+    peers = _connected(server, connect)
     for peer in peers:
         peer.transport.send(b"put 0 0 60 %d\r\n" % size + b"x" * REFUSED)
     return peers
