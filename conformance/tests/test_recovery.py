@@ -102,7 +102,7 @@ def test_what_was_remembered_once_is_remembered_again(
 def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
-    bodies = [b"%d " % number * (number % 250) for number in range(1500)]
+    bodies = [b"%d " % number * (number % 250) for number in range(900)]
     jobs = client.put_many(bodies)
     for asked in client.each([b"delete %d\r\n" % job for job in jobs if job % 3]):
         asked.expect(DELETED)
