@@ -110,7 +110,7 @@ class Binlog:
         self.max_size = self._bytes("max_page_count")
         self._log = os.open(f"{path}-wal", os.O_RDWR)
         opened.callback(os.close, self._log)
-        self._reserve = DiskReserve(self.folder / "reserve")
+        self._reserve = DiskReserve(self.folder / "jobs.reserve")
         opened.callback(self._reserve.close)
 
     def _mode(self) -> str:
@@ -145,6 +145,8 @@ class Binlog:
         ((next_id, *sums),) = ask("SELECT next_id, jobs, checksums FROM total").fetchall()
         if sums != [len(jobs), self._total] or next_id <= max(self._checksums, default=0):
             raise ValueError("jobs are missing, or there are too many")
+        # Some damage shows only when it is written.
+        ask("UPDATE total SET next_id = next_id")
         jobs.sort(key=lambda job: (job.place, job.id))
         return Kept(jobs, next_id)
 

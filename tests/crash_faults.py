@@ -1,0 +1,74 @@
+"""Runs the command that crashes disks on a reference server with a fault that only that shows."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from conformance.durability.campaign import Campaign, processes
+from conformance.durability.findings import grouped
+from conformance.durability.inspection import Question
+from conformance.durability.recording import Kept, read, record
+from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
+from conformance.target.limits import USUAL
+from reference_server.faults import FAULTS
+from reference_server.profiles import NEWEST
+from tests.faults import found_by_tests
+
+COMMAND = f"{sys.executable} -m reference_server -p {{port}} -b {{binlog}} -f 0"
+SCENES = scenes(NEWEST, LARGEST)
+
+
+def crash_faults() -> list[str]:
+    """Return the names of the faults that only a crash shows."""
+    return [name for name in FAULTS if name not in found_by_tests()]
+
+
+def broken(pool: ProcessPoolExecutor, options: str, scene: Scene, states: int) -> dict[str, int]:
+    """Return the requirements that crashes in a scene show to be broken, each with its states.
+
+    ``states``: so many of each kind are tried at most.
+    """
+    command = f"{COMMAND} {options}"
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Kept.of(Path(folder), scene.name)
+        record(command, scene, NEWEST, USUAL, 0.0, kept)
+        recording = read(kept, scene, NEWEST, 0.0)
+        question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
+        outcome = Campaign(pool, kept.seen, lambda *_: None).run(question, recording, states)
+    return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
+
+
+def _seen(pool: ProcessPoolExecutor, fault: str, states: int) -> Iterator[dict[str, int]]:
+    """Yield what the scenes show of a fault, up to the one that shows what it breaks."""
+    for scene in SCENES:
+        yield (found := broken(pool, f"--fault {fault}", scene, states))
+        if FAULTS[fault].requirement in found:
+            return
+
+
+def main() -> int:
+    """``python -m tests.crash_faults``: whether crashes show each of these faults."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--states", type=int, default=12, metavar="N", help="of each kind")
+    parser.add_argument("names", nargs="*", metavar="FAULT", help="all, if none is named")
+    args = parser.parse_args()
+    start, missed = time.monotonic(), 0
+    with processes(2) as pool:
+        for name in args.names or crash_faults():
+            *_, found = _seen(pool, name, args.states)
+            due = FAULTS[name].requirement
+            missed += due not in found
+            told = ", ".join(f"{slug}: {states} states" for slug, states in found.items())
+            print(f"{'caught' if due in found else 'MISSED'} {name} ({due}), {told}", flush=True)
+    print(f"{missed} missed, {time.monotonic() - start:.0f} s")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""The command that crashes disks, tested on the reference server: with a fault, and without."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from conformance.durability.campaign import processes
+from conformance.durability.catalogue import requirements
+from conformance.durability.scenes import Say, Scene, put
+from reference_server.faults import FAULTS
+from tests.crash_faults import broken, crash_faults
+
+SCENE = Scene("short", (put("a"), put("b", b"b" * 5000, delay=1000), Say("delete {a}")))
+
+
+def test_faults_that_only_a_crash_shows_break_what_only_that_shows() -> None:
+    assert {FAULTS[name].requirement for name in crash_faults()} <= {*requirements()}
+    assert len(crash_faults()) >= 10
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_the_reference_server_outlasts_crashes_and_with_a_fault_it_does_not() -> None:
+    with processes(1) as pool:
+        assert broken(pool, "", SCENE, 2) == {}
+        assert "durability.power-loss" in broken(
+            pool, "--fault with-f-0-nothing-is-synced", SCENE, 1
+        )
