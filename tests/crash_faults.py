@@ -7,10 +7,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from pathlib import Path
 
-from conformance.durability.campaign import Campaign, processes
+from conformance.durability.campaign import Campaign, workers
 from conformance.durability.findings import grouped
 from conformance.durability.inspection import Question
 from conformance.durability.recording import Kept, read, record
@@ -29,7 +29,7 @@ def crash_faults() -> list[str]:
     return [name for name in FAULTS if name not in found_by_tests()]
 
 
-def broken(pool: ProcessPoolExecutor, options: str, scene: Scene, states: int) -> dict[str, int]:
+def broken(pool: Executor, options: str, scene: Scene, states: int) -> dict[str, int]:
     """Return the requirements that crashes in a scene show to be broken, each with its states.
 
     ``states``: so many of each kind are tried at most.
@@ -44,7 +44,7 @@ def broken(pool: ProcessPoolExecutor, options: str, scene: Scene, states: int) -
     return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
 
 
-def _seen(pool: ProcessPoolExecutor, fault: str, states: int) -> Iterator[dict[str, int]]:
+def _seen(pool: Executor, fault: str, states: int) -> Iterator[dict[str, int]]:
     """Yield what the scenes show of a fault, up to the one that shows what it breaks."""
     for scene in SCENES:
         yield (found := broken(pool, f"--fault {fault}", scene, states))
@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="FAULT", help="all, if none is named")
     args = parser.parse_args()
     start, missed = time.monotonic(), 0
-    with processes(2) as pool:
+    with workers(2) as pool:
         for name in args.names or crash_faults():
             *_, found = _seen(pool, name, args.states)
             due = FAULTS[name].requirement

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from conformance.durability.campaign import processes
+from conformance.durability.campaign import workers
 from conformance.durability.catalogue import requirements
 from conformance.durability.scenes import Say, Scene, put
 from reference_server.faults import FAULTS
@@ -22,8 +22,8 @@ def test_faults_that_only_a_crash_shows_break_what_only_that_shows() -> None:
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
 def test_the_reference_server_outlasts_crashes_and_with_a_fault_it_does_not() -> None:
-    with processes(1) as pool:
+    with workers(1) as pool:
         assert broken(pool, "", SCENE, 2) == {}
         assert "durability.power-loss" in broken(
-            pool, "--fault with-f-0-nothing-is-synced", SCENE, 1
+            pool, "--fault with-f-0-nothing-is-synced", SCENE, 3
         )
