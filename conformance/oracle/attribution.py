@@ -37,8 +37,9 @@ def broken(
     loose: list[Fault] = []
     firm: list[Fault] = []
     for fault in FAULTS.values():
-        rule = known[fault.requirement]
-        if not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
+        rule = known.get(fault.requirement)
+        # Some are about what no conversation shows.
+        if rule is not None and not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
             (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
     for faults, longest in ((loose, LONGEST_LOOSE), (firm, LONGEST)):
         if 0 < len(entries) <= longest:

@@ -7,6 +7,7 @@ it breaks. ``python -m reference_server --fault NAME`` serves it.
 from reference_server.faults import (
     arguments,
     binlog,
+    crashes,
     delete,
     exhaustion,
     jobs,
@@ -31,6 +32,7 @@ __all__ = [
     "Fault",
     "arguments",
     "binlog",
+    "crashes",
     "delete",
     "exhaustion",
     "jobs",

@@ -15,7 +15,7 @@ from reference_server.state import SECOND, JobState, KeptJob
 MINUTE = 60 * SECOND
 
 
-def _written(requirement: str, summary: str, change: Callable[[KeptJob], KeptJob]) -> None:
+def written(requirement: str, summary: str, change: Callable[[KeptJob], KeptJob]) -> None:
     """Register a fault in what is written of a job."""
 
     class Written(Binlog):
@@ -53,23 +53,23 @@ comes_back(
     "jobs come back in the tube default",
     lambda job: job._replace(tube="default"),
 )
-_written(
+written(
     "persistence.put",
     "a body is written without its last byte",
     lambda job: job._replace(body=job.body[:-1]),
 )
-_written(
+written(
     "persistence.put",
     "a body is written up to its first CR LF",
     lambda job: job._replace(body=job.body.partition(b"\r\n")[0]),
 )
-_written(
+written(
     "persistence.put",
     "bodies are written with seven bits",
     lambda job: job._replace(body=bytes(byte & 127 for byte in job.body)),
 )
 comes_back("persistence.priority", "the TTR is not written", lambda job: job._replace(ttr=120))
-_written(
+written(
     "persistence.priority",
     "the largest priority is written as 0",
     lambda job: job._replace(pri=job.pri if job.pri < 2**32 - 1 else 0),
@@ -84,7 +84,7 @@ comes_back(
     "delayed jobs that were never reserved come back ready",
     lambda job: job if job.reserves else job._replace(state=JobState.READY),
 )
-_written(
+written(
     "persistence.bury",
     "the priority of a bury is not written",
     lambda job: job._replace(pri=0) if job.state is JobState.BURIED else job,
@@ -95,7 +95,7 @@ _not_written(
     "a kick is not written",
     lambda job: job.state is JobState.READY and bool(job.kicks),
 )
-_written(
+written(
     "persistence.release-with-delay",
     "the delay of a release is written as 0",
     lambda job: job._replace(delay=0) if job.releases else job,
