@@ -33,6 +33,8 @@ _LOG_PAGES = 256
 """Pages in the log from which on they go into the database."""
 _RESERVE = 2**20
 """Bytes on the disk that are held back, so that changes of jobs can be kept when it is full."""
+_LARGEST = 999_000_000
+"""Bytes of a body that fit into a row of SQLite."""
 _SCHEMA = f"""
     BEGIN;
     CREATE TABLE jobs (id INTEGER PRIMARY KEY, kept BLOB, tube TEXT, body BLOB);
@@ -164,6 +166,8 @@ class Binlog:
 
     def has_room(self, size: int) -> bool:
         """Return whether a job of this size can be kept, and what is then done to all jobs."""
+        if size > _LARGEST:
+            return False
         needed = _RESERVE + 2 * size
         limit = file_limit()
         if limit is not None and self._bytes("page_count") + needed > limit:

@@ -36,7 +36,7 @@ class Observed(Model):
         self.changed: dict[int, None] = {}
         self.counted: set[int] = set()
         self.unwritten = 0
-        self.room: Callable[[int], bool] = bool
+        self.room: Callable[[int], bool] = lambda _: True
 
     def _changes(self, job: Job) -> None:
         self.changed.pop(job.id, None)

@@ -212,7 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("-f takes milliseconds, 0 or more")
     fault = FAULTS[args.fault] if args.fault else NO_FAULT
     try:
-        binlog = args.binlog and fault.binlog(args.binlog, args.sync and args.sync / 1000)
+        every = None if args.sync is None else args.sync / 1000
+        binlog = None if args.binlog is None else fault.binlog(args.binlog, every)
         server = Server(
             args.profile, args.max_job_size, args.max_jobs_ready, fault=fault, binlog=binlog
         )
