@@ -169,6 +169,9 @@ TRACE = f"""\
 """
 
 
+MAPPED = f"7 1.0 mmap(NULL, 9, PROT_READ|PROT_WRITE, MAP_SHARED, {FILE}, 0) = 0x7f"
+
+
 def read(trace: str) -> list[Operation]:
     reader = Reader("/b", re.compile(":11300->"))
     return [one.operation for one in reader.read(trace.splitlines())]
@@ -192,6 +195,7 @@ def test_strace_is_read() -> None:
     ("line", "why"),
     [
         (f'7 1.0 write({FILE}, "{hexed("a")}", 1) = 1', "has not shown where it has opened"),
+        (f"{TRACE.splitlines()[0]}\n{MAPPED}\n7 1.0 fsync({FILE}) = 0", "through memory"),
         ("7 1.0 io_uring_setup(8, {flags=0}) = 5<anon_inode:[io_uring]>", "io_uring_setup"),
     ],
 )
@@ -291,7 +295,12 @@ def recorded(loss: float, *operations: Operation) -> Recording:
     step = put("a")
     scene = Scene("one", (step,))
     return Recording(
-        scene, [Spoken(step, 1, 2, 0.0, "")], timed(*operations), frozenset(), story(step), loss
+        scene,
+        [Spoken(step, 1, 2, 0.0, 0.0, "")],
+        timed(*operations),
+        frozenset(),
+        story(step),
+        loss,
     )
 
 

@@ -149,9 +149,7 @@ def workers(count: int) -> Executor:
 
 
 def _look(question: Question, name: str, files: Files) -> Looked:
-    """Look at a state again if the server has not come to serve: others may have used the CPU."""
-    seen = look(question, files)
-    return name, look(question, files) if seen.crashed else seen
+    return name, look(question, files)
 
 
 def _read(path: Path) -> dict[str, Seen]:
@@ -171,7 +169,7 @@ def _cases(recording: Recording, name: str, state: State, seen: Seen) -> Iterato
     """Yield what is wrong with what was seen, for each crash that leads there."""
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
-        for difference in differences(seen, moments, recording.ids):
+        for difference in differences(seen, moments, recording.ids, recording.slowest):
             talk = recording.talk(most, difference.job)
             disk = f"{crash.kind}: {crash.words}"
             where = place(Kind(crash.kind), crash.at)

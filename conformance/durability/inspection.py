@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ _FOLD = 60
 """Bytes of a body that are told as they are."""
 _WAIT = 0.05
 """Seconds in which a server that is about to end by a signal does so."""
+_HANGS = "hangs"
 STATES = ("ready", "delayed", "buried", "reserved")
 
 
@@ -56,9 +57,14 @@ class Seen:
         return cls(**{**told, "jobs": jobs})
 
     @property
+    def hangs(self) -> bool:
+        """Return whether it does not end, and does not serve either."""
+        return self.fate.startswith(("did not", _HANGS))
+
+    @property
     def crashed(self) -> bool:
         """Return whether it was ended by a signal, or hung."""
-        return self.fate.startswith(("ended by", "did not", "hangs"))
+        return self.hangs or self.fate.startswith("ended by")
 
 
 def shown(body: bytes) -> str:
@@ -87,7 +93,18 @@ def look(question: Question, files: Files) -> Seen:
 
 
 def look_at(question: Question, folder: Path) -> Seen:
-    """Start a server on a folder, ask it for everything, and end it."""
+    """Start a server on a folder, ask it for everything, and end it.
+
+    One that does not answer is asked again, for longer: others may have used the CPU.
+    """
+    seen = _look_at(question, folder)
+    if not seen.hangs:
+        return seen
+    limits = replace(question.limits, reply=question.limits.starved)
+    return _look_at(replace(question, limits=limits), folder)
+
+
+def _look_at(question: Question, folder: Path) -> Seen:
     begun = time.time()
     try:
         server = Launched(question.command, values={"binlog": str(folder)}, limits=question.limits)
@@ -111,7 +128,7 @@ def _fate(server: Launched, error: Exception) -> str:
         time.sleep(0.005)
     if status is not None:
         return status
-    return "hangs" if isinstance(error, TimeoutError) else f"does not answer: {error}"
+    return _HANGS if isinstance(error, TimeoutError) else f"does not answer: {error}"
 
 
 class _Asker:

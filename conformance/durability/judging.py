@@ -50,8 +50,13 @@ _OF_FIELD = {
 _NUMBER = re.compile(r"[0-9]+")
 
 
-def differences(seen: Seen, moments: Sequence[Moment], ids: dict[str, int]) -> Iterator[Difference]:
-    """Yield what is not as it is in any of these moments."""
+def differences(
+    seen: Seen, moments: Sequence[Moment], ids: dict[str, int], slowest: float = 0.0
+) -> Iterator[Difference]:
+    """Yield what is not as it is in any of these moments.
+
+    ``slowest``: the seconds by which the server may have been later than the model.
+    """
     if seen.fate:
         cause = _NUMBER.sub("N", f"the server {seen.fate}")
         expected = "a server that starts, with the jobs that it had"
@@ -59,7 +64,7 @@ def differences(seen: Seen, moments: Sequence[Moment], ids: dict[str, int]) -> I
         return
     for name, id in ids.items():
         views = [moment.jobs.get(name) for moment in moments]
-        yield from _of_job(name, views, seen.jobs.get(id), seen, id)
+        yield from _of_job(name, views, seen.jobs.get(id), seen, id, slowest)
     known = set(ids.values())
     for id in sorted(set(seen.jobs) - known):
         what = f"a job with the id {id}, and the body {seen.jobs[id]['body']}"
@@ -78,6 +83,7 @@ def _of_job(
     found: dict[str, str] | None,
     seen: Seen,
     id: int,
+    slowest: float,
 ) -> Iterator[Difference]:
     """Yield how a job differs from all that it may be."""
     there = [view for view in views if view is not None]
@@ -89,7 +95,7 @@ def _of_job(
         yield _unexpected(name, views, found)
         return
     # What differs least from it, and of those the latest, is what it is most likely to be.
-    differing = [list(_fields(name, view, found, seen)) for view in reversed(there)]
+    differing = [list(_fields(name, view, found, seen, slowest)) for view in reversed(there)]
     yield from min(differing, key=len)
     if found.get("id", str(id)) != str(id):
         yield Difference("durability.whole-jobs", "another id", str(id), found["id"], name)
@@ -116,7 +122,9 @@ def _unexpected(name: str, views: Sequence[View | None], found: dict[str, str]) 
     )
 
 
-def _fields(name: str, view: View, found: dict[str, str], seen: Seen) -> Iterator[Difference]:
+def _fields(
+    name: str, view: View, found: dict[str, str], seen: Seen, slowest: float
+) -> Iterator[Difference]:
     """Yield the fields of a job that are not as they are in a view."""
     due = {
         "body": shown(view.body),
@@ -138,7 +146,7 @@ def _fields(name: str, view: View, found: dict[str, str], seen: Seen) -> Iterato
             yield Difference(_OF_FIELD[key], cause, expected, f"{key}: {told}", name)
     left = found.get(_LEFT, "")
     if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
-        least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE
+        least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE + slowest
         if not least <= int(left) <= most:
             expected = f"{_LEFT}: {least:.0f} to {most:.0f}"
             cause = f"another end of the delay, after {view.by}"

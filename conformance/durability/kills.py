@@ -10,7 +10,7 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,17 +43,13 @@ def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
     """Kill a server so often, and judge what it has each time; raise NotTestable."""
     done = Kills()
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
-        last = 0
+        left: list[int] = []
         for number in range(count):
-            clients = _work(question, Path(folder), number, last)
-            first, last = last + 1, max((i for c in clients for i in c.ids.values()), default=last)
-            asked = replace(
-                question,
-                ids=tuple(range(first, last + CLIENTS + 1)),
-                tubes=tuple(client.tube for client in clients),
-            )
+            clients = _work(question, Path(folder), number, left)
+            tubes = tuple(client.tube for client in clients)
+            asked = replace(question, ids=_ids(clients), tubes=tubes)
             seen = look_at(asked, Path(folder))
-            last = max(seen.jobs, default=last)
+            left = [*seen.jobs]
             done.cases += _cases(clients, seen, number)
             done.count += 1
             done.commands += sum(client.known for client in clients)
@@ -64,12 +60,12 @@ def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
     return done
 
 
-def _work(question: Question, folder: Path, number: int, last: int) -> Sequence[Client]:
+def _work(question: Question, folder: Path, number: int, left: Iterable[int]) -> Sequence[Client]:
     """Let clients work, kill the server under them, and return them."""
     chosen = random.Random(f"kill {number}")
     values = {"binlog": str(folder)}
     with Launched(question.command, values=values, limits=question.limits) as server:
-        _clear(server, question, last)
+        _clear(server, question, left)
         clients = [
             Client(server.where, n, f"kill{number}", question.profile, question.limits)
             for n in range(CLIENTS)
@@ -86,11 +82,17 @@ def _work(question: Question, folder: Path, number: int, last: int) -> Sequence[
     return clients
 
 
-def _clear(server: Launched, question: Question, last: int) -> None:
+def _ids(clients: Sequence[Client]) -> tuple[int, ...]:
+    """Return all ids that were given, and those that puts on their way may have got."""
+    given = {id for client in clients for id in client.ids.values()}
+    return tuple(sorted({id + more for id in given or {0} for more in range(CLIENTS + 1)}))
+
+
+def _clear(server: Launched, question: Question, left: Iterable[int]) -> None:
     """Delete the jobs that an earlier start has left."""
     limit = question.limits.reply
     with Transport(connect(server.where, question.limits.probe)) as client:
-        for id in range(1, last + 1):
+        for id in left:
             ask(client, f"delete {id}".encode(), limit, question.profile.tells_priority)
 
 
@@ -104,7 +106,10 @@ def _cases(clients: Sequence[Client], seen: Seen, number: int) -> Iterator[Case]
     for name, view in after.jobs.items():
         if name not in ids:
             ids[name] = next((id for told, id in bodies.items() if told == shown(view.body)), -1)
-    for difference in differences(seen, [before, after], ids):
+    slowest = max(client.slowest for client in clients)
+    # Of a put that was on its way, the id may be any.
+    seen = replace(seen, counted=-1)
+    for difference in differences(seen, [before, after], ids, slowest):
         words = f"kill {number + 1}, after {sum(client.known for client in clients)} commands"
         known = place(Kind.LOAD, number)
         yield Case(difference, Kind.LOAD, known, words, [], str(number), {}, "load")

@@ -35,6 +35,8 @@ class Client(threading.Thread):
         self.story = Story(profile, None)
         self.known = 0
         self.refused = ""
+        self.slowest = 0.0
+        """The seconds that it has waited for a reply at most."""
         self._name = f"{seed}-{number}"
         self._random = random.Random(self._name)
         self._held: list[str] = []
@@ -69,9 +71,11 @@ class Client(threading.Thread):
 
     def _say(self, step: Say) -> None:
         request = step.encoded(self.ids)
-        due = self.story.say(step, time.time())
+        begun = time.time()
+        due = self.story.say(step, begun)
         self._transport.send(request)
         reply = self._reply()
+        self.slowest = max(self.slowest, time.time() - begun)
         self.known += 1
         if step.job and reply.word == "INSERTED":
             self.ids[step.job] = int(reply.args[0])

@@ -20,7 +20,7 @@ from conformance.durability.operations import Idle, Said, Timed, Write
 from conformance.durability.scenes import Pause, Say, Scene
 from conformance.durability.story import Story
 from conformance.durability.strace import Reader, arguments
-from conformance.target.address import Address, connect
+from conformance.target.address import connect
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.target.transport import Transport
@@ -31,6 +31,8 @@ from reports.words import counted
 
 SLACK = 1.0
 """Seconds by which a server may be later to sync than it says, as the machine may be busy."""
+_LOOK = 0.1
+"""Seconds after which it is looked again whether a pause has been long enough."""
 FOLD = 120
 """Characters of a message that a reader is shown."""
 NEVER = math.inf
@@ -38,12 +40,16 @@ NEVER = math.inf
 
 
 class Spoken(NamedTuple):
-    """A command that was answered; ``said``: bytes of all replies up to this one."""
+    """A command that was answered; ``said``: bytes of all replies up to this one.
+
+    ``time`` and ``took``: when it was said, and the seconds until it was answered.
+    """
 
     step: Say
     id: int
     said: int
     time: float
+    took: float
     reply: str
 
 
@@ -97,6 +103,11 @@ class Recording:
             found.append(at)
         return found
 
+    @property
+    def slowest(self) -> float:
+        """Return the seconds by which the server may have been later than the model."""
+        return max(one.took for one in self.spoken)
+
     @cached_property
     def _safe(self) -> list[int]:
         return safe(self.operations)
@@ -146,38 +157,46 @@ def record(
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         traced = f"{shlex.join(arguments(str(kept.trace)))} {command}"
         with Launched(traced, values={"binlog": folder}, limits=limits) as server:
-            talk = _play(server.where, scene, profile, limits, loss)
+            talk = _play(server, scene, profile, limits, loss)
         place = server.where
     talk |= {"folder": folder, "place": place if isinstance(place, str) else list(place)}
     kept.talk.write_text(json.dumps(talk), encoding="utf-8")
 
 
+def _pause(server: Launched, seconds: float) -> float:
+    """Wait for so many seconds in which it got the CPU; return when they ended without the rest."""
+    begun, before = time.time(), server.meter.read().waited
+    while True:
+        time.sleep(_LOOK)
+        waited = server.meter.read().waited - before
+        if (end := time.time() - waited) - begun > seconds + _LOOK:
+            return end
+
+
 def _play(
-    where: Address, scene: Scene, profile: Profile, limits: Limits, loss: float
+    server: Launched, scene: Scene, profile: Profile, limits: Limits, loss: float
 ) -> dict[str, object]:
     """Play a scene; return what was said, and when it was quiet."""
     ids: dict[str, int] = {}
-    spoken: list[tuple[int, int, float, str]] = []
+    spoken: list[tuple[int, int, float, float, str]] = []
     idle: list[float] = []
     clients: dict[str, Transport] = {}
     story = Story(profile, None)
     said = 0
     for step in scene.steps:
         if isinstance(step, Pause):
-            if 0 < loss < NEVER:
-                time.sleep(loss + SLACK + 0.2)
-            idle.append(time.time())
+            idle.append(_pause(server, loss + SLACK) if 0 < loss < NEVER else time.time())
             continue
         if step.client not in clients:
-            clients[step.client] = Transport(connect(where, limits.probe))
+            clients[step.client] = Transport(connect(server.where, limits.probe))
         begun = time.time()
         reply, size = _ask(clients[step.client], step.encoded(ids), profile, limits.reply)
-        said += size
+        said, took = said + size, time.time() - begun
         due = story.say(step, begun)
         if reply.word == "INSERTED" and step.job:
             ids[step.job] = int(reply.args[0])
         _compare(step, reply, due, ids, story)
-        spoken.append((ids.get(step.job, 0), said, begun, str(reply)))
+        spoken.append((ids.get(step.job, 0), said, begun, took, str(reply)))
     for client in clients.values():
         client.close()
     return {"spoken": spoken, "idle": idle}
@@ -220,9 +239,9 @@ def read(kept: Kept, scene: Scene, profile: Profile, loss: float) -> Recording:
     story = Story(profile, None)
     spoken = []
     steps = (step for step in scene.steps if isinstance(step, Say))
-    for step, (id, said, begun, reply) in zip(steps, talk["spoken"], strict=True):
+    for step, (id, said, begun, took, reply) in zip(steps, talk["spoken"], strict=True):
         story.say(step, begun)
-        spoken.append(Spoken(step, id, said, begun, reply))
+        spoken.append(Spoken(step, id, said, begun, took, reply))
     recording = Recording(scene, spoken, operations, frozenset(reader.mapped), story, loss)
     if not any(isinstance(one.operation, Write) for one in operations):
         raise NotTestable("strace does not show that it writes any file in {binlog}")

@@ -26,7 +26,7 @@ CALLS = (
     *("fork", "vfork", "read", "readv", "lseek", "write", "writev", "pwrite64", "pwritev"),
     *("pwritev2", "sendto", "sendmsg", "ftruncate", "truncate", "fallocate", "rename"),
     *("renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "fsync", "fdatasync"),
-    *("sync", "syncfs", "mmap", "copy_file_range", "io_uring_setup", "io_submit"),
+    *("sync", "syncfs", "mmap", "msync", "copy_file_range", "io_uring_setup", "io_submit"),
 )
 """The system calls that are recorded."""
 _LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)", re.DOTALL)
@@ -113,6 +113,8 @@ class Reader:
             yield Sync(None)
         elif name in ("io_uring_setup", "io_submit", "pwritev2"):
             raise NotTestable(f"it writes by {name}, of which strace shows nothing")
+        elif name == "msync" and self.mapped:
+            raise NotTestable("it writes its files through memory, which strace does not show")
         else:
             yield from self._by_number(process, name, given, returned)
 
@@ -205,6 +207,8 @@ class Reader:
             if "MAP_SHARED" in given and "PROT_WRITE" in given:
                 self.mapped |= {path for path, file in self._names.items() if file == opened.file}
         elif name in ("fsync", "fdatasync"):
+            if any(self._names.get(path) == opened.file for path in self.mapped):
+                raise NotTestable("it writes its files through memory, which strace does not show")
             yield Sync(opened.file)
         elif name == "syncfs":
             yield Sync(None)
