@@ -148,7 +148,7 @@ def _fields(
     if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
         least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE + slowest
         if not least <= int(left) <= most:
-            expected = f"{_LEFT}: {least:.0f} to {most:.0f}"
+            expected = f"{_LEFT}: {least:.1f} to {most:.1f}"
             cause = f"another end of the delay, after {view.by}"
             yield Difference("persistence.delay", cause, expected, f"{_LEFT}: {left}", name)
 

@@ -10,7 +10,7 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,13 +43,13 @@ def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
     """Kill a server so often, and judge what it has each time; raise NotTestable."""
     done = Kills()
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
-        left: list[int] = []
+        left: dict[int, str] = {}
         for number in range(count):
             clients = _work(question, Path(folder), number, left)
             tubes = tuple(client.tube for client in clients)
             asked = replace(question, ids=_ids(clients), tubes=tubes)
             seen = look_at(asked, Path(folder))
-            left = [*seen.jobs]
+            left = {id: job.get("tube", "") for id, job in seen.jobs.items()}
             done.cases += _cases(clients, seen, number)
             done.count += 1
             done.commands += sum(client.known for client in clients)
@@ -60,7 +60,9 @@ def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
     return done
 
 
-def _work(question: Question, folder: Path, number: int, left: Iterable[int]) -> Sequence[Client]:
+def _work(
+    question: Question, folder: Path, number: int, left: Mapping[int, str]
+) -> Sequence[Client]:
     """Let clients work, kill the server under them, and return them."""
     chosen = random.Random(f"kill {number}")
     values = {"binlog": str(folder)}
@@ -88,12 +90,14 @@ def _ids(clients: Sequence[Client]) -> tuple[int, ...]:
     return tuple(sorted({id + more for id in given or {0} for more in range(CLIENTS + 1)}))
 
 
-def _clear(server: Launched, question: Question, left: Iterable[int]) -> None:
-    """Delete the jobs that an earlier start has left."""
+def _clear(server: Launched, question: Question, left: Mapping[int, str]) -> None:
+    """Delete the jobs that an earlier start has left, by ids and tubes; all are ready before."""
     limit = question.limits.reply
     with Transport(connect(server.where, question.limits.probe)) as client:
-        for id in left:
-            ask(client, f"delete {id}".encode(), limit, question.profile.tells_priority)
+        tubes = sorted({*left.values()} - {""})
+        lines = [line for tube in tubes for line in (f"use {tube}", *[f"kick {len(left)}"] * 2)]
+        for line in (*lines, *(f"delete {id}" for id in left)):
+            ask(client, line.encode(), limit, question.profile.tells_priority)
 
 
 def _cases(clients: Sequence[Client], seen: Seen, number: int) -> Iterator[Case]:
