@@ -59,6 +59,7 @@ class _News:
     shapes: int = 0
     edges: int = 0
     undecided: int = 0
+    unjudged: int = 0
     found: tuple[tuple[str, bool], ...] = ()
     """A line for each finding, and whether the text of the protocol decides it."""
     health: tuple[str, ...] = ()
@@ -223,7 +224,9 @@ def _fuzz(
         health = tuple(report.health.values())
         edges = grey.guidance.edges if grey is not None else 0
         news = _News(
-            number, report.progress, report.shapes, edges, undecided, found, health, ended=ended
+            *(number, report.progress, report.shapes, edges, undecided, report.unjudged),
+            *(found, health),
+            ended=ended,
         )
         told.put(news)
 
@@ -257,6 +260,8 @@ def _summary(news: Sequence[_News], seconds: float) -> int:
         f"slowest reply to somebody else: {slowest * 1000:.0f} ms;"
         f" {counted(undecided, 'program')} undecided"
     )
+    if unjudged := sum(told.unjudged for told in news):
+        print(f"judged in part: {counted(unjudged, 'program')} that got to a new place in the code")
     found = dict(sorted({finding for told in news for finding in told.found}))
     for line, must in found.items():
         print(f"{'fail' if must else 'non-strict'}: {line}")

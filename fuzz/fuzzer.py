@@ -19,13 +19,13 @@ from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, without_chunks
 from conformance.random_testing.replay import GOES_ON, Counterexample
 from conformance.random_testing.session import Session
-from conformance.random_testing.smaller import has_quirk
 from conformance.random_testing.steps import Program, Step
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from fuzz import undefined_input as wild
 from fuzz.campaign import REPLAYS, Campaign, MakesUp
 from fuzz.corpus import Pool
+from fuzz.decency import decent
 from fuzz.greybox import GreyBox
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
@@ -75,6 +75,8 @@ class Report:
     found: list[Filed] = field(default_factory=list)
     again: int = 0
     """Violations that were like one that is filed."""
+    unjudged: int = 0
+    """Programs to somewhere new of which only a part can be judged."""
     looks: list[Health] = field(default_factory=list)
     """At the process of the target, as long as that is the same."""
     health: dict[str, str] = field(default_factory=dict)
@@ -152,10 +154,14 @@ class Fuzzer:
             return
         self._grey.exchange()
         for program in self._grey.explore(seconds):
-            if not has_quirk(program, self._exploration.profile):
-                self._play(partial(_steps, program), 0, most)
+            steps = decent(program, self._exploration.profile)
+            self.report.unjudged += len(steps) < len(program)
+            self._play(partial(_steps, steps), 0, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
+            if self._wild is not None:
+                # Ids begin anew.
+                self._wild.restart()
             self._go_wild(list(done))
         reported, self._grey.reported = self._grey.reported, []
         for reports, program in reported:

@@ -14,11 +14,11 @@ from random import Random
 
 from conformance.random_testing.minimise import OutOfTime, without_steps
 from conformance.random_testing.session import Session
-from conformance.random_testing.smaller import has_quirk
 from conformance.random_testing.steps import Ask, Program, Step
 from conformance.target.sanitizers import Report
 from fuzz.campaign import MakesUp
 from fuzz.coverage import Coverage
+from fuzz.decency import decent
 from fuzz.entries import Shelf
 from fuzz.guidance import Entry, Guidance
 from fuzz.player import COMMANDS, ProgramAuthor
@@ -93,8 +93,7 @@ class GreyBox:
         if self.guidance.entries and chance.random() < _BEHIND:
             one, other = (self.guidance.pick(chance) for _ in range(2))
             varied = self._vary(one.program, other.program)
-            if not has_quirk(varied, session.model.profile):
-                yield from varied
+            yield from decent(varied, session.model.profile)
         times = MOVED if session.target.clock.movable else BRISK
         yield from ProgramAuthor(session, chance, times).steps(COMMANDS)
 
@@ -170,12 +169,21 @@ class GreyBox:
         try:
             return self._scout.play(program)
         except Lost as lost:
-            self.lost.append(lost.done)
-            self._scout.restart()
+            self._lose(program, lost.done)
             return []
         finally:
             if reports := self._scout.target.reported():
                 self.reported.append((reports, program))
+
+    def _lose(self, program: Program, done: Sequence[Action]) -> None:
+        """Takes in what a target did not survive, as it is on a new one: with the same ids."""
+        self._scout.restart()
+        try:
+            self._scout.play(program)
+            self.lost.append(done)
+        except Lost as again:
+            self.lost.append(again.done)
+            self._scout.restart()
 
     def close(self) -> None:
         """Ends the scouts' server."""

@@ -10,6 +10,7 @@ import pytest
 
 from conformance.random_testing.smaller import has_quirk
 from conformance.random_testing.steps import Ask, Leave, Step, Wait
+from fuzz.decency import decent
 from fuzz.edges import classed, count, edges, marked
 from fuzz.entries import Shelf, dumps, loads
 from fuzz.guidance import Entry, Guidance, union
@@ -131,3 +132,19 @@ def test_variations_are_many_and_can_be_written_to_a_target() -> None:
             if isinstance(step, Ask) and step.job is not None:
                 assert b"1" in step.text % 1
     assert sum(not has_quirk(steps, NEWEST) for steps in made) > 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"quit\r\n",
+        b"stats",
+        b"put 0 0 9 5\r\nx",
+        b"x" * 300 + b"\r\n",
+        b"st\rats\r\n",
+        b"kick 1x\r\n",
+    ],
+)
+def test_what_nobody_can_judge_is_left_out_of_what_is_judged(text: bytes) -> None:
+    program: list[Step] = [PUT, Ask(1, text), Ask(1, b"delete %d\r\n", job=7), Leave(1, False)]
+    assert decent(program, NEWEST) == [PUT, *program[2:]]

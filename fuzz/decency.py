@@ -1,0 +1,33 @@
+"""The steps of varied programs that can be judged: it is known what a server does with them."""
+
+from __future__ import annotations
+
+from conformance.oracle.underspecification import Lines
+from conformance.random_testing.steps import Ask, Program, Step
+from reference_server.commands import U64
+from reference_server.profiles import Profile
+from reference_server.wire import Command
+
+_QUIT = Command("quit")
+
+
+def decent(program: Program, profile: Profile) -> list[Step]:
+    """Return the steps of a program that can be judged, whatever the others are."""
+    return [step for step in program if not isinstance(step, Ask) or _is_decent(step, profile)]
+
+
+def _is_decent(ask: Ask, profile: Profile) -> bool:
+    """Return whether a client says whole lines, of which some text or decision says what comes.
+
+    With what is sent at once with quit, replies to what came before it may get lost.
+    """
+    # Ids have up to 20 digits.
+    texts = (ask.text,) if ask.job is None else (ask.text % 1, ask.text % U64)
+    for text in texts:
+        reader = Lines(profile)
+        reader.read(text)
+        if reader.is_quirk or not reader.is_complete:
+            return False
+        if None in reader.lines or _QUIT in reader.requests:
+            return False
+    return True
