@@ -124,7 +124,7 @@ class RefusesHalves(Binlog):
 
 @fault("durability.starts", "a folder stays locked after a kill")
 class LockStays(Keeper):
-    """Who ends takes the lock away; who is killed does not."""
+    """A lock that only a clean end takes away."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
