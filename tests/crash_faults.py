@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
 from tests.faults import found_by_tests
 
-COMMAND = f"{sys.executable} -m reference_server -p {{port}} -b {{binlog}} -f 0"
+COMMAND = f"{sys.executable} -m reference_server -p {{port}} -b {{binlog}}"
 SCENES = scenes(NEWEST, LARGEST)
 
 
@@ -29,16 +30,18 @@ def crash_faults() -> list[str]:
     return [name for name in FAULTS if name not in found_by_tests()]
 
 
-def broken(pool: Executor, options: str, scene: Scene, states: int) -> dict[str, int]:
+def broken(
+    pool: Executor, options: str, scene: Scene, states: int, every: int = 0
+) -> dict[str, int]:
     """Return the requirements that crashes in a scene show to be broken, each with its states.
 
-    ``states``: so many of each kind are tried at most.
+    ``states``: so many of each kind are tried at most. ``every``: milliseconds between syncs.
     """
-    command = f"{COMMAND} {options}"
+    command, loss = f"{COMMAND} -f {every} {options}", every / 1000
     with tempfile.TemporaryDirectory() as folder:
         kept = Kept.of(Path(folder), scene.name)
-        record(command, scene, NEWEST, USUAL, 0.0, kept)
-        recording = read(kept, scene, NEWEST, 0.0)
+        record(command, scene, NEWEST, USUAL, loss, kept)
+        recording = read(kept, scene, NEWEST, loss)
         question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
         outcome = Campaign(pool, kept.seen, lambda *_: None).run(question, recording, states)
     return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
@@ -46,8 +49,8 @@ def broken(pool: Executor, options: str, scene: Scene, states: int) -> dict[str,
 
 def _seen(pool: Executor, fault: str, states: int) -> Iterator[dict[str, int]]:
     """Yield what the scenes show of a fault, up to the one that shows what it breaks."""
-    for scene in SCENES:
-        yield (found := broken(pool, f"--fault {fault}", scene, states))
+    for every, scene in itertools.product((0, 50), SCENES):
+        yield (found := broken(pool, f"--fault {fault}", scene, states, every))
         if FAULTS[fault].requirement in found:
             return
 
