@@ -13,8 +13,11 @@ from conformance.durability.damage import damages, wrong
 from conformance.durability.disk import Content
 from conformance.durability.inspection import Question, Seen
 from conformance.durability.kills import kills
+from conformance.durability.recording import Kept, record
 from conformance.durability.rivals import rivals
+from conformance.durability.scenes import scenes
 from conformance.target.limits import USUAL
+from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST
 from tests.servers import BEANSTALKD
 
@@ -65,6 +68,13 @@ def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
     causes = {case.difference.requirement for case in done.cases}
     known = {"persistence.release-priority", "persistence.buries", "durability.buried-order"}
     assert causes <= known
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None:
+    scene = scenes(NEWEST, 100)[0]
+    with pytest.raises(NotTestable, match="under strace, it exited with status 1"):
+        record("false {port}", scene, NEWEST, USUAL, 0.0, Kept.of(tmp_path, scene.name))
 
 
 @needs_beanstalkd

@@ -21,7 +21,7 @@ from conformance.durability.scenes import Pause, Say, Scene
 from conformance.durability.story import Story
 from conformance.durability.strace import Reader, arguments
 from conformance.target.address import connect
-from conformance.target.launch import Launched
+from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import Limits
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -156,7 +156,11 @@ def record(
     can_record()
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         traced = f"{shlex.join(arguments(str(kept.trace)))} {command}"
-        with Launched(traced, values={"binlog": folder}, limits=limits) as server:
+        try:
+            launched = Launched(traced, values={"binlog": folder}, limits=limits)
+        except DidNotStart as error:
+            raise NotTestable(f"under strace, it {error.fate}: {error.said}") from error
+        with launched as server:
             talk = _play(server, scene, profile, limits, loss)
         place = server.where
     talk |= {"folder": folder, "place": place if isinstance(place, str) else list(place)}
