@@ -128,6 +128,7 @@ def outcomes(
     patience = max(silence, PATIENCE)
     random = replace(directed, reply=patience, clean_up=patience)
     with contextlib.closing(BuiltIn(profile, fault=fault)) as server:
+        server.launches = True
         for case in cases():
             if not (chosen(case) and applies(case, profile)):
                 continue
@@ -190,7 +191,7 @@ def strangers(fault: Fault) -> set[str]:
         lambda case: (
             fault.requirement not in case.slugs
             and case.test.__module__.rpartition(".")[2] not in MUCH
-            and not case.arguments.keys() & {"real_clock", "exploration"}
+            and not case.arguments.keys() & {"real_clock", "exploration", "resources"}
         ),
         enough=FEW + 1,
         profile=newest_with(fault.requirement),

@@ -59,6 +59,9 @@ class VirtualClock(ControlledClock):
 class BuiltIn(Target):
     """The reference server; runs until :meth:`close`."""
 
+    launches = False
+    """Whether a test gets a process that needs one; each takes a while to start."""
+
     def __init__(
         self,
         profile: Profile = NEWEST,
@@ -146,6 +149,8 @@ class BuiltIn(Target):
         return self._in_real_time
 
     def in_a_process(self) -> Target:
+        if not self.launches:
+            return super().in_a_process()
         if self._in_a_process is None:
             if FAULTS.get(self._fault.name, NO_FAULT) is not self._fault:
                 raise NotTestable("needs a server that runs as a process of its own")
