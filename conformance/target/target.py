@@ -224,7 +224,8 @@ class Target(ABC):
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
         self.version = stats.get("version", self.version)
-        self.learnt.max_job_size = _small(stats.get("max-job-size", ""))
+        # A server of which the limit is 0 takes nothing, or tells it wrongly.
+        self.learnt.max_job_size = _small(stats.get("max-job-size", "")) or None
         limit = _small(stats.get("limit-max-jobs-ready", ""))
         if limit is not None and limit < LEAST_READY:
             raise TargetError(

@@ -15,6 +15,8 @@ from conformance.tests.test_stats_counters import COUNTED
 from conformance.verdict import Deviation
 from reference_server.profiles import Profile
 
+MUCH = 2**17
+"""Bytes that a server must take if it says so."""
 BINLOG = {
     "binlog-oldest-index": (
         '"binlog-oldest-index" is the index of the oldest binlog file needed to store the '
@@ -92,6 +94,11 @@ def test_max_job_size_is_what_the_server_was_told(own_server: Target, client: Co
 @requirement("stats.max-job-size", '"max-job-size" is the maximum number of bytes in a job.')
 def test_max_job_size_is_a_size_in_bytes(client: Connection) -> None:
     assert client.stats().number("max-job-size") > 0
+
+
+@requirement("stats.max-job-size", '"max-job-size" is the maximum number of bytes in a job.')
+def test_a_body_of_no_more_bytes_is_not_too_big(client: Connection) -> None:
+    client.put(b"m" * min(client.stats().number("max-job-size"), MUCH))
 
 
 @requirement("stats.pid", '"pid" is the process id of the server.')

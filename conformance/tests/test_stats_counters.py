@@ -235,7 +235,6 @@ def test_stats_counts_connections_by_what_they_do(
     both.put(b"a")
     both.reserve().reply("RESERVED")
     gone.half_close()
-    gone.is_closed_by_target()
     observer.becomes(lambda: observer.stats().number(key) - before == count)
     assert observer.stats().number(key) - before == count
 

@@ -164,7 +164,6 @@ def test_stats_tube_counts_those_who_use_it(
         new_worker()
     assert connect().stats_tube(tube)["current-using"] == "3"
     producers[0].half_close()
-    producers[0].is_closed_by_target()
     producers[1].send("use default").expect(USING("default"))
     producers[2].send(f"use {tube}").expect(USING(tube))
     observer = connect()
@@ -199,7 +198,6 @@ def test_stats_tube_counts_those_who_watch_it(
     workers[0].send(f"watch {tube}").reply("WATCHING")
     assert connect().stats_tube(tube)["current-watching"] == "4"
     workers[0].half_close()
-    workers[0].is_closed_by_target()
     workers[1].send("watch default").reply("WATCHING")
     workers[1].send(f"ignore {tube}").reply("WATCHING")
     workers[2].send(f"ignore {tube}").reply("NOT_IGNORED")

@@ -350,14 +350,12 @@ profiled(
 )
 
 
-@fault("watch.creates-tube", "watch does not count in stats-tube")
-class WatchUncounted(Model):
-    def _watch(self, conn: Client, name: str) -> Reply:
-        new = name not in self._by_name
-        reply = super()._watch(conn, name)
-        if new:
-            self._by_name[name].watching = 0
-        return reply
+@fault("watch.creates-tube", "a tube that is only watched is not found")
+class WatchedUnknown(Model):
+    def _stats_tube(self, conn: Client, name: str) -> Reply:
+        tube = self._by_name.get(name)
+        is_new = tube is not None and not (tube.using or tube.total_jobs)
+        return wire.NOT_FOUND if is_new else super()._stats_tube(conn, name)
 
 
 takes(
