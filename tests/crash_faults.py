@@ -15,14 +15,14 @@ from conformance.durability.campaign import Campaign, workers
 from conformance.durability.findings import grouped
 from conformance.durability.inspection import Question
 from conformance.durability.recording import Kept, read, record
-from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
+from conformance.durability.scenes import TUBES, Scene, scenes
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
 from tests.faults import found_by_tests
 
 COMMAND = f"{sys.executable} -m reference_server -p {{port}} -b {{binlog}}"
-SCENES = scenes(NEWEST, LARGEST)
+SCENES = scenes(NEWEST, NEWEST.max_job_size)
 
 
 def crash_faults() -> list[str]:
