@@ -10,6 +10,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.console.durability import promised
+from conformance.durability.campaign import states_of
 from conformance.durability.crashes import Crash, Kind, crashes, safe
 from conformance.durability.disk import BLOCK, Content, Disk, digest, write_out
 from conformance.durability.findings import Case, grouped
@@ -177,6 +178,18 @@ def read(trace: str) -> list[Operation]:
     return [one.operation for one in reader.read(trace.splitlines())]
 
 
+def test_a_number_is_free_as_soon_as_it_is_being_closed() -> None:
+    again = f'7 100.5 openat(AT_FDCWD<{hexed("/tmp")}>, "{hexed("/b/log.2")}", O_CREAT) = 4'
+    lines = [
+        *TRACE.splitlines()[:2],
+        f"8 100.4 close({FILE} <unfinished ...>",
+        f"{again}<{hexed('/b/log.2')}>",
+        "8 100.6 <... close resumed>) = 0",
+        f'7 100.7 write(4<{hexed("/b/log.2")}>, "{hexed("a")}", 1) = 1',
+    ]
+    assert read("\n".join(lines))[-1] == Write(2, 0, b"a")
+
+
 def test_strace_is_read() -> None:
     assert read(TRACE) == [
         Create(1, LOG),
@@ -325,6 +338,15 @@ def test_what_must_be_there_was_answered_and_synced(
 ) -> None:
     recording = recorded(loss, *ANSWERED, *more)
     assert recording.bounds(Crash(kind, at, {}, ""))[0] == least
+
+
+def test_a_state_is_told_by_the_simplest_crash_that_leaves_it() -> None:
+    # The rest of the write is zeros, as is what was there before it.
+    zeros = (Create(1, LOG), Write(1, 0, bytes(9)), Sync(1), Write(1, 0, b"a\0\0"), Said(2))
+    found, outcome = states_of(recorded(0.0, *zeros), 99)
+    ways = [{one.crash.kind for one in state.crashes} for state in found.values()]
+    assert {Kind.TORN, Kind.KILLED} in ways
+    assert outcome.states[Kind.KILLED] == sum(Kind.KILLED in kinds for kinds in ways)
 
 
 def test_a_recording_without_its_replies_is_not_judged() -> None:

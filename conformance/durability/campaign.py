@@ -42,6 +42,11 @@ class Judged(NamedTuple):
     least: int
     most: int
 
+    @property
+    def way(self) -> tuple[Kind, int, int]:
+        """Return all that its verdict depends on, besides the disk."""
+        return self.crash.kind, self.least, self.most
+
 
 @dataclass
 class State:
@@ -49,6 +54,11 @@ class State:
 
     files: Files
     crashes: list[Judged] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        """Return the simplest kind of crash that leaves it."""
+        return min((one.crash for one in self.crashes), key=lambda one: place(one.kind, 0)).kind
 
 
 @dataclass
@@ -69,15 +79,14 @@ def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outco
     if not killed:
         outcome.left_out["its files are written through memory, which strace does not show"] += 1
     found: dict[str, State] = {}
-    by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for crash in crashes(recording.operations, power=True, killed=killed):
-        name = digest(crash.files)
-        least, most = recording.bounds(crash)
-        state = found.setdefault(name, State(crash.files))
-        if not state.crashes:
-            by_kind[crash.kind].append(name)
-        if all((one.least, one.most) != (least, most) for one in state.crashes):
-            state.crashes.append(Judged(crash, least, most))
+        state = found.setdefault(digest(crash.files), State(crash.files))
+        judged = Judged(crash, *recording.bounds(crash))
+        if all(other.way != judged.way for other in state.crashes):
+            state.crashes.append(judged)
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    for name, state in found.items():
+        by_kind[state.kind].append(name)
     kept: set[str] = set()
     for names in by_kind.values():
         # As evenly as they came.
@@ -87,7 +96,7 @@ def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outco
         kept |= chosen
     found = {name: state for name, state in found.items() if name in kept}
     for state in found.values():
-        outcome.states[state.crashes[0].crash.kind] += 1
+        outcome.states[state.kind] += 1
     return found, outcome
 
 

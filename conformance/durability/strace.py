@@ -35,6 +35,7 @@ _RESUMED = re.compile(r"<\.\.\. \w+ resumed>")
 _CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)(.*)", re.DOTALL)
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _NUMBERED = re.compile(r"(AT_FDCWD|\d+)<((?:->|[^<>])*)>")
+_CLOSE = re.compile(r"close\((\d+)")
 _FLAG_KEEPS_SIZE = "FALLOC_FL_KEEP_SIZE"
 
 
@@ -76,7 +77,12 @@ class Reader:
             self._table(process)
             text = text.rstrip("\n")
             if text.endswith(_UNFINISHED):
-                self._begun[process] = text.removesuffix(_UNFINISHED)
+                begun = text.removesuffix(_UNFINISHED)
+                if closed := _CLOSE.match(begun):
+                    # Another thread may get its number before that has ended.
+                    self._table(process).pop(closed[1], None)
+                    begun = ""
+                self._begun[process] = begun
                 continue
             if resumed := _RESUMED.match(text):
                 text = self._begun.pop(process, "") + text[resumed.end() :]
