@@ -101,6 +101,10 @@ class Transcript:
     """The counters of the target before, if nobody else used it."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    def __reduce__(self) -> tuple[type[Transcript], tuple[list[Entry], Counters | None]]:
+        """Return how it is made again elsewhere, with a lock of its own."""
+        return Transcript, (list(self.entries), self.begins)
+
     @property
     def last(self) -> int:
         """The position of the last message; -1 if there is none."""

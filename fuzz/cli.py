@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -27,13 +27,14 @@ from conformance.target.target import Target
 from conformance.target.watchdog import ENDINGS
 from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, names_target, option, refuse
 from fuzz.corpus import Pool
+from fuzz.entries import FOLDER as PROGRAMS
+from fuzz.entries import Shelf
 from fuzz.fuzzer import Fuzzer
 from fuzz.grey_target import CHOICES, NotInstrumented, Sight
-from fuzz.hostile import Progress
-from reports.words import counted
-
-_LINE = 1.0
-"""Seconds between two lines on a terminal."""
+from fuzz.live import LiveView
+from fuzz.news import News, summary
+from reports.files import replace as replace_file
+from reports.fuzzing import fuzz_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +49,6 @@ class _Work:
     corpus: Path | None
     coverage: str
     run: str
-
-
-@dataclass(frozen=True, slots=True)
-class _News:
-    """The news of a process: its progress, its findings, and whether it has ended."""
-
-    job: int
-    progress: Progress = field(default_factory=Progress)
-    shapes: int = 0
-    edges: int = 0
-    undecided: int = 0
-    unjudged: int = 0
-    found: tuple[tuple[str, bool], ...] = ()
-    """A line for each finding, and whether the text of the protocol decides it."""
-    health: tuple[str, ...] = ()
-    target: str = ""
-    """The target in words, once it is known."""
-    error: str = ""
-    ended: bool = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,6 +67,7 @@ _TRIED, _KEPT = "How much to try", "What to keep"
 )
 @option(_TRIED, "--seed", type=int, default=0, metavar="N", help="where choices begin")
 @option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_TRIED, "--cluster", metavar="ADDRESS", help="on the workers of a Dask scheduler")
 @option(_TRIED, "--max-findings", type=FROM_1, metavar="N", help="end after so many")
 @option(
     *(_TRIED, "--coverage"),
@@ -95,6 +78,7 @@ _TRIED, _KEPT = "How much to try", "What to keep"
 )
 @option(_KEPT, "--findings", type=_FOLDER, metavar="FOLDER", help="findings go there")
 @option(_KEPT, "--corpus", type=_FOLDER, metavar="FOLDER", help="share inputs with other fuzzers")
+@option(_KEPT, "--report", type=_FOLDER, metavar="FOLDER", help="a page of it goes there")
 def fuzz(
     target: str | None,
     launch: str | None,
@@ -104,18 +88,22 @@ def fuzz(
     seconds: float,
     seed: int,
     jobs: int,
+    cluster: str | None,
     max_findings: int | None,
     coverage: str,
     findings: Path | None,
     corpus: Path | None,
+    report: Path | None,
 ) -> int:
     """Send hostile bytes, and look whether the text allows what comes back.
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
     options = Options.of_command(target, launch, clock, start_timeout, profile)
+    if cluster is not None and jobs != 1:
+        raise refuse("--cluster and --jobs exclude each other")
     try:
-        for folder in filter(None, (findings, corpus)):
+        for folder in filter(None, (findings, corpus, report)):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(f"cannot write to {error.filename}: {error.strerror}") from None
@@ -125,22 +113,30 @@ def fuzz(
         for job in range(jobs)
     ]
     start = time.monotonic()
-    news = _run(work)
+    with LiveView() as view:
+        news = _run(work, view) if cluster is None else _run_on(cluster, work[0], view)
+        view.end(news)
     if target is not None and not leave(options.target(), []):
         print(may_be_left(target))
     errors = [told.error for told in news if told.error]
     if errors and not any(told.found for told in news):
         raise refuse(errors[0])
-    code = _summary(news, time.monotonic() - start)
+    if report is not None:
+        found = sorted({line for told in news for line, _ in told.found})
+        name = next((told.target for told in news if told.target), "a server")
+        text = fuzz_page(f"Fuzzing {name}", view.history.moments, found)
+        replace_file(report / "fuzz.html", text.encode())
+        print(f"report: {report / 'fuzz.html'}")
+    code = summary(news, time.monotonic() - start)
     for said in errors:
         print(f"error: {said}", file=sys.stderr)
     return code or (USAGE if errors else 0)
 
 
-def _run(work: Sequence[_Work]) -> list[_News]:
+def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
     """The last news of each job."""
     context = multiprocessing.get_context("spawn")
-    told: multiprocessing.Queue[_News] = context.Queue()
+    told: multiprocessing.Queue[News] = context.Queue()
     processes = [
         context.Process(target=_job, args=(number, job, told), daemon=True)
         for number, job in enumerate(work)
@@ -150,9 +146,9 @@ def _run(work: Sequence[_Work]) -> list[_News]:
     # They end it as Ctrl-C does: with what it has found, and with all that it has started.
     for ending in set(ENDINGS) - {signal.SIGINT}:
         signal.signal(ending, signal.default_int_handler)
-    last: dict[int, _News] = {}
+    last: dict[int, News] = {}
     is_told = False
-    start = shown = time.monotonic()
+    start = time.monotonic()
     try:
         while not all(number in last and last[number].ended for number in range(len(work))):
             try:
@@ -162,24 +158,39 @@ def _run(work: Sequence[_Work]) -> list[_News]:
                 if news.target and not is_told:
                     is_told = True
                     print(_begins(work, news.target), flush=True)
-                last[news.job] = news
+                name = last[news.job].target if news.job in last else ""
+                last[news.job] = replace(news, target=news.target or name)
             except queue.Empty:
                 for number, process in enumerate(processes):
                     if process.exitcode and number not in last:
                         error = f"process {number} ended with status {process.exitcode}"
-                        last[number] = _News(number, error=error, ended=True)
-            if sys.stdout.isatty() and time.monotonic() - shown > _LINE:
-                shown = time.monotonic()
-                print(f"\r{_line(list(last.values()), shown - start)}", end="\x1b[K", flush=True)
+                        last[number] = News(number, error=error, ended=True)
+            view.show(list(last.values()))
     except KeyboardInterrupt:
         print(f"\ninterrupted after {time.monotonic() - start:.0f} s")
     finally:
         for process in processes:
             process.terminate()
             process.join()
-    if sys.stdout.isatty():
-        print()
     return [last[number] for number in sorted(last)]
+
+
+def _run_on(cluster: str, work: _Work, view: LiveView) -> list[News]:
+    """The last news of each worker of a cluster; what was handed out goes on after Ctrl-C."""
+    # Dask is an extra, and takes long to import.
+    from fuzz.cluster import ClusterCampaign
+
+    print(f"fuzzing on {cluster} for {work.seconds:g} s, seed {work.seed}", flush=True)
+    campaign = ClusterCampaign(
+        work.options, work.seed, work.findings, work.corpus, work.coverage, view.show
+    )
+    try:
+        return campaign.run(cluster, work.seconds, work.most)
+    except TargetError as error:
+        raise refuse(str(error)) from None
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command takes over what workers have begun")
+        return campaign.news
 
 
 def _begins(work: Sequence[_Work], target: str) -> str:
@@ -188,7 +199,7 @@ def _begins(work: Sequence[_Work], target: str) -> str:
     return f"fuzzing {target} for {work[0].seconds:g} s, seed {work[0].seed}{processes}"
 
 
-def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
+def _job(number: int, work: _Work, told: multiprocessing.Queue[News]) -> None:
     FOOTPRINT.join(work.run, number + 1)
     try:
         sight = Sight.of(work.options, work.coverage)
@@ -198,20 +209,21 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[_News]) -> None:
         finally:
             target.close()
     except (TargetError, LaunchError, NotInstrumented) as error:
-        told.put(_News(number, error=str(error), ended=True))
+        told.put(News(number, error=str(error), ended=True))
 
 
 def _fuzz(
-    target: Target, sight: Sight, number: int, work: _Work, told: multiprocessing.Queue[_News]
+    target: Target, sight: Sight, number: int, work: _Work, told: multiprocessing.Queue[News]
 ) -> None:
     """Tells now and then how far it is; raises TargetError or LaunchError."""
     work.options.recognise(target)
     name = f"{target.label} {target.version} (profile {target.profile.name})"
-    told.put(_News(number, target=printable(f"{name}, {sight.told}")))
+    told.put(News(number, target=printable(f"{name}, {sight.told}")))
     exploration = Exploration(
         1, work.seed, profile=target.profile, folder=work.findings, shared=True
     )
-    grey = sight.grey_box(target, work.seed, work.corpus)
+    shelf = None if work.corpus is None else Shelf(work.corpus / PROGRAMS)
+    grey = sight.grey_box(target, work.seed, shelf)
     pool = Pool(work.corpus) if grey is None else Pool(work.corpus, grey.has_news)
     fuzzer = Fuzzer(exploration, target, pool, grey)
 
@@ -223,7 +235,7 @@ def _fuzz(
         found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
         health = tuple(report.health.values())
         edges = grey.guidance.edges if grey is not None else 0
-        news = _News(
+        news = News(
             *(number, report.progress, report.shapes, edges, undecided, report.unjudged),
             *(found, health),
             ended=ended,
@@ -235,36 +247,3 @@ def _fuzz(
     except (OSError, TargetError, LaunchError) as error:
         raise TargetError(f"the target is lost: {error}") from error
     tell(ended=True)
-
-
-def _line(news: Sequence[_News], seconds: float) -> str:
-    cases = sum(told.progress.cases for told in news)
-    commands = sum(told.progress.commands for told in news)
-    shapes = max((told.shapes for told in news), default=0)
-    edges = max((told.edges for told in news), default=0)
-    found = len({line for told in news for line, _ in told.found})
-    rate = f"{cases / max(seconds, 1):,.0f}/s, {commands / max(seconds, 1):,.0f} commands/s"
-    seen = f"{counted(edges, 'edge')}, " if edges else ""
-    return (
-        f"{seconds:.0f} s, {counted(cases, 'case')} ({rate}),"
-        f" {counted(shapes, 'shape')}, {seen}"
-        f"{counted(found, 'finding')}"
-    )
-
-
-def _summary(news: Sequence[_News], seconds: float) -> int:
-    print(_line(news, seconds))
-    slowest = max((told.progress.slowest for told in news), default=0.0)
-    undecided = sum(told.undecided for told in news)
-    print(
-        f"slowest reply to somebody else: {slowest * 1000:.0f} ms;"
-        f" {counted(undecided, 'program')} undecided"
-    )
-    if unjudged := sum(told.unjudged for told in news):
-        print(f"judged in part: {counted(unjudged, 'program')} that got to a new place in the code")
-    found = dict(sorted({finding for told in news for finding in told.found}))
-    for line, must in found.items():
-        print(f"{'fail' if must else 'non-strict'}: {line}")
-    for line in dict.fromkeys(line for told in news for line in told.health):
-        print(f"health: {line}")
-    return int(any(found.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -49,13 +49,24 @@ class Pool:
             return False
         self.shapes.add(shape)
         if len(data) <= LARGEST:
-            self._add(data)
+            self.add(data)
         return True
 
     def pick(self, chance: Random) -> bytes:
         """One of the inputs, new ones more often."""
         late = max(chance.random(), chance.random())
         return self._inputs[int(late * len(self._inputs))]
+
+    @property
+    def inputs(self) -> Sequence[bytes]:
+        """The inputs that are kept."""
+        return self._inputs
+
+    def take(self, inputs: Iterable[bytes], shapes: Iterable[Hashable]) -> None:
+        """Takes in what others have found."""
+        self.shapes.update(shapes)
+        for data in sorted({*inputs}.difference(self._inputs)):
+            self._remember(data)
 
     def exchange(self) -> None:
         """Takes in what other fuzzers have put into the folder."""
@@ -68,7 +79,8 @@ class Pool:
             if entry.is_file() and entry.stat().st_size <= LARGEST:
                 self._remember(Path(entry.path).read_bytes())
 
-    def _add(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
+        """Keeps an input, and shares it."""
         self._remember(data)
         name = hashlib.sha256(data).hexdigest()[:16]
         if self._folder is None or name in self._names:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from conformance.random_testing.steps import Ask, Leave, Step, Wait
 from fuzz.guidance import Entry
@@ -51,6 +51,16 @@ def _step(told: dict[str, Any]) -> Step:
         values["text"] = values["text"].encode("latin-1")
         values["cuts"] = tuple(values["cuts"])
     return kind(**values)
+
+
+class Exchange(Protocol):
+    """A place where several fuzzers share entries."""
+
+    def put(self, entry: Entry) -> None:
+        """Shares an entry."""
+
+    def news(self) -> Iterator[Entry]:
+        """Yield the entries that others have put there since this was asked last."""
 
 
 class Shelf:

@@ -54,6 +54,8 @@ class Filed:
     path: Path | None
     seen: str
     """The number of times that it was seen again."""
+    name: str = "transcript"
+    """The name of the file that shows it."""
 
     @property
     def line(self) -> str:
@@ -87,13 +89,19 @@ class Fuzzer:
     """Sends hostile bytes to a target; where others use it, it lets alone what they have there.
 
     ``grey``: scouts who run ahead, where it can be seen what they reach; then programs of the
-    second gear are played, too.
+    second gear are played, too. ``sees`` is called with a violation at first sight.
     """
 
     def __init__(
-        self, exploration: Exploration, target: Target, pool: Pool, grey: GreyBox | None = None
+        self,
+        exploration: Exploration,
+        target: Target,
+        pool: Pool,
+        grey: GreyBox | None = None,
+        sees: Callable[[Transcript], None] = lambda _: None,
     ) -> None:
         self.report = Report()
+        self._sees = sees
         self._exploration = exploration
         self._target = target
         self._pool = pool
@@ -112,12 +120,19 @@ class Fuzzer:
     def run(
         self, seconds: float, most: float = math.inf, tell: Callable[[], None] = lambda: None
     ) -> Report:
-        """Goes on for some seconds, or until ``most`` things are found.
+        """Goes on for some seconds, or until ``most`` things are found, and ends.
 
         ``tell`` is called now and then.
         """
+        self.go_on(seconds, most, tell)
+        self.close()
+        return self.report
+
+    def go_on(self, seconds: float, most: float, tell: Callable[[], None]) -> None:
+        """Does the same, and may be asked to do it again."""
         chance, report = Random(self._exploration.seed), self.report
         start = time.monotonic()
+        report.seconds = 0.0
         while report.seconds < seconds and len(report.found) < most:
             seed = chance.randrange(2**32)
             report.programs += 1
@@ -135,12 +150,14 @@ class Fuzzer:
             report.seconds = time.monotonic() - start
             tell()
         self._campaign.close()
+
+    def close(self) -> None:
+        """Ends what it has started beside the target."""
         if self._grey is not None:
             self._grey.close()
         if self._wild is not None:
             self._wild.close()
             self._wild = None
-        return report
 
     def _play(self, makes_up: MakesUp, seed: int, most: float) -> None:
         found = self._campaign.play(Random(seed), makes_up)
@@ -180,6 +197,7 @@ class Fuzzer:
                 self._campaign.looks = False
                 self._pool.avoids = _STATS
             return
+        self._sees(found.transcript)
         folder = self._exploration.folder
         first = None
         # What cannot be kept now is told when it is small.
@@ -239,7 +257,7 @@ class Fuzzer:
         if not new:
             # Another fuzzer, or an earlier run, has told of it.
             report.again += 1
-        report.found.append(Filed(diagnosis, shown, path, seen))
+        report.found.append(Filed(diagnosis, shown, path, seen, name))
 
     # ------------------------------------------------------------ beyond what is judged
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from random import Random
 from typing import Self
 
@@ -12,7 +11,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.target import Target
 from fuzz.coverage import CountedEdges, Coverage, ModelLines
-from fuzz.entries import FOLDER, Shelf
+from fuzz.entries import Exchange
 from fuzz.greybox import GreyBox
 from fuzz.instrumentation import map_size
 from fuzz.scout import Scout
@@ -60,7 +59,7 @@ class Sight:
             raise NotInstrumented(f"--coverage {choice}: {why}")
         return cls(f"a black box, as {why}", options)
 
-    def grey_box(self, target: Target, seed: int, corpus: Path | None) -> GreyBox | None:
+    def grey_box(self, target: Target, seed: int, shelf: Exchange | None) -> GreyBox | None:
         """Return scouts for a target, None if it is a black box."""
         coverage: Coverage
         scout: Scout
@@ -75,5 +74,4 @@ class Sight:
             coverage, scout = ModelLines(target), Scout(fresh, ModelLines(fresh))
         else:
             return None
-        shelf = None if corpus is None else Shelf(corpus / FOLDER)
         return GreyBox(scout, coverage, Random(seed), shelf)

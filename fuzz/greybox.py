@@ -19,7 +19,7 @@ from conformance.target.sanitizers import Report
 from fuzz.campaign import MakesUp
 from fuzz.coverage import Coverage
 from fuzz.decency import decent
-from fuzz.entries import Shelf
+from fuzz.entries import Exchange
 from fuzz.guidance import Entry, Guidance
 from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
@@ -46,7 +46,7 @@ class GreyBox:
     """
 
     def __init__(
-        self, scout: Scout, coverage: Coverage, chance: Random, shelf: Shelf | None = None
+        self, scout: Scout, coverage: Coverage, chance: Random, shelf: Exchange | None = None
     ) -> None:
         self.guidance = Guidance()
         self.lost: list[Sequence[Action]] = []

@@ -38,6 +38,15 @@ class Suppression:
         """Keeps the forms of lines; None stands for one that is too long."""
         self._forms |= {made for made in map(form, lines) if not _is_plain(made)}
 
+    @property
+    def forms(self) -> frozenset[Form]:
+        """All of them."""
+        return frozenset(self._forms)
+
+    def take(self, forms: Iterable[Form]) -> None:
+        """Takes in forms that others have learnt."""
+        self._forms.update(forms)
+
     def news(self, lines: Iterable[bytes | None]) -> list[bytes]:
         """One line of each form that is not plain, and not known."""
         known = set(self._forms)

@@ -15,6 +15,7 @@ import yaml
 from playwright.sync_api import sync_playwright
 
 from conformance.catalogue import catalogue, read_catalogue
+from conformance.console.matrix import read_servers
 from conformance.oracle.check import check
 from conformance.reading import parse
 from conformance.run.baseline import read_baseline
@@ -156,6 +157,8 @@ def test_code_is_well_formed(page: Path, tmp_path: Path) -> None:
             assert read_dialect(file)
         elif "requirements" in content:
             assert set(content["requirements"]) < set(read_catalogue(tmp_path, catalogue()))
+        elif all(isinstance(value, list) for value in content.values()):
+            assert read_servers(file) == content
         else:
             assert read_baseline(file)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
+from conformance.run.cluster import Cluster, Job
+from conformance.run.handed_over import HandedOver
 from conformance.run.suite import Options
 from conformance.small_worlds.recorded_tour import recorded_tour
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
@@ -80,6 +87,7 @@ class _Work:
     end: float
     run: str
     number: int
+    findings: Path = FOLDER
 
 
 @click.command(cls=ConsoleCommand)
@@ -102,6 +110,7 @@ class _Work:
     help="the largest world",
 )
 @option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_TRIED, "--cluster", metavar="ADDRESS", help="on the workers of a Dask scheduler")
 @option(_KEPT, "--resume", is_flag=True, help="leave out worlds that were explored before")
 def explore(
     target: str | None,
@@ -112,6 +121,7 @@ def explore(
     seconds: float,
     states: int,
     jobs: int,
+    cluster: str | None,
     resume: bool,
 ) -> int:
     """Take every transition of small worlds, and of larger ones, and look at all behind each.
@@ -119,6 +129,8 @@ def explore(
     Exit code 0: nothing that breaks the text found, 1: something.
     """
     options = Options.of_command(target, launch, clock, start_timeout, profile)
+    if cluster is not None and jobs != 1:
+        raise refuse("--cluster and --jobs exclude each other")
     name = launch or target or "the reference server"
     known = _explored_before(name) if resume else set[str]()
     worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
@@ -131,8 +143,10 @@ def explore(
     found: list[Explored] = []
     code = 0
     try:
-        for explored in _explored(work, jobs):
+        done = _explored(work, jobs) if cluster is None else explored_on(cluster, work)
+        for explored in done:
             found.append(explored)
+            _keep(name, known | {one.world for one in found if one.is_whole})
             print(explored.line, flush=True)
             if explored.finding:
                 print(f"{'fail' if explored.broken else 'non-strict'}: {explored.finding}")
@@ -145,7 +159,6 @@ def explore(
         if target is not None and not leave(options.target(), []):
             print(may_be_left(target))
     print(_summary(found, len(worlds)))
-    _keep(name, known | {one.world for one in found if one.is_whole})
     return code or int(any(one.broken for one in found))
 
 
@@ -180,6 +193,49 @@ def _explored(work: Iterable[_Work], jobs: int) -> Iterator[Explored]:
             raise
 
 
+def explored_on(address: str, work: Sequence[_Work]) -> Iterator[Explored]:
+    """Explore worlds on the workers of a scheduler, and yield each that is done."""
+    which = repr([(one.options, one.states) for one in work[:1]]).encode()
+    cluster = Cluster[Far](address, f"explore-{hashlib.sha256(which).hexdigest()[:12]}")
+    begun = {*cluster.left()}
+    left = iter([one for one in work if one.world.name not in begun])
+
+    def next_job() -> Job[Far] | None:
+        one = next(left, None)
+        if one is None:
+            return None
+        return Job(one.world.name, partial(explore_far, one, one.end - time.monotonic()))
+
+    try:
+        for job in cluster.done(next_job):
+            if job.result is None:
+                raise TargetError(f"a worker: {job.error}")
+            yield job.result.filed()
+    finally:
+        cluster.close()
+
+
+class Far(NamedTuple):
+    """A world that was explored on another machine, with the files of what was found."""
+
+    explored: Explored
+    files: HandedOver
+
+    def filed(self) -> Explored:
+        """File here what was found; return what is told of the world."""
+        self.files.file(FOLDER)
+        told = self.files.told(self.explored.finding, FOLDER)
+        return self.explored._replace(finding=told)
+
+
+def explore_far(work: _Work, seconds: float) -> Far:
+    """Explore one world on a worker, for so many seconds at most; raises as ``_explore``."""
+    with tempfile.TemporaryDirectory() as folder:
+        end, home = time.monotonic() + seconds, Path(folder)
+        explored = _explore(replace_fields(work, end=end, findings=home))
+        return Far(explored, HandedOver.of(home))
+
+
 def _explore(work: _Work) -> Explored:
     """Explore one world; raises TargetError, LaunchError or OSError."""
     if time.monotonic() > work.end:
@@ -201,7 +257,7 @@ def _explore(work: _Work) -> Explored:
 def _visited(world: World, target: Target, work: _Work) -> Explored:
     tour = recorded_tour(world, target.profile, work.states)
     start = time.monotonic()
-    exploration = Exploration(1, profile=target.profile, folder=FOLDER, shared=True)
+    exploration = Exploration(1, profile=target.profile, folder=work.findings, shared=True)
     with untimed(target) as other:
         visit = Visit(tour, target if world.timed else other, exploration, work.end)
         found = visit.run()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from conformance.console.matrix import matrix
 from conformance.usage import ConsoleCommand, refuse
 from reports.collection import Collection
 from reports.comparison import Difference
@@ -32,13 +33,25 @@ def report(file: Path, folder: Path) -> None:
 
 
 @click.command(cls=ConsoleCommand)
-@click.argument("files", type=_RESULTS, metavar="results.json…", nargs=-1, required=True)
+@click.argument("files", type=_RESULTS, metavar="results.json…", nargs=-1)
 @click.option("-o", "folder", type=_RESULTS, metavar="FOLDER", help="write it as pages there")
-def compare(files: tuple[Path, ...], folder: Path | None) -> int:
+@click.option(
+    "--run", "servers", type=_RESULTS, metavar="FILE", help="run the suite on its servers"
+)
+@click.option("--cluster", metavar="ADDRESS", help="on the workers of a Dask scheduler")
+def compare(
+    files: tuple[Path, ...], folder: Path | None, servers: Path | None, cluster: str | None
+) -> int:
     """Put the results of many runs side by side.
 
     Of two runs, what broke and what was fixed is printed; exit code 1: something broke.
     """
+    if servers is not None and folder is not None:
+        files = (*files, *matrix(servers, folder, cluster))
+    elif servers is not None or cluster is not None:
+        raise refuse("--run needs -o FOLDER for what it finds, --cluster needs --run")
+    elif not files:
+        raise refuse("give results, or --run FILE")
     results = _read(files)
     if folder is None and len(results) != 2:
         raise refuse("give two results, or -o FOLDER")

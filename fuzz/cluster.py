@@ -1,0 +1,212 @@
+"""A campaign on a cluster: its slices are handed out, and what they tell is put together.
+
+Here is all that must not be lost: the corpus and the findings, each of them filed once. Between two
+clients, the cluster keeps what was handed out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import queue
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from conformance.random_testing.findings import at_first_sight, not_kept
+from conformance.run.cluster import Cluster, Job
+from conformance.run.suite import Options
+from conformance.target.address import TargetError
+from fuzz.corpus import Pool
+from fuzz.edges import count
+from fuzz.entries import FOLDER as PROGRAMS
+from fuzz.entries import Shelf, dumps, loads
+from fuzz.fuzzer import Filed
+from fuzz.guidance import union
+from fuzz.hostile import Progress
+from fuzz.news import News
+from fuzz.slices import Beat, FirstSight, Known, Outcome, Slice, end_of_campaign
+from reports.words import counted
+
+SECONDS = 10.0
+"""Seconds of a slice: it is done again if its worker is lost."""
+APART = 10**6
+"""The distance between the seeds of two slices."""
+_IN_A_ROW = 5
+"""Slices that fail in a row after which the campaign is given up."""
+
+
+class ClusterCampaign:
+    """A campaign on workers: ``findings`` and ``corpus`` are folders, the corpus if it is kept.
+
+    ``shows`` is called now and then with the last news of each worker.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        seed: int,
+        findings: Path,
+        corpus: Path | None,
+        coverage: str = "auto",
+        shows: Callable[[Sequence[News]], None] = lambda _: None,
+    ) -> None:
+        self._options = options
+        self._coverage = coverage
+        self._seed = seed
+        self._findings = findings
+        self._shows = shows
+        self._pool = Pool(corpus)
+        self._shelf = Shelf(corpus / PROGRAMS) if corpus is not None else None
+        self._reached = 0
+        self.known = Known()
+        self.found: dict[str, Filed] = {}
+        """What was found, by name."""
+        which = repr((options, coverage, seed)).encode()
+        self._name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
+        self._news: dict[str, News] = {}
+        self._beats: dict[str, Beat] = {}
+        self._heard: queue.SimpleQueue[FirstSight | Beat] = queue.SimpleQueue()
+        self._mine: set[int] = set()
+        """The seeds of slices whose outcome was not taken by an earlier client."""
+        self._over: set[tuple[str, int]] = set()
+        self._unreduced: dict[tuple[str, int], list[Path]] = {}
+
+    def run(self, address: str, seconds: float, most: float = math.inf) -> list[News]:
+        """Fuzz on the workers of a scheduler; return the last news of each of them."""
+        cluster = Cluster[Outcome](address, self._name)
+        end, failed = time.monotonic() + seconds, 0
+
+        def next_slice() -> Job[Outcome] | None:
+            left = end - time.monotonic()
+            if left <= 0 or len(self.found) >= most or failed >= _IN_A_ROW:
+                return None
+            seed = self._seed + cluster.number() * APART
+            self._mine.add(seed)
+            known = self._all_known()
+            part = Slice(self._name, self._options, self._coverage, seed, min(left, SECONDS), known)
+            return Job(str(seed), part)
+
+        try:
+            self._mine.update(map(int, cluster.left()))
+            if self._mine:
+                print(f"taking over {counted(len(self._mine), 'slice')} of before", flush=True)
+            cluster.hear(self._name, self._heard.put)
+            for job in cluster.done(next_slice, self._look):
+                failed = 0 if job.result else failed + 1
+                if job.result is not None:
+                    self._merge(job.result)
+                    continue
+                if failed >= _IN_A_ROW or not (self._over or time.monotonic() < end):
+                    raise TargetError(f"the workers cannot go on: {job.error}")
+                print(f"a slice could not be done: {job.error}", flush=True)
+            cluster.everywhere(end_of_campaign, self._name)
+            if not self._over:
+                raise TargetError("no worker has done anything in the time")
+        finally:
+            cluster.close()
+        return self.news
+
+    @property
+    def news(self) -> list[News]:
+        """The last news of each worker."""
+        return list(self._news.values())
+
+    def _all_known(self) -> Known:
+        """Return all that is known, with what other fuzzers have put into the corpus."""
+        self._pool.exchange()
+        self.known |= Known(frozenset(self._pool.inputs))
+        for entry in self._shelf.news() if self._shelf is not None else ():
+            self._reached |= entry.reached
+            self.known |= Known(entries=frozenset({dumps(entry)}))
+        fewest = frozenset(map(dumps, union(map(loads, self.known.entries))))
+        return replace(self.known, entries=fewest)
+
+    # ------------------------------------------------------------ putting together
+
+    def _merge(self, outcome: Outcome) -> None:
+        """Take what came of a slice; once more changes nothing but counts."""
+        for data in outcome.known.inputs - self.known.inputs:
+            self._pool.add(data)
+        for entry in map(loads, outcome.known.entries - self.known.entries):
+            self._reached |= entry.reached
+            if self._shelf is not None:
+                self._shelf.put(entry)
+        self.known |= outcome.known
+        self._file(outcome)
+        self._over.add((outcome.worker, outcome.seed))
+        for path in self._unreduced.pop((outcome.worker, outcome.seed), ()):
+            path.unlink(missing_ok=True)
+        self._beats = {
+            worker: beat for worker, beat in self._beats.items() if beat.seed != outcome.seed
+        }
+        news = self._news.setdefault(outcome.worker, News(len(self._news)))
+        lines = (self.found[filed.diagnosis.name] for filed in outcome.found)
+        found = ((filed.line, not filed.diagnosis.de_facto) for filed in lines)
+        self._news[outcome.worker] = replace(
+            news,
+            target=outcome.target,
+            progress=_sum(news.progress, outcome.progress),
+            shapes=len(self.known.shapes),
+            edges=count(self._reached),
+            undecided=news.undecided + outcome.undecided,
+            unjudged=news.unjudged + outcome.unjudged,
+            found=tuple(dict.fromkeys([*news.found, *found])),
+            health=tuple(outcome.files.told(said, self._findings) for said in outcome.health)
+            or news.health,
+        )
+
+    def _file(self, outcome: Outcome) -> None:
+        """File what was found, unless it is filed."""
+        files, unkept = outcome.files, ""
+        try:
+            files.file(self._findings)
+        except OSError as error:
+            unkept = not_kept(self._findings, error)
+        for filed in outcome.found:
+            path = None
+            if filed.path is not None and not unkept:
+                path = Path(files.told(str(filed.path), self._findings))
+            seen = "; ".join(filter(None, (filed.seen, unkept)))
+            self.found.setdefault(filed.diagnosis.name, replace(filed, path=path, seen=seen))
+
+    # ------------------------------------------------------------ meanwhile
+
+    def _look(self) -> None:
+        """Take what workers tell while they are at work."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._hear(self._heard.get_nowait())
+        beats = {worker: beat for worker, beat in self._beats.items() if beat.seed in self._mine}
+        for worker in beats.keys() - self._news.keys():
+            self._news[worker] = News(len(self._news))
+        self._shows(
+            [
+                replace(news, progress=_sum(news.progress, beats[worker].progress))
+                if worker in beats
+                else news
+                for worker, news in self._news.items()
+            ]
+        )
+
+    def _hear(self, heard: FirstSight | Beat) -> None:
+        place = heard.worker, heard.seed
+        if heard.seed not in self._mine or place in self._over:
+            return
+        if isinstance(heard, Beat):
+            self._beats[heard.worker] = heard
+            return
+        # What its worker makes of it is told with the slice, unless the worker is lost.
+        with contextlib.suppress(OSError):
+            path = at_first_sight(self._findings, heard.transcript)
+            self._unreduced.setdefault(place, []).append(path)
+
+
+def _sum(one: Progress, other: Progress) -> Progress:
+    return Progress(
+        one.cases + other.cases,
+        one.commands + other.commands,
+        max(one.slowest, other.slowest),
+    )

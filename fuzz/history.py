@@ -1,0 +1,45 @@
+"""The history of a campaign: how far it was when, and since when nothing was new."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuzz.news import News
+from reports.fuzzing import Moment
+
+MOST = 200
+"""Moments beyond which only every second one is kept."""
+
+
+class History:
+    """Notes how far a campaign is, now and then."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = [Moment(0.0)]
+        self._apart = 0.5
+        self._new: dict[str, float] = {}
+
+    def note(self, news: Sequence[News], seconds: float) -> Moment:
+        """Take in the last news of each process; return how far all of them are."""
+        moment = Moment(
+            seconds,
+            sum(told.progress.cases for told in news),
+            max((told.shapes for told in news), default=0),
+            max((told.edges for told in news), default=0),
+            len({line for told in news for line, _ in told.found}),
+        )
+        last = self.moments[-1]
+        for name in ("shapes", "edges", "findings"):
+            if getattr(moment, name) > getattr(last, name):
+                self._new[name] = seconds
+        if seconds - last.seconds >= self._apart or moment[2:] != last[2:]:
+            self.moments.append(moment)
+        if len(self.moments) > MOST:
+            # The last one is what new ones are compared with.
+            self.moments = [*self.moments[:-1:2], self.moments[-1]]
+            self._apart *= 2
+        return moment
+
+    def since(self, name: str) -> float | None:
+        """Return the seconds, from the beginning, at which there was more of something."""
+        return self._new.get(name)

@@ -1,0 +1,91 @@
+"""The live view of a campaign on a terminal, after the manner of AFL's status."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from fuzz.history import History
+from fuzz.news import News
+from reports.plots import duration
+
+_EVERY = 0.5
+"""Seconds between two looks."""
+
+
+class LiveView:
+    """Shows how far a campaign is, on a terminal; elsewhere it only remembers it."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.history = History()
+        self._start = time.monotonic()
+        self._shown = 0.0
+        # Of stdout as it is now.
+        self._console = console or Console(file=sys.stdout)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def show(self, news: Sequence[News]) -> None:
+        """Take in the last news of each process; show them, now and then."""
+        seconds = time.monotonic() - self._start
+        if seconds - self._shown < _EVERY:
+            return
+        self._shown = seconds
+        self.history.note(news, seconds)
+        if self._live.is_started:
+            self._live.update(table(news, self.history, seconds), refresh=True)
+
+    def end(self, news: Sequence[News]) -> None:
+        """Take in the very last news."""
+        self.history.note(news, time.monotonic() - self._start)
+
+
+def table(news: Sequence[News], history: History, seconds: float) -> Table:
+    """Return a row for each process, one for all of them, and since when nothing was new."""
+    has_edges = any(told.edges for told in news)
+    shown = Table(title=f"fuzzing for {seconds:.0f} s", title_justify="left")
+    shown.add_column("worker")
+    for name in ("cases", "cases/s", "shapes", *(("edges",) if has_edges else ()), "findings"):
+        shown.add_column(name, justify="right")
+    for told in news:
+        name = f"{told.job + 1} (ended)" if told.ended else f"{told.job + 1}"
+        counts = told.progress.cases, told.shapes, told.edges, len(told.found)
+        shown.add_row(name, *_cells(*counts, seconds, has_edges))
+    now = history.moments[-1]
+    shown.add_section()
+    shown.add_row("all", *_cells(*now[1:], seconds, has_edges))
+    names = ("shapes", *(("edges",) if has_edges else ()), "findings")
+    ago = ((name, history.since(name)) for name in names)
+    told_ago = (
+        f"{name}: {'none yet' if at is None else f'{duration(seconds - at)} ago'}"
+        for name, at in ago
+    )
+    shown.caption = f"last new {', '.join(told_ago)}"
+    shown.caption_justify = "left"
+    return shown
+
+
+def _cells(
+    cases: int, shapes: int, edges: int, findings: int, seconds: float, has_edges: bool
+) -> list[str]:
+    told = [f"{cases:,}", f"{cases / max(seconds, 1):,.0f}", f"{shapes:,}"]
+    return [*told, *([f"{edges:,}"] if has_edges else []), f"{findings:,}"]

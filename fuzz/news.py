@@ -1,0 +1,62 @@
+"""The news of a campaign: how far each of its processes is, and what they have found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fuzz.hostile import Progress
+from reports.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The news of a process: its progress, its findings, and whether it has ended."""
+
+    job: int
+    progress: Progress = field(default_factory=Progress)
+    shapes: int = 0
+    edges: int = 0
+    undecided: int = 0
+    unjudged: int = 0
+    found: tuple[tuple[str, bool], ...] = ()
+    """A line for each finding, and whether the text of the protocol decides it."""
+    health: tuple[str, ...] = ()
+    target: str = ""
+    """The target in words, once it is known."""
+    error: str = ""
+    ended: bool = False
+
+
+def line(news: Sequence[News], seconds: float) -> str:
+    """Return how far a campaign is, in a line."""
+    cases = sum(told.progress.cases for told in news)
+    commands = sum(told.progress.commands for told in news)
+    shapes = max((told.shapes for told in news), default=0)
+    edges = max((told.edges for told in news), default=0)
+    found = len({line for told in news for line, _ in told.found})
+    rate = f"{cases / max(seconds, 1):,.0f}/s, {commands / max(seconds, 1):,.0f} commands/s"
+    seen = f"{counted(edges, 'edge')}, " if edges else ""
+    return (
+        f"{seconds:.0f} s, {counted(cases, 'case')} ({rate}),"
+        f" {counted(shapes, 'shape')}, {seen}{counted(found, 'finding')}"
+    )
+
+
+def summary(news: Sequence[News], seconds: float) -> int:
+    """Tell what a campaign has found; return its exit code."""
+    print(line(news, seconds))
+    slowest = max((told.progress.slowest for told in news), default=0.0)
+    undecided = sum(told.undecided for told in news)
+    print(
+        f"slowest reply to somebody else: {slowest * 1000:.0f} ms;"
+        f" {counted(undecided, 'program')} undecided"
+    )
+    if unjudged := sum(told.unjudged for told in news):
+        print(f"judged in part: {counted(unjudged, 'program')} that got to a new place in the code")
+    found = dict(sorted({finding for told in news for finding in told.found}))
+    for said, must in found.items():
+        print(f"{'fail' if must else 'non-strict'}: {said}")
+    for said in dict.fromkeys(said for told in news for said in told.health):
+        print(f"health: {said}")
+    return int(any(found.values()))

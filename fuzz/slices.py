@@ -1,0 +1,258 @@
+"""Slices of a campaign on a cluster: a worker fuzzes a while, and tells what was new in it.
+
+A worker keeps target and fuzzer from one slice to the next, as it takes long to start them, and
+they know what is found. All that a slice needs to be done elsewhere is in it.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.printable import printable
+from conformance.random_testing.exploration import Exploration
+from conformance.run.cluster import tell
+from conformance.run.handed_over import HandedOver
+from conformance.run.suite import Options
+from conformance.target.address import TargetError
+from conformance.target.cleanup import leave
+from conformance.target.launch import LaunchError
+from conformance.target.target import Target
+from conformance.transcript import Transcript
+from fuzz.corpus import Pool
+from fuzz.entries import dumps, loads
+from fuzz.fuzzer import Filed, Fuzzer
+from fuzz.grey_target import Sight
+from fuzz.guidance import Entry
+from fuzz.hostile import Progress
+from fuzz.suppression import Form
+
+_BEAT = 1.0
+"""Seconds between two beats of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known in a campaign: inputs, what has come of them, and lines known to be wrong.
+
+    ``entries``: programs, each with the edges that it reaches, as text.
+    """
+
+    inputs: frozenset[bytes] = frozenset()
+    shapes: frozenset[Hashable] = frozenset()
+    forms: frozenset[Form] = frozenset()
+    entries: frozenset[str] = frozenset()
+
+    def __or__(self, other: Known) -> Known:
+        return Known(
+            self.inputs | other.inputs,
+            self.shapes | other.shapes,
+            self.forms | other.forms,
+            self.entries | other.entries,
+        )
+
+    def __sub__(self, other: Known) -> Known:
+        return Known(
+            self.inputs - other.inputs,
+            self.shapes - other.shapes,
+            self.forms - other.forms,
+            self.entries - other.entries,
+        )
+
+
+class HandedOn:
+    """Entries that are shared with slices, before and after them."""
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+        self._new: list[Entry] = []
+
+    def take(self, texts: Iterable[str]) -> None:
+        """Take in what others have found."""
+        new = {*texts} - self.texts
+        self.texts |= new
+        self._new += map(loads, sorted(new))
+
+    def put(self, entry: Entry) -> None:
+        """Hand on an entry."""
+        self.texts.add(dumps(entry))
+
+    def news(self) -> Iterator[Entry]:
+        """Yield what others have found since this was asked last."""
+        new, self._new = self._new, []
+        return iter(new)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a slice, beyond what was known before."""
+
+    worker: str
+    seed: int
+    target: str
+    progress: Progress
+    undecided: int
+    unjudged: int
+    known: Known
+    found: tuple[Filed, ...]
+    files: HandedOver
+    health: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSight:
+    """A violation at first sight, before it is made small, in the slice of a seed."""
+
+    worker: str
+    seed: int
+    transcript: Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """How far a worker is in a slice."""
+
+    worker: str
+    seed: int
+    progress: Progress
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A fuzzer that goes on from one slice to the next, and the slice that it is at."""
+
+    campaign: str
+    target: Target
+    exploration: Exploration
+    told: str
+    folder: tempfile.TemporaryDirectory[str]
+    pool: Pool
+    entries: HandedOn
+    fuzzer: Fuzzer
+
+
+_kept: dict[int, _Kept] = {}
+"""That of each thread of this worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """So many seconds of a campaign, from a seed on; can be called."""
+
+    campaign: str
+    options: Options
+    coverage: str
+    seed: int
+    seconds: float
+    known: Known
+
+    def __call__(self) -> Outcome:
+        """Fuzz; raises TargetError, LaunchError or NotInstrumented."""
+        kept = _kept.get(threading.get_ident())
+        if kept is None or kept.campaign != self.campaign:
+            end_of_thread()
+            kept = _kept[threading.get_ident()] = self._begin()
+        try:
+            return self._go_on(kept)
+        except (OSError, TargetError, LaunchError) as error:
+            end_of_thread()
+            raise TargetError(f"the target is lost: {error}") from error
+
+    def _begin(self) -> _Kept:
+        sight = Sight.of(self.options, self.coverage)
+        target = sight.options.target()
+        try:
+            self.options.recognise(target)
+        except BaseException:
+            target.close()
+            raise
+        folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-findings-")
+        home = Path(folder.name)
+        exploration = Exploration(1, self.seed, profile=target.profile, folder=home, shared=True)
+        entries = HandedOn()
+        grey = sight.grey_box(target, self.seed, entries)
+        pool = Pool(None, grey.has_news) if grey is not None else Pool()
+
+        def seen(transcript: Transcript) -> None:
+            tell(self.campaign, FirstSight(_worker(), exploration.seed, transcript))
+
+        name = f"{target.label} {target.version} (profile {target.profile.name})"
+        told = printable(f"{name}, {sight.told}")
+        fuzzer = Fuzzer(exploration, target, pool, grey, seen)
+        return _Kept(self.campaign, target, exploration, told, folder, pool, entries, fuzzer)
+
+    def _go_on(self, kept: _Kept) -> Outcome:
+        worker, pool, report = _worker(), kept.pool, kept.fuzzer.report
+        pool.take(self.known.inputs, self.known.shapes)
+        pool.known.take(self.known.forms)
+        kept.entries.take(self.known.entries)
+        progress = report.progress
+        cases, commands, found = progress.cases, progress.commands, len(report.found)
+        undecided, unjudged = kept.exploration.undecided, report.unjudged
+        progress.slowest = 0.0
+
+        def done() -> Progress:
+            return Progress(progress.cases - cases, progress.commands - commands, progress.slowest)
+
+        kept.exploration.seed = self.seed
+        told = time.monotonic()
+
+        def beat() -> None:
+            nonlocal told
+            if time.monotonic() - told > _BEAT:
+                told = time.monotonic()
+                tell(self.campaign, Beat(worker, self.seed, done()))
+
+        kept.fuzzer.go_on(self.seconds, math.inf, beat)
+        here = Known(
+            frozenset(pool.inputs),
+            frozenset(pool.shapes),
+            pool.known.forms,
+            frozenset(kept.entries.texts),
+        )
+        return Outcome(
+            worker,
+            self.seed,
+            kept.told,
+            done(),
+            kept.exploration.undecided - undecided,
+            report.unjudged - unjudged,
+            here - self.known,
+            tuple(report.found[found:]),
+            HandedOver.of(Path(kept.folder.name)),
+            tuple(report.health.values()),
+        )
+
+
+def _worker() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)
+
+
+def end_of_thread() -> None:
+    """End what this thread has kept."""
+    _end(threading.get_ident())
+
+
+def end_of_campaign(campaign: str) -> None:
+    """End what a worker has kept for a campaign."""
+    for thread, kept in list(_kept.items()):
+        if kept.campaign == campaign:
+            _end(thread)
+
+
+def _end(thread: int) -> None:
+    kept = _kept.pop(thread, None)
+    if kept is None:
+        return
+    kept.fuzzer.close()
+    if not kept.target.exclusive:
+        leave(kept.target, [])
+    kept.target.close()
+    kept.folder.cleanup()

@@ -1,0 +1,105 @@
+"""What is shown of a campaign: live on a terminal, and as a page of plots."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fuzz.cli import main
+from fuzz.history import MOST, History
+from fuzz.hostile import Progress
+from fuzz.live import LiveView, table
+from fuzz.news import News
+from reports.fuzzing import Moment, fuzz_page, over_time
+from reports.plots import BOX
+
+NEWS = (
+    News(0, Progress(1000, 3000, 0.1), shapes=7, found=(("a", True),)),
+    News(1, Progress(500, 900, 0.1), shapes=9, found=(("a", True), ("b", False)), ended=True),
+)
+
+
+def shown(news: tuple[News, ...], history: History, seconds: float) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(table(news, history, seconds))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_each_worker_and_all_of_them() -> None:
+    history = History()
+    history.note(NEWS, 2.0)
+    history.note(NEWS, 10.0)
+    told = shown(NEWS, history, 10.0)
+    rows = [re.findall(r"[\w,()]+(?: \(ended\))?", row) for row in told.splitlines()]
+    assert ["1", "1,000", "100", "7", "1"] in rows
+    assert ["2 (ended)", "500", "50", "9", "2"] in rows
+    assert ["all", "1,500", "150", "9", "2"] in rows
+    assert "last new shapes: 8 s ago, findings: 8 s ago" in told
+    assert "edges" not in told
+
+
+def test_edges_where_there_are_any() -> None:
+    told = shown((News(0, edges=12),), History(), 1.0)
+    assert "edges: none yet" in told
+
+
+def test_a_history_keeps_so_much_and_what_was_new() -> None:
+    history = History()
+    for second in range(5000):
+        news = News(0, Progress(second * 10), shapes=second // 1000)
+        history.note([news], float(second))
+    assert len(history.moments) <= MOST
+    assert history.moments[0].seconds == 0
+    assert history.moments[-1].seconds > 4900
+    assert history.since("shapes") == 4000
+    assert history.since("findings") is None
+    assert [moment.seconds for moment in history.moments] == sorted(
+        moment.seconds for moment in history.moments
+    )
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_only_a_terminal_is_drawn_on(is_terminal: bool) -> None:
+    file = io.StringIO()
+    with LiveView(Console(file=file, force_terminal=is_terminal, width=100)) as view:
+        view._shown = -1.0
+        view.show(NEWS)
+        view.end(NEWS)
+    assert ("all" in file.getvalue()) == is_terminal
+    assert view.history.moments[-1].cases == 1500
+
+
+def test_counts_are_drawn_from_zero() -> None:
+    moments = [Moment(0.0), Moment(5.0, 10), Moment(10.0, 40)]
+    line = over_time("Cases", moments, [0, 10, 40])
+    assert [point.x for point in line.points] == [BOX.left, (BOX.left + BOX.right) / 2, BOX.right]
+    assert [point.y for point in line.points][::2] == [BOX.bottom, BOX.top]
+    assert line.summary == "40 after 10 s."
+
+
+def test_a_page_shows_what_was_counted() -> None:
+    page = fuzz_page("<b>", [Moment(0.0), Moment(5.0, 10, 3)], ["<script>"])
+    assert "<h1>&lt;b&gt;</h1>" in page
+    assert "&lt;script&gt;" in page
+    for title, is_there in (
+        ("Cases", True),
+        ("Shapes", True),
+        ("Findings", True),
+        ("Edges", False),
+    ):
+        assert (f"<strong>{title}" in page) == is_there
+    assert "before anything could be told" in fuzz_page("x", [Moment(0.0)], [])
+
+
+def test_a_campaign_writes_its_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folders = ["--findings", str(tmp_path / "found"), "--report", str(tmp_path / "out")]
+    assert main(["--time", "1", "--coverage", "off", *folders]) == 0
+    assert f"report: {tmp_path / 'out' / 'fuzz.html'}" in capfd.readouterr().out
+    page = (tmp_path / "out" / "fuzz.html").read_text(encoding="utf-8")
+    assert "Fuzzing reference server" in page
+    assert "<polyline" in page
