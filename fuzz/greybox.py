@@ -84,6 +84,7 @@ class GreyBox:
         return watched
 
     def _look(self, reached: int, done: Sequence[Step]) -> None:
+        self.guidance.meet(reached)
         if self.guidance.news(reached):
             self._candidates.append(done[-MOST:])
             self._found_news = True

@@ -46,6 +46,8 @@ class Guidance:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.seen = 0
+        """What entries reach."""
+        self._met = 0
         self._doubts = [0] * _STRIKES
         """What was reached and not so again: at least once, twice, and so on."""
         self._hits: Counter[int] = Counter()
@@ -56,8 +58,8 @@ class Guidance:
 
     @property
     def edges(self) -> int:
-        """The number of edges that were reached."""
-        return count(self.seen)
+        """The number of edges that were reached, be it once."""
+        return count((self._met | self.seen) & ~self.flickers)
 
     @property
     def flickers(self) -> int:
@@ -68,8 +70,13 @@ class Guidance:
         """Return what of it was never reached before, and does not flicker."""
         return reached & ~(self.seen | self.flickers)
 
+    def meet(self, reached: int) -> None:
+        """Takes in what was reached somehow."""
+        self._met |= reached
+
     def note(self, reached: int) -> None:
         """Counts the edges that some program has reached."""
+        self.meet(reached)
         self._hits.update(edges(reached))
 
     def doubt(self, news: int) -> None:
@@ -83,10 +90,10 @@ class Guidance:
         reached = entry.reached & ~self.flickers
         if not self.news(reached):
             return False
-        kept, before = entry._replace(reached=reached), self.edges
+        kept, before = entry._replace(reached=reached), count(self.seen)
         self.seen |= reached
         self.entries.append(kept)
-        if self.edges > before:
+        if count(self.seen) > before:
             self._new.append((kept, _FOLLOWED))
         for edge in edges(reached):
             best = self._best.setdefault(edge, kept)
