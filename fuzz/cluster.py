@@ -63,7 +63,7 @@ class ClusterCampaign:
         self._reached = 0
         self.known = Known()
         self.found: dict[str, Filed] = {}
-        """What was found, by name."""
+        """The findings, by name."""
         which = repr((options, coverage, seed)).encode()
         self._name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
         self._news: dict[str, News] = {}

@@ -1,4 +1,4 @@
-"""Whether a target can be seen into, and the grey box of one that can."""
+"""The sight that a target allows, and the grey box of one that allows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NotInstrumented(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What can be seen of a target: ``told`` in words, and its counters if it has some."""
+    """The sight of a target: ``told`` in words, and its counters if it has some."""
 
     told: str
     options: Options

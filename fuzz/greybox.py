@@ -50,9 +50,9 @@ class GreyBox:
     ) -> None:
         self.guidance = Guidance()
         self.lost: list[Sequence[Action]] = []
-        """What the target was told that did not survive it."""
+        """The messages that the target did not survive."""
         self.reported: list[tuple[Sequence[Report], Program]] = []
-        """What sanitizers have printed, and the programs that were played then."""
+        """The reports of sanitizers, and the programs that were played then."""
         self.programs = 0
         """The number of programs that were played by scouts."""
         self._scout = scout

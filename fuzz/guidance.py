@@ -41,15 +41,15 @@ def union(entries: Iterable[Entry]) -> list[Entry]:
 
 
 class Guidance:
-    """What was reached in all, the programs that have reached it, and how rare each edge is."""
+    """The edges that were reached, the programs that reach them, and their rarity."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.seen = 0
-        """What entries reach."""
+        """The edges that entries reach."""
         self._met = 0
         self._doubts = [0] * _STRIKES
-        """What was reached and not so again: at least once, twice, and so on."""
+        """The edges that were reached and not again: at least once, twice, and so on."""
         self._hits: Counter[int] = Counter()
         self._new: list[tuple[Entry, int]] = []
         """Entries that reach edges which none has reached before, and how often to vary each."""
@@ -63,7 +63,7 @@ class Guidance:
 
     @property
     def flickers(self) -> int:
-        """What is reached now and then, whatever is sent, as a set of ``fuzz.edges``."""
+        """The edges that are reached now and then, whatever is sent, as a set of ``fuzz.edges``."""
         return self._doubts[-1]
 
     def news(self, reached: int) -> int:

@@ -1,4 +1,4 @@
-"""What sanitizers of a target print while it is fuzzed: each stack once, with a small program."""
+"""Reports of sanitizers while a target is fuzzed: each stack once, with a small program."""
 
 from __future__ import annotations
 

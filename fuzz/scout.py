@@ -56,7 +56,7 @@ class Scout:
         self._tags = JobTags()
         self._last = 0
         self.done: list[Action] = []
-        """What the target was told since a program was begun."""
+        """The messages to the target since a program was begun."""
 
     def play(self, program: Program) -> list[Turn]:
         """Return what each turn of a program has reached, on a server without jobs; raises Lost."""

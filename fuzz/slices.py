@@ -38,7 +38,7 @@ _BEAT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known in a campaign: inputs, what has come of them, and lines known to be wrong.
+    """The knowledge of a campaign: inputs, what has come of them, and lines known to be wrong.
 
     ``entries``: programs, each with the edges that it reaches, as text.
     """
@@ -90,7 +90,7 @@ class HandedOn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a slice, beyond what was known before."""
+    """The outcome of a slice, beyond what was known before."""
 
     worker: str
     seed: int
@@ -115,7 +115,7 @@ class FirstSight:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """How far a worker is in a slice."""
+    """The progress of a worker in a slice."""
 
     worker: str
     seed: int
@@ -137,7 +137,7 @@ class _Kept:
 
 
 _kept: dict[int, _Kept] = {}
-"""That of each thread of this worker."""
+"""The one of each thread of this worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ _TICKS = 5
 
 
 class Moment(NamedTuple):
-    """How far a campaign was after some seconds."""
+    """The progress of a campaign after some seconds."""
 
     seconds: float
     cases: int = 0

@@ -29,7 +29,7 @@ from reports.words import counted
 
 
 class Tried(NamedTuple):
-    """How much is tried of each kind."""
+    """The amount that is tried of each kind."""
 
     states: int
     kills: int

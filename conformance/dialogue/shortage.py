@@ -34,7 +34,7 @@ def reply_in_need(client: Connection, exchange: Exchange, *words: str) -> Reply:
 
 @dataclass
 class Shortage:
-    """What a server answered to puts: ``jobs`` with their bodies, and how many it refused.
+    """The answers of a server to puts: ``jobs`` with their bodies, and how many it refused.
 
     ``buried``: the jobs of which it said that it has buried them. ``unclear``: how many jobs there
     may be of which it said nothing.

@@ -50,7 +50,7 @@ class Judged(NamedTuple):
 
 @dataclass
 class State:
-    """What is on a disk, and the crashes that may leave that there."""
+    """The content of a disk, and the crashes that may leave it there."""
 
     files: Files
     crashes: list[Judged] = field(default_factory=list)
@@ -63,7 +63,7 @@ class State:
 
 @dataclass
 class Outcome:
-    """What came of the crashes of a scene; ``states`` counts what they leave, by kinds."""
+    """The outcome of the crashes of a scene; ``states`` counts what they leave, by kinds."""
 
     cases: list[Case] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)

@@ -59,7 +59,7 @@ class _Pending:
     """The operations that no sync has covered, by their numbers."""
 
     disk: Disk = field(default_factory=Disk)
-    """What is on the disk whatever happens."""
+    """The part that is on the disk whatever happens."""
     left: dict[int, Operation] = field(default_factory=dict)
 
     def take(self, number: int, operation: Operation) -> None:

@@ -69,7 +69,7 @@ class Content:
 
 
 Files = Mapping[str, Content]
-"""What is in a folder: paths, and the content of each file."""
+"""The files of a folder: paths, and the content of each file."""
 
 
 class Disk:

@@ -27,7 +27,7 @@ class Case:
     difference: Difference
     kind: str
     place: tuple[int, int]
-    """How simple it is: its kind, and how much was done before."""
+    """Its simplicity: its kind, and the number of operations before it."""
     disk: str
     talk: list[str]
     state: str

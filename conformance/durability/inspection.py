@@ -1,4 +1,4 @@
-"""What a server has when it is started on a folder: it is asked for everything."""
+"""The jobs of a server that is started on a folder: it is asked for everything."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def shown(body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How a server is started and asked; ``ids`` are those of all jobs that were ever put."""
+    """The way to start a server and to ask it; ``ids`` are those of all jobs that were ever put."""
 
     command: str
     profile: Profile

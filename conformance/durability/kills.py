@@ -32,7 +32,7 @@ _SOONEST, _LATEST = 0.02, 0.4
 
 @dataclass
 class Kills:
-    """What came of the kills: how many, the commands that were answered before them, the cases."""
+    """The outcome of the kills: their number, the commands answered before them, the cases."""
 
     count: int = 0
     commands: int = 0

@@ -1,4 +1,4 @@
-"""What a campaign has found, in words and as JSON."""
+"""The findings of a campaign, in words and as JSON."""
 
 from __future__ import annotations
 

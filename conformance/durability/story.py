@@ -13,7 +13,7 @@ from reference_server.state import SECOND, Job, JobState
 from reference_server.wire import Reply, ReplyReader
 
 COUNTS = ("reserves", "timeouts", "releases", "buries", "kicks")
-"""What statistics count of a job."""
+"""The numbers that statistics count of a job."""
 
 
 class View(NamedTuple):

@@ -1,4 +1,4 @@
-"""What strace prints of a server, as operations on the folder that it keeps its jobs in."""
+"""The output of strace about a server, as operations on the folder that it keeps its jobs in."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _NOTHING = (
 
 
 class Unreadable(Exception):
-    """What was counted cannot be read; the text says why."""
+    """The counts cannot be read; the text says why."""
 
 
 @dataclass(frozen=True)

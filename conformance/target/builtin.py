@@ -60,7 +60,7 @@ class BuiltIn(Target):
     """The reference server; runs until :meth:`close`."""
 
     launches = False
-    """Whether a test gets a process that needs one; each takes a while to start."""
+    """A test that needs a process gets one; each takes a while to start."""
 
     def __init__(
         self,
