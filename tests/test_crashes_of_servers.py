@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from conformance.durability.recording import Kept, record
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import scenes
 from conformance.target.limits import USUAL
+from conformance.usage import USAGE
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST
 from tests.servers import BEANSTALKD
@@ -81,7 +83,7 @@ def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None
 def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = ["--states", "3", "--kills", "0", "--damages", "3", "--jobs", "1"]
+    few = ["--states", "1", "--kills", "0", "--damages", "3", "--jobs", "1"]
     words = ["durability", "--launch", COMMAND, "--folder", str(tmp_path), *few]
     assert main(words) == 1
     said = capsys.readouterr().out
@@ -96,3 +98,14 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     assert "a second" in said
     assert "a second" not in again.replace("the second", "")
     assert said.splitlines()[-1] == again.splitlines()[-1]
+
+
+def test_a_server_without_a_binlog_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "server"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m reference_server --port "$1"\n')
+    program.chmod(0o755)
+    words = ["--launch", f"{program} {{port}} {{binlog}}", "--profile", "1.0"]
+    assert main(["durability", "--folder", str(tmp_path / "found"), *words]) == USAGE
+    assert "keeps no jobs: that came with profile 1.2" in capsys.readouterr().err

@@ -10,19 +10,23 @@ from typing import NamedTuple
 
 from conformance.console.progress import ProgressBar
 from conformance.durability.campaign import Campaign
+from conformance.durability.catalogue import requirements
 from conformance.durability.crashes import Kind
 from conformance.durability.damage import damages, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import Case, grouped, place
 from conformance.durability.inspection import Question, shown
+from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.recording import Kept, Recording, read, record
 from conformance.durability.report import Report
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
 from conformance.run.suite import Options
+from conformance.target.launch import DidNotStart
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
+from conformance.usage import refuse
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
 from reports.words import counted
@@ -50,6 +54,8 @@ class Crashing:
         self._resume = resume
         self._cases: list[Case] = []
         profile, limit = self._recognised()
+        if why := requirements()[STARTS].missing_in(profile.stage):
+            raise refuse(f"the server keeps no jobs: that {why}")
         self._profile = profile
         self._scenes = scenes(profile, limit)
         self._report = Report(command, profile)
@@ -65,17 +71,19 @@ class Crashing:
 
     def everything(self, pool: Executor, tried: Tried) -> int:
         """Try all, tell what came of it, and return the exit code."""
-        last: Recording | None = None
+        first: Recording | None = None
         for scene in self._scenes:
             with self._testing(scene.name):
                 recording = self._recording(scene)
-                last = last or recording
+                first = first or recording
                 self._crash(pool, recording, tried.states)
-        if last is not None and tried.damages:
-            with self._testing("damaged files"):
-                self._damage(pool, last, tried.damages)
         if tried.damages:
-            self._share()
+            with self._testing("damaged files"):
+                if first is None:
+                    raise NotTestable("no conversation was recorded")
+                self._damage(pool, first, tried.damages)
+            with self._testing("two servers on one folder"):
+                self._share()
         if tried.kills:
             with self._testing("kills under load"):
                 self._kill(tried.kills)
@@ -86,7 +94,7 @@ class Crashing:
         """Note what cannot be tested, and why."""
         try:
             yield
-        except NotTestable as error:
+        except (NotTestable, DidNotStart) as error:
             self._missing(what, f"not testable: {error}")
             print(f"{what}: not testable: {error}", flush=True)
 

@@ -89,9 +89,9 @@ def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outco
         by_kind[state.kind].append(name)
     kept: set[str] = set()
     for names in by_kind.values():
-        # As evenly as they came.
+        # As evenly as they came, and the last, before which the most was done.
         step = max(len(names) / limit, 1.0)
-        chosen = {names[int(n * step)] for n in range(min(limit, len(names)))}
+        chosen = {names[int((n + 1) * step) - 1] for n in range(min(limit, len(names)))}
         outcome.left_out["--states"] += len(names) - len(chosen)
         kept |= chosen
     found = {name: state for name, state in found.items() if name in kept}

@@ -105,10 +105,6 @@ class Disk:
     def _content(self, file: int) -> Content:
         return self._contents.get(file, Content())
 
-    def size(self, file: int) -> int:
-        """Return the size of a file, 0 if it is not there."""
-        return self._content(file).size
-
     def path(self, file: int) -> str:
         """Return the name of a file, or one of them."""
         return next((path for path, number in self._names.items() if number == file), "a lost file")

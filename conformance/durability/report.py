@@ -31,11 +31,6 @@ class Report:
     tried: Counter[str] = field(default_factory=Counter)
 
     @property
-    def levels(self) -> Counter[str]:
-        """Return how many findings there are of each level."""
-        return Counter(finding.level(self.profile) for finding in self.findings)
-
-    @property
     def broken(self) -> int:
         """Return how many requirements of the text are broken."""
         return len({f.requirement for f in self.findings if f.level(self.profile) == "must"})
