@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.growth import LONG
+from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
 from reference_server.wire import FOUND, Reply
@@ -34,7 +35,7 @@ def reply_in_need(client: Connection, exchange: Exchange, *words: str) -> Reply:
 
 @dataclass
 class Shortage:
-    """The answers of a server to puts: ``jobs`` with their bodies, and how many it refused.
+    """The answers to puts: ``jobs`` with their bodies, and how many were refused.
 
     ``buried``: the jobs of which it said that it has buried them. ``unclear``: how many jobs there
     may be of which it said nothing.
@@ -61,6 +62,13 @@ class Shortage:
     def are_there(self, client: Connection) -> None:
         """Expect all jobs, whole."""
         client.says([(f"peek {job}", FOUND(job, body)) for job, body in self.jobs.items()])
+
+
+def leaves_descriptors(client: Connection, resources: Resources, most: int) -> None:
+    """Expect that soon no more descriptors are open than these."""
+    if not client.eventually(lambda: resources.descriptors <= most):
+        left = resources.descriptors - most
+        raise Deviation("no descriptor of clients that are gone", f"{left} more are open")
 
 
 def run_short(server: Target, client: Connection) -> Shortage:

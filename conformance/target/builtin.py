@@ -60,7 +60,7 @@ class BuiltIn(Target):
     """The reference server; runs until :meth:`close`."""
 
     launches = False
-    """A test that needs a process gets one; each takes a while to start."""
+    """Tests get a process where they need one; each takes a while to start."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ import time
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
+from conformance.dialogue.shortage import leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation
@@ -112,9 +113,7 @@ def test_who_could_not_be_accepted_leaves_no_descriptor(
         _close(served + late)
         resources.lift()
         client.linger()
-    if not client.eventually(lambda: resources.descriptors <= before):
-        left = resources.descriptors - before
-        raise Deviation("no descriptor of clients that are gone", f"{left} more are open")
+    leaves_descriptors(client, resources, before)
 
 
 def _close(clients: list[Connection]) -> None:

@@ -7,6 +7,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
+from conformance.dialogue.shortage import leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
@@ -193,9 +194,7 @@ def test_many_short_connections_leave_nothing(
         begun.reset()
     _are_served(client, connect, [])
     # Of those that are served, one is new.
-    if not client.eventually(lambda: resources.descriptors <= before + 1):
-        left = resources.descriptors - before - 1
-        raise Deviation("no descriptor of clients that are gone", f"{left} more are open")
+    leaves_descriptors(client, resources, before + 1)
 
 
 @requirement(
