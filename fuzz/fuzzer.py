@@ -14,7 +14,7 @@ from random import Random
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.findings import FOLDER, at_first_sight, keep, not_kept
+from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, without_chunks
 from conformance.random_testing.replay import GOES_ON, Counterexample
@@ -108,7 +108,7 @@ class Fuzzer:
         hostile = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, hostile)
         self._grey = grey
-        self._reports = Reports(target, exploration.folder or FOLDER, exploration.effort)
+        self._reports = Reports(target, exploration.folder, exploration.effort)
         self._lanes = (
             [hostile] if grey is None else [grey.watch(hostile), grey.watch(grey.second_gear)]
         )

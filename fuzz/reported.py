@@ -23,10 +23,11 @@ _TRIES = 150
 class Reports:
     """The reports of a target's sanitizers; ``told`` has a sentence for each.
 
-    Each is kept in ``folder`` with the smallest program found that makes a new server print it.
+    Each is kept in ``folder``, if there is one, with the smallest program found that makes a new
+    server print it.
     """
 
-    def __init__(self, target: Target, folder: Path, effort: Effort) -> None:
+    def __init__(self, target: Target, folder: Path | None, effort: Effort) -> None:
         self.told: dict[str, str] = {}
         self._target = target
         self._folder = folder
@@ -37,13 +38,18 @@ class Reports:
         """Take in what was printed while a program was played."""
         for report in reports:
             if report.kind not in self.told:
-                self.told[report.kind] = report.head
                 with self._effort.spent(self._target.starved):
-                    done = self._smallest(report.kind, program)
-                (self.told[report.kind],) = remarks([report], told(done), self._folder)
+                    self.told[report.kind] = self._remark(report, program)
 
-    def _smallest(self, kind: str, program: Program) -> Sequence[Action]:
-        """Return what makes a new server print it: nothing, perhaps, or all that was sent."""
+    def _remark(self, report: Report, program: Program) -> str:
+        if self._folder is None:
+            return f"the target has printed: {report.head}"
+        again = report.kind in self._printed(self._smallest(report.kind, program))
+        (remark,) = remarks([report], told(self._done), self._folder)
+        return remark if again else f"{remark}; a new server did not print it again"
+
+    def _smallest(self, kind: str, program: Program) -> Program:
+        """Return what makes a new server print it: nothing, perhaps, or the whole program."""
         left = iter(range(_TRIES))
 
         def shows(fewer: Program) -> bool:
@@ -51,10 +57,10 @@ class Reports:
                 raise OutOfTime
             return kind in self._printed(fewer)
 
-        if shows(()):
-            return ()
-        self._printed(without_steps(program, shows))
-        return self._done
+        with contextlib.suppress(OutOfTime):
+            if shows(()):
+                return ()
+        return without_steps(program, shows)
 
     def _printed(self, program: Program) -> set[str]:
         """Return the kinds of what a new server prints when it is told this, and then ended."""

@@ -17,6 +17,7 @@ from conformance.random_testing.effort import Effort
 from conformance.random_testing.steps import Ask
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
+from conformance.target.sanitizers import reports
 from fuzz.cli import main
 from fuzz.coverage import CountedEdges, Unknown
 from fuzz.edges import count, edges
@@ -177,15 +178,30 @@ def test_what_sanitizers_print_is_kept_with_a_small_program(tmp_path: Path) -> N
     target = LaunchedTarget(changed_server(tmp_path, prints), "real")
     target.profile = target.probe()
     scout = Scout(target, Unknown())
-    reports = Reports(target, tmp_path / "found", Effort())
+    kept = Reports(target, tmp_path / "found", Effort())
     program = [Ask(1, b"use a\r\n"), PUT, *ABOUT]
     scout.play(program)
-    reports.hear(target.reported(), program)
-    reports.hear(target.reported(), program)
-    (told,) = reports.told.values()
+    kept.hear(target.reported(), program)
+    kept.hear(target.reported(), program)
+    (told,) = kept.told.values()
     assert "ms.c:27:5: runtime error" in told
     (home,) = (tmp_path / "found").iterdir()
     assert "bury" in (home / "conversation").read_text()
     assert "peek" not in (home / "conversation").read_text()
     scout.close()
+    target.close()
+
+
+def test_what_sanitizers_print_once_only_is_told_as_that(tmp_path: Path) -> None:
+    target = LaunchedTarget(REFERENCE_COMMAND, "real")
+    target.profile = target.probe()
+    (report,) = reports(UBSAN)
+    unkept = Reports(target, None, Effort())
+    unkept.hear([report], [PUT])
+    assert list(unkept.told.values()) == [f"the target has printed: {report.head}"]
+    kept = Reports(target, tmp_path, Effort())
+    kept.hear([report], [PUT])
+    (told,) = kept.told.values()
+    assert told.endswith("a new server did not print it again")
+    assert "put 0 0 120 1" in next(tmp_path.glob("*/conversation")).read_text()
     target.close()

@@ -57,6 +57,26 @@ def test_the_same_report_is_the_same_in_another_process() -> None:
     assert "job.c:1 in job_free" in first.text
 
 
+def test_reports_of_one_kind_that_come_from_elsewhere_are_others() -> None:
+    freed, moved = reports(ASAN + ASAN.replace("job_free", "job_move"))
+    assert freed.kind.endswith("heap-use-after-free on address at pc < job_free")
+    assert freed.kind != moved.kind
+
+
+@pytest.mark.parametrize(
+    ("printed", "stack"),
+    [
+        (UBSAN, ["ms_append", "main"]),
+        (ASAN.replace("#0", "#0 0x5 in __interceptor_memcpy\n    #1"), ["job_free"]),
+        (GO, ["main.put"]),
+        (RUST, []),
+    ],
+)
+def test_a_stack_begins_with_the_servers_own_functions(printed: str, stack: list[str]) -> None:
+    (report,) = reports(printed)
+    assert report.stack == stack
+
+
 def test_what_a_server_prints_that_goes_on_is_told_once_and_kept(tmp_path: Path) -> None:
     launch = changed_server(
         tmp_path,
