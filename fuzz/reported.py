@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,10 +58,11 @@ class Reports:
                 raise OutOfTime
             return kind in self._printed(fewer)
 
+        # What is sent behind it is not needed, which is known soon.
+        ends = range(len(program))
         with contextlib.suppress(OutOfTime):
-            if shows(()):
-                return ()
-        return without_steps(program, shows)
+            program = program[: bisect_left(ends, True, key=lambda end: shows(program[:end]))]
+        return without_steps(program, shows) if program else program
 
     def _printed(self, program: Program) -> set[str]:
         """Return the kinds of what a new server prints when it is told this, and then ended."""
