@@ -14,6 +14,7 @@ from conformance.target.clock import clear_leftovers, faketime_library
 BEANSTALKD = shutil.which("beanstalkd")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 GCC = shutil.which("gcc")
+STRACE = shutil.which("strace")
 FAKETIME = faketime_library()
 
 BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}] [-b {{binlog}}]"
@@ -65,6 +66,7 @@ KEEPS = """
 
 needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="gcc is not installed")
+needs_strace = pytest.mark.skipif(STRACE is None, reason="strace is not installed")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
-import pytest
-
 from conformance.durability.campaign import workers
 from conformance.durability.catalogue import requirements
 from conformance.durability.scenes import Say, Scene, put
 from reference_server.faults import FAULTS
 from tests.crash_faults import broken, crash_faults
+from tests.servers import needs_strace
 
 SCENE = Scene("short", (put("a"), Say("delete {a}"), put("b")))
 
@@ -20,7 +17,7 @@ def test_faults_that_only_a_crash_shows_break_what_only_that_shows() -> None:
     assert len(crash_faults()) >= 10
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+@needs_strace
 def test_the_reference_server_outlasts_crashes_and_with_a_fault_it_does_not() -> None:
     with workers(1) as pool:
         assert broken(pool, "", SCENE, 1) == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -21,13 +20,10 @@ from conformance.target.limits import USUAL
 from conformance.usage import USAGE
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST
-from tests.servers import BEANSTALKD
+from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
 
 COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
 QUESTION = Question(COMMAND, NEWEST, USUAL, (), ())
-needs_beanstalkd = pytest.mark.skipif(
-    not (BEANSTALKD and shutil.which("strace")), reason="no beanstalkd, or no strace"
-)
 
 
 def test_each_byte_and_each_number_is_damaged() -> None:
@@ -58,11 +54,13 @@ def test_damaged_files_end_a_server_with_a_message_or_it_goes_on(
 
 
 @needs_beanstalkd
+@needs_strace
 def test_beanstalkd_refuses_a_folder_that_another_one_uses() -> None:
     assert list(rivals(QUESTION)) == []
 
 
 @needs_beanstalkd
+@needs_strace
 def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
     done = kills(QUESTION, 3, lambda _: None)
     assert done.count == 3
@@ -72,7 +70,7 @@ def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
     assert causes <= known
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+@needs_strace
 def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None:
     scene = scenes(NEWEST, 100)[0]
     with pytest.raises(NotTestable, match="under strace, it exited with status 1"):
@@ -80,6 +78,7 @@ def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None
 
 
 @needs_beanstalkd
+@needs_strace
 def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +37,7 @@ from conformance.target.limits import USUAL
 from conformance.usage import USAGE
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES
-from tests.servers import BEANSTALKD
+from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
 
 LOG = "log.1"
 
@@ -417,9 +416,8 @@ def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
     assert main(["durability", *words]) == USAGE
 
 
-@pytest.mark.skipif(
-    not (BEANSTALKD and shutil.which("strace")), reason="no beanstalkd, or no strace"
-)
+@needs_beanstalkd
+@needs_strace
 def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) -> None:
     command = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
     scene = scenes(NEWEST, 100)[0]
