@@ -22,5 +22,5 @@ def test_the_reference_server_outlasts_crashes_and_with_a_fault_it_does_not() ->
     with workers(1) as pool:
         assert broken(pool, "", SCENE, 1) == {}
         assert "durability.power-loss" in broken(
-            pool, "--fault with-f-0-nothing-is-synced", SCENE, 2
+            pool, "--fault with-f-0-nothing-is-synced", SCENE, 4
         )
