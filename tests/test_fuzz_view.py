@@ -1,4 +1,4 @@
-"""What is shown of a campaign: live on a terminal, and as a page of plots."""
+"""The view of a campaign: live on a terminal, and as a page of plots."""
 
 from __future__ import annotations
 
