@@ -90,7 +90,7 @@ class HandedOn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a slice, beyond what was known before."""
+    """The outcome of a slice: all that was not known before."""
 
     worker: str
     seed: int
