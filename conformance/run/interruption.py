@@ -64,6 +64,12 @@ class Interruption:
         os._exit(pytest.ExitCode.INTERRUPTED)
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        if self._has_come:
+            # It has come where Python ignores exceptions, such as while an object is freed.
+            raise KeyboardInterrupt
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Leave out what takes seconds at the end, and tells nothing of the target."""
         if not self._config.option.fulltrace:

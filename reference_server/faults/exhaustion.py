@@ -123,7 +123,7 @@ class RefusesForEver(RequestReader):
 
 class _HungUpOn(ServedConnection):
     all: ClassVar[list[_HungUpOn]] = []
-    """The clients of the server, the oldest first."""
+    """All clients that the server has had."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -133,13 +133,14 @@ class _HungUpOn(ServedConnection):
 class _HangsUp(Listeners):
     def fails(self, listener: socket.socket) -> None:
         super().fails(listener)
-        if _HungUpOn.all:
-            self.loop.call_soon(_HungUpOn.all.pop(0)._abort)
+        for client in _HungUpOn.all:
+            self.loop.call_soon(client._abort)
+        _HungUpOn.all.clear()
 
 
 _hangs_up = Fault(
     "exhaustion.descriptors-connected",
-    "for want of a descriptor the oldest client is hung up on",
+    "for want of a descriptor all clients are hung up on",
     connection=_HungUpOn,
     listeners=_HangsUp,
 )
