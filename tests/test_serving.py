@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +20,39 @@ from conformance.verdict import Deviation, Inconclusive, NotTestable
 OWN = [Path("/proc", str(os.getpid()))]
 
 
+_LISTENS = """
+import socket, sys
+where = sys.argv[1]
+server = socket.socket(socket.AF_UNIX if where else socket.AF_INET)
+server.bind(where or ("127.0.0.1", 0))
+server.listen()
+print(where or server.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _listening(where: str = "") -> Iterator[tuple[int, str]]:
+    """Give a process that only listens, and where it does: this one may be connected to others."""
+    command = [sys.executable, "-c", _LISTENS, where]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdin
+        assert one.stdout
+        yield one.pid, one.stdout.readline().strip()
+        one.stdin.close()
+
+
 def test_the_process_that_listens_serves() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        (process,) = serving(OWN, server.getsockname())
-        assert os.getpid() in process.numbers
+    with _listening() as (pid, port):
+        (process,) = serving([Path("/proc", str(pid))], ("127.0.0.1", int(port)))
+        assert pid in process.numbers
         assert process.cpu["rusage-utime"] > 0
         assert process.system["hostname"] == (os.uname().nodename,)
 
 
 def test_the_process_of_a_unix_socket_serves(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "socket"))
-        server.listen()
-        assert len(serving(OWN, str(tmp_path / "socket"))) == 1
+    with _listening(str(tmp_path / "socket")) as (pid, path):
+        assert len(serving([Path("/proc", str(pid))], path)) == 1
 
 
 def test_a_process_that_is_connected_to_another_server_may_only_forward() -> None:
