@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 
 from conformance import usage
-from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.suite import Options
@@ -217,8 +216,7 @@ def _fuzz(
 ) -> None:
     """Tells now and then how far it is; raises TargetError or LaunchError."""
     work.options.recognise(target)
-    name = f"{target.label} {target.version} (profile {target.profile.name})"
-    told.put(News(number, target=printable(f"{name}, {sight.told}")))
+    told.put(News(number, target=sight.named(target)))
     exploration = Exploration(
         1, work.seed, profile=target.profile, folder=work.findings, shared=True
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Self
 
+from conformance.printable import printable
 from conformance.run.suite import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
@@ -58,6 +59,11 @@ class Sight:
         if choice != "auto":
             raise NotInstrumented(f"--coverage {choice}: {why}")
         return cls(f"a black box, as {why}", options)
+
+    def named(self, target: Target) -> str:
+        """Return a target that is known now, and how it is seen, in words."""
+        name = f"{target.label} {target.version} (profile {target.profile.name})"
+        return printable(f"{name}, {self.told}")
 
     def grey_box(self, target: Target, seed: int, shelf: Exchange | None) -> GreyBox | None:
         """Return scouts for a target, None if it is a black box."""

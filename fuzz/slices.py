@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.run.cluster import tell
 from conformance.run.handed_over import HandedOver
@@ -181,8 +180,7 @@ class Slice:
         def seen(transcript: Transcript) -> None:
             tell(self.campaign, FirstSight(_worker(), exploration.seed, transcript))
 
-        name = f"{target.label} {target.version} (profile {target.profile.name})"
-        told = printable(f"{name}, {sight.told}")
+        told = sight.named(target)
         fuzzer = Fuzzer(exploration, target, pool, grey, seen)
         return _Kept(self.campaign, target, exploration, told, folder, pool, entries, fuzzer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from conformance.durability.damage import DAMAGED
@@ -60,14 +61,7 @@ def _put_in_turns(question: Question, *servers: Launched) -> list[str]:
 
 def _lost(question: Question, folder: Path, answered: list[str]) -> Iterator[Difference]:
     """Yield what one server does not find of that which two have taken."""
-    asked = Question(
-        question.command,
-        question.profile,
-        question.limits,
-        tuple(range(1, 4 * PUTS)),
-        question.tubes,
-    )
-    seen = look_at(asked, folder)
+    seen = look_at(replace(question, ids=tuple(range(1, 4 * PUTS))), folder)
     if seen.fate:
         yield _wrong("no server starts on a folder that two have used", seen.fate)
         return

@@ -18,7 +18,7 @@ SMALL = 200
 
 
 class _HangsUp(Listeners):
-    """Who cannot be accepted is hung up on at once, by a descriptor kept for that."""
+    """Hangs up at once on clients that cannot be accepted, by a descriptor kept for that."""
 
     spare: int | None = None
 
@@ -40,7 +40,7 @@ class _HangsUp(Listeners):
 
 
 class _Confesses(Model):
-    """What has no room is answered INTERNAL_ERROR."""
+    """Answers INTERNAL_ERROR to bodies that have no room."""
 
     def _refuse(self, conn: Client) -> Reply:
         super()._refuse(conn)
