@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from reference_server.commands import U32, VERBS
+from reference_server.commands import ABOUT_A_TUBE, U32, VERBS
 from reference_server.events import Event, Hangup, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -75,11 +75,11 @@ def _strict_blanks(line: bytes, request: Request) -> Request | None:
 
 
 _ZEROS = re.compile(rb" 0[0-9]")
+_ABOUT_A_TUBE = re.compile(rb"\A(%s) +[^ ]+" % "|".join(ABOUT_A_TUBE).encode())
 
 
-def _no_zeros(line: bytes, request: Request) -> Request | None:
-    named = line.split(b" ")[0] in (b"use", b"watch", b"ignore", b"stats-tube")
-    return _BAD if not named and _ZEROS.search(line) else None
+def _no_zeros(line: bytes, _: Request) -> Request | None:
+    return _BAD if _ZEROS.search(_ABOUT_A_TUBE.sub(b"", line)) else None
 
 
 _COUNT = re.compile(rb"[a-z-]+ +([0-9]+)")
