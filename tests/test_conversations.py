@@ -12,6 +12,7 @@ from conformance.oracle.oracle import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import OutOfTime, minimise
 from conformance.random_testing.steps import Ask, Program, take
+from conformance.reading import parse
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.tests import test_stateful
@@ -94,17 +95,23 @@ def test_a_conversation_that_goes_wrong_at_its_end_leaves_nothing_behind() -> No
         target.close()
 
 
-def test_a_pause_that_ends_late_does_not_last_into_the_next_conversation() -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_pause_that_ends_late_does_not_last_into_the_next_conversation(is_kept: bool) -> None:
     def id_of_its_start() -> str:
         with visit(target.address, 5) as sock:
             return yamlish.dictionary(ask(sock, b"stats", 5).body or b"")["id"]
 
     target = BuiltIn()
     before = id_of_its_start()
-    conversation = AnyConversation(Exploration(1), target)
-    conversation.pause(1, "default", 1000, apart=True)
+    exploration = Exploration(1)
     try:
-        conversation.teardown()
+        if is_kept:
+            found = parse("A > pause-tube default 1000\\r\\n\nA < PAUSED\\r\\n\n")
+            exploration.look_again(target, Transcript(), found)
+        else:
+            conversation = AnyConversation(exploration, target)
+            conversation.pause(1, "default", 1000, apart=True)
+            conversation.teardown()
         assert id_of_its_start() != before
     finally:
         target.close()

@@ -136,6 +136,13 @@ class Exploration:
                     transcript.entries[:] = conversation.copy().entries
                     return
 
+    def end(self, session: Session) -> None:
+        """Ends a conversation that went as it should."""
+        if session.is_spent:
+            self.start_anew(session)
+        else:
+            session.abandon()
+
     def start_anew(self, session: Session) -> None:
         """Ends a conversation that has gone wrong, and leaves nothing of it on the target."""
         session.abandon()
@@ -227,7 +234,7 @@ class Exploration:
         program = program_of(found)
         try:
             play(session, program)
-            session.abandon()
+            self.end(session)
         except Violation as violation:
             seen = Counterexample(program, told(violation, target), session.transcript)
             self.start_anew(session)
@@ -295,7 +302,7 @@ class Exploration:
         # What never came in all that time need not be waited for so long again.
         patience = PATIENCE if found.violation.is_silence else target.limits.reply
         patiently = partial(replayed, patience=patience, limit=math.inf)
-        with self.effort.spent(target.starved):
+        with self.effort.spent(target.cpu_time):
             return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 
     def deviation(

@@ -374,7 +374,8 @@ class Session:
     def clean_up(self, limit: float | None = None) -> None:
         """Deletes all jobs that were seen, without looking, if a reply takes no more seconds."""
         limit = self._limits.clean_up if limit is None else limit
-        self._end_pause(limit)
+        if self.target.exclusive:
+            self._end_pause(limit)
         jobs = {*self._jobs.ids(), *self.judge.oracle.jobs()}
         delete_jobs(self.target, self._generation, jobs, limit)
 

@@ -182,10 +182,10 @@ class AnyConversation(RuleBasedStateMachine):
         try:
             self._do(self.session.finish)
         finally:
-            if self._over or self.session.is_spent:
+            if self._over:
                 self._exploration.start_anew(self.session)
             else:
-                self.session.abandon()
+                self._exploration.end(self.session)
 
 
 @requirement(

@@ -222,10 +222,13 @@ class _AcceptsLate(Server):
 
 def _travels(summary: str, connection: type[ServedConnection], **values: Any) -> Variant:
     slow = values.get("seconds", 0) >= SLOW
-    keeps_all = issubclass(connection, _Buffered)
-    of_memory = non_strict("exhaustion.slow-readers-memory") if keeps_all else frozenset()
+    of_memory = [
+        # What they keep beside the server's own buffers is not held back, or has no reserve.
+        *(["exhaustion.slow-readers-memory"] if issubclass(connection, _Buffered) else []),
+        *(["exhaustion.in-step"] if issubclass(connection, _ReadsPieces) else []),
+    ]
     server = _server(connection, **values)
-    return Variant("", summary, server=server, non_strict=of_memory, slow=slow)
+    return Variant("", summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
 
 
 WIRES = (
