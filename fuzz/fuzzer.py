@@ -284,7 +284,7 @@ class Fuzzer:
                 raise OutOfTime
             return self._is_wrong(fewer)
 
-        with effort.spent(self._target.starved):
+        with effort.spent(self._target.cpu_time):
             done = wild.with_single_lines(without_chunks(done, shows), shows)
         self._pool.known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))

@@ -39,7 +39,7 @@ class Reports:
         """Take in what was printed while a program was played."""
         for report in reports:
             if report.kind not in self.told:
-                with self._effort.spent(self._target.starved):
+                with self._effort.spent(self._target.cpu_time):
                     self.told[report.kind] = self._remark(report, program)
 
     def _remark(self, report: Report, program: Program) -> str:

@@ -20,6 +20,7 @@ from conformance.target.launch import DidNotStart, Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.target.place import SOCKETS
+from conformance.target.starvation import CpuTime
 from reference_server.profiles import NEWEST
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
 from tests.test_plugin import refuses, suite
@@ -111,7 +112,7 @@ def test_a_server_that_must_wait_for_a_cpu_does_not_hang(monkeypatch: pytest.Mon
     target = LaunchedTarget(REFERENCE_COMMAND, "real")
     try:
         target.signal(signal.SIGSTOP)
-        monkeypatch.setattr(target, "starved", time.monotonic)
+        monkeypatch.setattr(target, "cpu_time", lambda: CpuTime(0.0, time.monotonic()))
         awakes = threading.Timer(3, target.signal, [signal.SIGCONT])
         awakes.start()
         assert target.fate() is None

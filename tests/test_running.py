@@ -15,7 +15,7 @@ from conformance.run.runner import run
 from conformance.target.address import TargetError, ask, connect, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.starvation import Starvation, Starved
+from conformance.target.starvation import CpuTime, Starvation, Starved
 from conformance.target.transport import Transport
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
@@ -362,7 +362,7 @@ def test_starvation_before_the_wait_that_a_deviation_is_about_is_no_excuse_for_i
 ) -> None:
     server.limits = Limits(reply=5.0 if late else 0.3)
     waited = [0.0]
-    monkeypatch.setattr(server, "starved", lambda: waited[0])
+    monkeypatch.setattr(server, "cpu_time", lambda: CpuTime(0.0, waited[0]))
 
     def wrong(client: Connection, clock: Timeline) -> None:
         client.is_in_step()

@@ -15,6 +15,7 @@ from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.smaller import Reducer
 from conformance.random_testing.steps import Ask, Leave, Program, Step, Wait
 from conformance.target.builtin import BuiltIn
+from conformance.target.starvation import CpuTime
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.state import Job
@@ -38,8 +39,8 @@ class Urgent(Model):
         self._make_ready(job)
 
 
-def _idle() -> float:
-    return 0.0
+def _idle() -> CpuTime:
+    return CpuTime(0.0, 0.0)
 
 
 def _found(target: BuiltIn, exploration: Exploration, program: Program) -> Counterexample:
@@ -63,7 +64,7 @@ def test_all_findings_share_the_time_for_making_them_small() -> None:
 
 def test_the_time_that_the_target_waits_for_a_cpu_does_not_count() -> None:
     effort, waited = Effort(each=60.0, left=60.0), iter((0.0, *[1000.0] * 9))
-    with effort.spent(lambda: next(waited)):
+    with effort.spent(lambda: CpuTime(0.0, next(waited))):
         time.sleep(0.1)
     assert 60 - effort.left < 0.1 / 2
 

@@ -92,7 +92,7 @@ def test_the_watch_sees_that_it_is_kept_waiting() -> None:
 
 def test_starvation_is_ours_and_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = [1.0]
-    measured = Starvation(lambda: waited[0])
+    measured = Starvation(lambda: CpuTime(0.0, waited[0]))
     idle = measured.since().seconds
     waited[0] = 3.5
     assert measured.since().seconds >= 2.5
@@ -103,7 +103,7 @@ def test_starvation_is_ours_and_the_targets(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_was_waited_before_a_mark_is_not_of_the_wait_that_begins_there() -> None:
     waited = [1.0]
-    measured = Starvation(lambda: waited[0])
+    measured = Starvation(lambda: CpuTime(0.0, waited[0]))
     waited[0] = 31.0
     mark = measured.mark()
     waited[0] = 31.5
@@ -151,3 +151,20 @@ def test_patience_where_only_the_load_is_told(
     monkeypatch.setattr(os, "getloadavg", lambda: (4.0 * (os.cpu_count() or 1), 0.0, 0.0))
     assert starvation.session(os.getpid()).read() == CpuTime(0.0, 0.0)
     assert _lasts(Patience(starvation.session(os.getpid()), 0.2, 60.0)) >= 0.75
+
+
+@pytest.mark.parametrize(("share", "starved"), [(1.0, 0.0), (0.5, 0.5), (0.0, 3.0)])
+def test_threads_of_a_target_that_fill_the_machine_keep_each_other_waiting(
+    share: float, starved: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    begun = time.monotonic()
+
+    def cpu_time() -> CpuTime:
+        passed = time.monotonic() - begun
+        return CpuTime(share * passed, 3 * passed)
+
+    measured = Starvation(cpu_time)
+    time.sleep(0.1)
+    seen = measured.since()
+    assert seen.target == pytest.approx(starved * seen.target_of, abs=0.01)

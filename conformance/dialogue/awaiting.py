@@ -30,7 +30,7 @@ class Awaiting:
         patience = self.target.learnt.silences.patience(self.key, self.seconds)
         self._patience = max(patience, self.least)
         if self._patience < self.seconds:
-            self._starvation = Starvation(self.target.starved)
+            self._starvation = Starvation(self.target.cpu_time)
 
     @property
     def passed(self) -> float:

@@ -86,7 +86,7 @@ class Scenario:
         self.target = target
         self.generation = target.generation
         self.transcript = Transcript()
-        self.starvation = Starvation(target.starved)
+        self.starvation = Starvation(target.cpu_time)
         self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)
         self.tube = FOOTPRINT.new_name()
         self.resources: Resources | None = None

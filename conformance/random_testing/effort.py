@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from conformance.target.starvation import Starvation
+from conformance.target.starvation import CpuTime, Starvation
 
 EACH, IN_ALL = 5.0, 15.0
 """Seconds that a run of the suite takes for each finding, and for all of them."""
@@ -40,15 +40,15 @@ class Effort:
     _turn: _Turn | None = None
 
     @contextlib.contextmanager
-    def spent(self, starved: Callable[[], float]) -> Iterator[None]:
+    def spent(self, cpu_time: Callable[[], CpuTime]) -> Iterator[None]:
         """Count what is done meanwhile as for one finding; it may be begun again within.
 
-        ``starved``: the seconds for which the target has waited for a CPU so far.
+        ``cpu_time``: what the target has had of a CPU, and waited for one, so far.
         """
         if self._turn is not None:
             yield
             return
-        turn = _Turn(min(self.each, self.left), time.monotonic(), Starvation(starved))
+        turn = _Turn(min(self.each, self.left), time.monotonic(), Starvation(cpu_time))
         self._turn = turn
         try:
             yield

@@ -51,7 +51,7 @@ class Reducer:
 
     def smallest(self, found: Counterexample) -> Counterexample:
         """Return the smallest form of a finding; itself, if it is not seen again."""
-        with self.exploration.effort.spent(self.target.starved):
+        with self.exploration.effort.spent(self.target.cpu_time):
             small = self._made_small(found)
             firm = self.exploration.firmest(small, self.target, self.looks)
             if diagnosis_of(firm, self.exploration.profile).is_loosened:

@@ -55,7 +55,7 @@ class Silence:
         self._is_full = seconds >= full
         least = seconds / FEWER if self._is_full else seconds
         self._wait = Awaiting(target, self._key, seconds, least)
-        self._starvation = Starvation(target.starved)
+        self._starvation = Starvation(target.cpu_time)
 
     @property
     def is_over(self) -> bool:

@@ -17,7 +17,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
-from conformance.target.starvation import thread_meter, watch
+from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import NotTestable, TargetLost
 from reference_server.binlog import BinlogError
@@ -135,9 +135,9 @@ class BuiltIn(Target):
         age = self.clock.time() - self._begun
         return age, age
 
-    def starved(self) -> float:
+    def cpu_time(self) -> CpuTime:
         # The interpreter's lock keeps it waiting, too.
-        return max(self._meter.read().waited, watch().overslept())
+        return CpuTime(0.0, max(self._meter.read().waited, watch().overslept()))
 
     def fresh(self, **configuration: Any) -> Target:
         real_time = not self.clock.movable

@@ -18,7 +18,7 @@ from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
-from conformance.target.starvation import processes
+from conformance.target.starvation import CpuTime, processes
 from conformance.target.target import Target
 from conformance.verdict import NotTestable, TargetLost
 from reference_server.profiles import Profile
@@ -168,8 +168,8 @@ class LaunchedTarget(Target):
         # What it has started may go on without it.
         return f"{CRASHED}: {status}" if status and self._fate(self.limits.alive) else None
 
-    def starved(self) -> float:
-        return self._server.meter.read().waited
+    def cpu_time(self) -> CpuTime:
+        return self._server.meter.read()
 
     def probe(self) -> Profile:
         if not self._answers and self._server.exit_status() is None:

@@ -159,22 +159,22 @@ class Starved(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """Seconds of waiting for a CPU up to a moment."""
+    """Seconds of waiting for a CPU up to a moment; of the target, those that it ran, too."""
 
     time: float
     own: float
     overslept: float
-    target: float
+    target: CpuTime
 
 
 class Starvation:
     """Return how long this thread, or the target, has been kept from a CPU since this was made.
 
-    ``target`` gives the seconds for which the target has waited for one so far. All is to be
-    called by the thread that made this.
+    ``target`` gives the CPU time of the target so far; where it cannot be told for how long it
+    ran, that is 0. All is to be called by the thread that made this.
     """
 
-    def __init__(self, target: Callable[[], float]) -> None:
+    def __init__(self, target: Callable[[], CpuTime]) -> None:
         self._target = target
         self._own = thread_meter(threading.get_native_id())
         self._first = self._read()
@@ -196,9 +196,20 @@ class Starvation:
         ours = first if due is None else self._marks[due]
         now = self._read()
         own = max(now.own - ours.own, now.overslept - ours.overslept)
-        # Another process may have taken its place meanwhile.
-        target = max(0.0, now.target - first.target)
-        return Starved(own, now.time - ours.time, target, now.time - first.time)
+        passed = now.time - first.time
+        target = _kept_waiting(first.target, now.target, passed)
+        return Starved(own, now.time - ours.time, target, passed)
+
+
+def _kept_waiting(before: CpuTime, now: CpuTime, passed: float) -> float:
+    """Return for how many of the seconds that passed others have kept a target from a CPU.
+
+    Threads that fill all processors keep each other waiting: that is the target's own doing.
+    """
+    # Another process may have taken its place meanwhile.
+    ran, waited = (max(0.0, after - at) for after, at in zip(now, before, strict=True))
+    left = passed * (os.cpu_count() or 1) - ran
+    return min(waited, max(0.0, left)) if ran else waited
 
 
 class Patience:

@@ -17,7 +17,7 @@ from conformance.target.profile_detection import knows, pipelines, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
 from conformance.target.silences import HALF_CLOSES, THE_END
-from conformance.target.starvation import Starvation, pressure
+from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
 from reference_server.commands import COMMANDS
@@ -81,7 +81,7 @@ class Target(ABC):
         limit = time.monotonic() + self.limits.starved
         patience = self.learnt.silences.patience_after(after, self.limits.alive)
         while True:
-            starvation = Starvation(self.starved)
+            starvation = Starvation(self.cpu_time)
             fate = self._fate(patience)
             # It has not come to that, where others need the CPU.
             starved = hangs(fate) and starvation.since().seconds > patience / 4
@@ -142,9 +142,9 @@ class Target(ABC):
         """Return what sanitizers have reported since this was asked last, each kind once."""
         return []
 
-    def starved(self) -> float:
-        """Seconds for which it has waited for a CPU, as far as we can see that."""
-        return 0.0
+    def cpu_time(self) -> CpuTime:
+        """Return for how long it has run, and waited for a CPU, as far as we can see that."""
+        return CpuTime(0.0, 0.0)
 
     def processes(self) -> list[ServerProcess]:
         """Return the processes of which one is the server, mostly the first; raises NotTestable."""
@@ -262,7 +262,8 @@ class Remote(Target):
     def connect(self) -> Transport:
         return FOOTPRINT.opened(super().connect())
 
-    def starved(self) -> float:
+    def cpu_time(self) -> CpuTime:
         # On this machine it may be any process; if any waited, it may have been this one.
         host = self._address[0] if isinstance(self._address, tuple) else "localhost"
-        return pressure() if host == "localhost" or host.startswith(("127.", "::1")) else 0.0
+        is_here = host == "localhost" or host.startswith(("127.", "::1"))
+        return CpuTime(0.0, pressure() if is_here else 0.0)
