@@ -50,6 +50,7 @@ OPEN = (
     *(b"put 0 0 0 4294967296", b"put 0 0 0 x", b"put 0 0 0", b"kick 1x", b"kick -1", b"quitx"),
     *(b"reserve-with-timeout -1", b"reserve-with-timeout 2147483648", b"x" * 300, b"use a\tb"),
     *(b"\xff", b" stats", b"use ", b"kick 1 2", b"reserve-with-timeout 1 a"),
+    *(b"peek-buried a\n", b"stats\nuse a"),
 )
 
 

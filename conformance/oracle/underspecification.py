@@ -119,7 +119,9 @@ def must_be_malformed(line: str, profile: Profile) -> None:
 def is_decided(line: bytes, profile: Profile) -> bool:
     """Return whether the text says how a line (without CR LF) is answered."""
     word, *arguments = line.split(b" ")
-    if len(line) + 2 > profile.max_line or 0 in line or not _WORD.fullmatch(word):
+    # Some servers end a line at LF alone, and some end a string at NUL.
+    ends_early = b"\n" in line or 0 in line
+    if len(line) + 2 > profile.max_line or ends_early or not _WORD.fullmatch(word):
         return False
     kinds = KINDS.get(word.decode())
     if profile.id_is_optional and word.decode() in OPTIONAL_ID:
