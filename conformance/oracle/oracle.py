@@ -84,7 +84,7 @@ class Oracle(Transitions):
         self._before = self._there = NOTHING
         self._fresh = fresh
         self.linger = 0
-        """For how long a client that is gone may be counted, in nanoseconds."""
+        """For how long a client that is gone may be counted, in nanoseconds of real time."""
         # When those have gone that may be counted still.
         self._left: deque[int] = deque()
         self.states = [self._first_state()]
@@ -227,7 +227,7 @@ class Oracle(Transitions):
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
-        while self._left and now - self._left[0] >= self.linger:
+        while self._left and time.monotonic_ns() - self._left[0] >= self.linger:
             self._left.popleft()
         self._there = self._before.with_clients(len(self._left)) if self._left else self._before
         if len(self.states) == 1:
@@ -307,13 +307,13 @@ class Oracle(Transitions):
             self._count(1)
             frontier.states += self._after(state, alarms, conns, now)
         self._keep(found, "nothing")
-        self._forget(now)
+        self._forget()
 
-    def _forget(self, now: int) -> None:
+    def _forget(self) -> None:
         """Drop clients whose end the target has noticed."""
         for conn, client in list(self.clients.items()):
             if client.deaf:
-                self._left.append(now)
+                self._left.append(time.monotonic_ns())
                 self._drop(conn)
 
     def _drop(self, conn: int) -> None:

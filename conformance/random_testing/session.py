@@ -68,9 +68,8 @@ class Session:
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
         known = None if found.jobs or plain else found.known
-        # Under a real clock, nothing tells when it notices that a client has gone.
-        linger = 0 if target.clock.movable else late
-        self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before, linger)
+        # Nothing tells when it notices that a client has gone.
+        self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before, late)
         traffic.judge = self.judge
         self._leftovers = Leftovers(found.taken, found.jobs, self.judge.model.next_id)
         self.judge.connect(_CONTROL)
