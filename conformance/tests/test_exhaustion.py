@@ -24,6 +24,11 @@ def _large(server: Target) -> bytes:
     return b"0123456789" * (LARGE // 10 if server.takes(LARGE) else 1)
 
 
+def _jobs(client: Connection) -> int:
+    stats = client.stats()
+    return sum(stats.number(f"current-jobs-{state}") for state in ("ready", "buried"))
+
+
 @requirement(
     "exhaustion.put-out-of-memory",
     r'"OUT_OF_MEMORY\r\n" The server cannot allocate enough memory for the job.',
@@ -32,12 +37,12 @@ def _large(server: Target) -> bytes:
 def test_what_is_refused_is_no_job_and_what_is_not_is_one(
     own_server: Target, client: Connection, connect: Connect, resources: Resources, spare: int
 ) -> None:
+    before = _jobs(client)
     resources.limit_memory(spare)
     shortage = run_short(own_server, client)
     resources.lift()
     shortage.are_there(client)
-    stats = connect().stats()
-    there = sum(stats.number(f"current-jobs-{state}") for state in ("ready", "buried"))
+    there = _jobs(connect()) - before
     told = len(shortage.jobs)
     if not told <= there <= told + shortage.unclear:
         raise Deviation(
@@ -188,17 +193,16 @@ def test_when_there_is_memory_again_it_serves_as_before(
     resources: Resources,
     clock: Timeline,
 ) -> None:
-    waiting = connect()
-    waits = waiting.send("reserve")
+    waits = client.send("reserve")
     resources.limit_memory(0)
-    run_short(own_server, new_producer())
+    # In default, where this client does not wait.
+    run_short(own_server, connect())
     resources.lift()
     body = _large(own_server)
-    job = connect().put(body)
+    job = new_producer().put(body)
     waits.expect(RESERVED(job, body))
-    waiting.send(f"release {job} 0 1").expect(RELEASED)
+    client.send(f"release {job} 0 1").expect(RELEASED)
     clock.advance(1)
-    waiting.reserve().expect(RESERVED(job, body))
-    waiting.send(f"bury {job} 0").expect(BURIED)
-    waiting.send(f"delete {job}").expect(DELETED)
-    client.is_in_step()
+    client.reserve().expect(RESERVED(job, body))
+    client.send(f"bury {job} 0").expect(BURIED)
+    client.send(f"delete {job}").expect(DELETED)

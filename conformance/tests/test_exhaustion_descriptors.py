@@ -106,14 +106,14 @@ def test_new_clients_are_served_when_others_have_left(
 def test_who_could_not_be_accepted_leaves_no_descriptor(
     own_server: Target, client: Connection, connect: Connect, resources: Resources
 ) -> None:
-    client.linger()
-    before = resources.descriptors
-    for _ in range(3):
+    def come_and_go() -> None:
         served, late = _exhaust(connect, resources)
         _close(served + late)
         resources.lift()
         client.linger()
-    leaves_descriptors(client, resources, before)
+
+    client.linger()
+    leaves_descriptors(client, resources, come_and_go)
 
 
 def _close(clients: list[Connection]) -> None:

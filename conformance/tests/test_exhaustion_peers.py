@@ -22,6 +22,8 @@ ALLOWED = 16
 
 An interpreter may need some more of everything.
 """
+PAGE = 4096
+"""Bytes of memory that a server takes at least."""
 REFUSED = 2**21
 """Bytes of a body that is too big which a peer sends."""
 SERVED_WITHIN = 1.0
@@ -82,7 +84,8 @@ def _is_bounded(
     peers = begin()
     took = _settled(client, resources, peers) - before
     _close(peers)
-    most = len(peers) * ALLOWED * _largest(server)
+    # Memory comes in pages.
+    most = len(peers) * ALLOWED * max(_largest(server), PAGE)
     if took > most:
         raise Deviation(
             f"{most // 2**20} MB of memory at most for {len(peers)} peers",
@@ -104,10 +107,10 @@ def _settled(client: Connection, resources: Resources, peers: list[Connection]) 
     return max(most, now)
 
 
-def _are_served(client: Connection, connect: Connect, peers: list[Connection]) -> None:
+def _are_served(*others: Connection) -> None:
     """Expect that others are served soon, those that are connected and new ones."""
-    client.linger()
-    for other in (client, connect()):
+    others[0].linger()
+    for other in others:
         for _ in range(5):
             begun = time.monotonic()
             other.raw(other.ping).any_reply()
@@ -115,7 +118,6 @@ def _are_served(client: Connection, connect: Connect, peers: list[Connection]) -
                 raise Deviation(
                     f"a reply within {SERVED_WITHIN:g} s", f"it took {took:.1f} s", waited=took
                 )
-    _close(peers)
 
 
 def _close(peers: list[Connection]) -> None:
@@ -142,7 +144,8 @@ def test_others_are_served_while_many_do_not_read(
 ) -> None:
     peers = _slow_readers(own_server, client, connect)
     _settled(client, resources, peers)
-    _are_served(client, connect, peers)
+    _are_served(client, connect())
+    _close(peers)
 
 
 @requirement(
@@ -164,7 +167,8 @@ def test_others_are_served_while_many_bodies_do_not_end(
 ) -> None:
     peers = _half_senders(own_server, connect)
     _settled(client, resources, peers)
-    _are_served(client, connect, peers)
+    _are_served(client, connect())
+    _close(peers)
 
 
 @requirement(
@@ -184,17 +188,19 @@ def test_bodies_that_are_too_big_take_no_memory(
 def test_many_short_connections_leave_nothing(
     own_server: Target, client: Connection, connect: Connect, resources: Resources
 ) -> None:
+    def come_and_go() -> None:
+        for _ in range(own_server.limits.peers):
+            connect().close()
+            connect().reset()
+            begun = connect()
+            begun.transport.send(b"put 0 0 60 10\r\nabc")
+            begun.reset()
+        other = connect()
+        _are_served(client, other)
+        other.close()
+
     client.linger()
-    before = resources.descriptors
-    for _ in range(own_server.limits.peers):
-        connect().close()
-        connect().reset()
-        begun = connect()
-        begun.transport.send(b"put 0 0 60 10\r\nabc")
-        begun.reset()
-    _are_served(client, connect, [])
-    # Of those that are served, one is new.
-    leaves_descriptors(client, resources, before + 1)
+    leaves_descriptors(client, resources, come_and_go)
 
 
 @requirement(

@@ -222,11 +222,12 @@ class _AcceptsLate(Server):
 
 def _travels(summary: str, connection: type[ServedConnection], **values: Any) -> Variant:
     slow = values.get("seconds", 0) >= SLOW
-    of_memory = [
-        # What they keep beside the server's own buffers is not held back, or has no reserve.
-        *(["exhaustion.slow-readers-memory"] if issubclass(connection, _Buffered) else []),
-        *(["exhaustion.in-step"] if issubclass(connection, _ReadsPieces) else []),
-    ]
+    # What they keep beside the server's own buffers is not held back, and has no reserve.
+    of_memory = []
+    if issubclass(connection, _Buffered):
+        of_memory = ["exhaustion.slow-readers-memory"]
+    elif issubclass(connection, _ReadsPieces):
+        of_memory = ["exhaustion.in-step", "exhaustion.refused-bodies-memory"]
     server = _server(connection, **values)
     return Variant("", summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
 
