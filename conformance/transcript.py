@@ -51,6 +51,8 @@ _NAMES = re.compile(
 """Where a message names a job or a tube."""
 RESTARTS = b"restarts"
 """The event of a target that is ended and started again."""
+LIMITED = b" limited"
+"""The end of the event of a target that gets less of something than it needs."""
 
 
 def letters() -> Iterator[str]:

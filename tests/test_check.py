@@ -20,7 +20,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, Inconclusive
 from fuzz.campaign import Campaign
 from reference_server.events import Connected
 from reference_server.faults import Fault
@@ -357,3 +357,12 @@ def test_only_jobs_that_came_back_may_have_other_places(before: str, level: str)
     finding = check(transcript, NEWEST)
     assert finding is not None
     assert finding.level == level
+
+
+def test_what_a_server_without_memory_answers_is_not_judged() -> None:
+    text = "A > list-tube-used\\r\\n\nA < USING default\\r\\n\n! memory limited\n"
+    with pytest.raises(Inconclusive, match="behind “memory limited”, any command may fail"):
+        check(parse(text + "A > list-tube-used\\r\\n\nA < OUT_OF_MEMORY\\r\\n\n"))
+    found = check(parse(text.replace("default", "other")))
+    assert found is not None
+    assert found.expected == "USING default\\r\\n"

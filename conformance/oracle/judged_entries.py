@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from conformance.oracle.judge import Judge
 from conformance.oracle.oracle import Violation
-from conformance.transcript import RESTARTS, Counters, Entry
+from conformance.transcript import LIMITED, RESTARTS, Counters, Entry
+from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
 
 EVERY = 5_000
@@ -42,6 +43,9 @@ def first_violation(
             clients.clear()
             continue
         if not entry.connection:
+            if entry.data.endswith(LIMITED):
+                told = entry.data.decode()
+                raise Inconclusive(f"behind “{told}”, any command may fail: it is not judged")
             if entry.data == b"SIGUSR1":
                 judge.drains(round(entry.time * 1e9))
             continue

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from conformance.target.starvation import session
 from conformance.target.target import Target
+from conformance.transcript import LIMITED
 from conformance.verdict import NotTestable
 
 try:
@@ -126,7 +127,7 @@ class Resources:
                     f"needs the right to limit the server's processes: {error}"
                 ) from error
         self.were_limited = True
-        self._note(b"%b limited" % what)
+        self._note(what + LIMITED)
 
     def lift(self) -> None:
         """Take all limits away again, as far as its processes are still there."""
