@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis.errors import Flaky
@@ -113,6 +114,27 @@ def test_a_pause_that_ends_late_does_not_last_into_the_next_conversation(is_kept
             conversation.pause(1, "default", 1000, apart=True)
             conversation.teardown()
         assert id_of_its_start() != before
+    finally:
+        target.close()
+
+
+@pytest.mark.parametrize(
+    ("wait", "told"),
+    [
+        ("0.1s", ""),
+        ("1000s", "1 kept finding not played again: long waits need a clock that can be moved"),
+    ],
+)
+def test_a_kept_finding_with_long_waits_is_left_out_in_real_time(
+    wait: str, told: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "found"
+    folder.mkdir()
+    text = f"A > list-tube-used\\r\\n\nA < USING default\\r\\n\n+ {wait}\n"
+    (folder / "transcript").write_text(text)
+    target = BuiltIn(real_time=True)
+    try:
+        assert Exploration(1, folder=tmp_path).judge(target, Transcript(), str) == told
     finally:
         target.close()
 

@@ -20,7 +20,7 @@ from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
-from conformance.random_testing.steps import Program, Wait, play
+from conformance.random_testing.steps import Program, play, waits
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
@@ -67,6 +67,8 @@ class Exploration:
     """The small worlds that were looked at."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
+    left_out: int = 0
+    """Kept findings that were not played again, as their waits are too long for a real clock."""
     hastens: bool = False
     """A finding about a reply is made small: it is one that was waited for in vain."""
     fate: str = ""
@@ -178,14 +180,26 @@ class Exploration:
                     raise
         self.plain = False
         if loose is None:
-            return told
+            return "; ".join(filter(None, (told, self._told_of_kept())))
         worst, transcript.entries[:] = loose
         raise worst
 
+    def _told_of_kept(self) -> str:
+        if not self.left_out:
+            return ""
+        findings = counted(self.left_out, "kept finding")
+        return f"{findings} not played again: long waits need a clock that can be moved"
+
     def _again(self, target: Target, transcript: Transcript) -> Loose | None:
         """Look whether what earlier runs have found is still there; raise Deviation if it is."""
-        loose = None
+        loose, self.left_out, left = None, 0, LIMIT
         for path, found in kept(self.folder) if self.folder else ():
+            if not target.clock.movable:
+                left -= (seconds := waits(program_of(found)))
+                if left < 0:
+                    left += seconds
+                    self.left_out += 1
+                    continue
             try:
                 self.look_again(target, transcript, found, f", as kept in {path}")
             except Deviation as deviation:
@@ -274,7 +288,7 @@ class Exploration:
             session = self.session(target)
         session.patience = patience
         if not target.clock.movable:
-            limit += sum(step.seconds for step in program if isinstance(step, Wait))
+            limit += waits(program)
         session.judge.give_up_at(time.monotonic() + limit)
         found, is_over = None, False
         try:

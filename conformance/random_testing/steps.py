@@ -57,6 +57,11 @@ Step = Ask | Leave | Wait | Happen
 Program = Sequence[Step]
 
 
+def waits(program: Program) -> float:
+    """Return for how many seconds a program waits."""
+    return sum(step.seconds for step in program if isinstance(step, Wait))
+
+
 def play(session: Session, program: Program, look: bool = True) -> None:
     """Plays a program to its end, see :meth:`Session.finish`; raises Violation or Inconclusive."""
     for step in program:
