@@ -160,6 +160,8 @@ class Engine:
             session.flush()
         if was_stuck:
             self._serve([*self._sessions])
+            # Their changes have to be written, too, and nothing may ever wake the server again.
+            return self.catch_up()
         return True
 
     def _flush(self, session: _Session) -> None:

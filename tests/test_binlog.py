@@ -20,6 +20,7 @@ from conformance.target.launch import Launched
 from reference_server import binlog as module
 from reference_server.binlog import Binlog, BinlogError, Kept
 from reference_server.engine import Engine
+from reference_server.keeping import Observed
 from reference_server.model import Model
 from reference_server.serve import Server, main
 from reference_server.state import JobState, KeptJob
@@ -243,6 +244,37 @@ def test_while_nothing_can_be_written_nothing_is_handled() -> None:
     journal.works = True
     assert engine.catch_up()
     assert link.sent == b"INSERTED 1\r\n"
+
+
+class _Changes(_Journal):
+    """What changes in a model has to be written."""
+
+    def __init__(self, model: Observed) -> None:
+        self._model = model
+        super().__init__(works=False)
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._model.changed)
+
+    @is_behind.setter
+    def is_behind(self, is_behind: bool) -> None:
+        if not is_behind:
+            self._model.changed.clear()
+
+
+def test_what_is_handled_when_it_can_be_written_again_is_written_at_once() -> None:
+    model = Observed()
+    journal = _Changes(model)
+    engine = Engine(model, lambda: 0, journal=journal)
+    link = _Link()
+    conn = engine.connect(link)
+    engine.receive(conn, b"put 0 0 60 1\r\na\r\n")
+    assert not engine.catch_up()
+    engine.receive(conn, b"put 0 0 60 1\r\nb\r\n")
+    journal.works = True
+    assert engine.catch_up()
+    assert link.sent == b"INSERTED 1\r\nINSERTED 2\r\n"
 
 
 def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path) -> None:
