@@ -225,7 +225,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
     names, start = part_of(sorted(found_by_tests()), parser.parse_args().part), time.monotonic()
-    assert not failures(NO_FAULT, lambda _: True, enough=1, examples=20)
+    wrong = failures(NO_FAULT, lambda _: True, enough=1, examples=20)
+    assert not wrong, f"without a fault: {wrong}"
     missed = broad = 0
     # More processes than processors: a server that does not answer costs time, but no work.
     with ProcessPoolExecutor(3 * (os.cpu_count() or 1), get_context("spawn")) as pool:
