@@ -15,6 +15,7 @@ from typing import Any
 from reference_server.connection import ServedConnection
 from reference_server.engine import Engine
 from reference_server.loop import Loop
+from reference_server.reserve import RESERVE
 from reference_server.serve import Server
 from tests.variants.variant import Variant, non_strict
 
@@ -148,7 +149,7 @@ class _ReadsPieces(ServedConnection):
     def takes(self, data: bytes) -> None:
         if not self._unread:
             self._reads_later()
-        self._unread += data
+        RESERVE.needed(lambda: self._unread.extend(data))
 
     def _reads_later(self) -> None:
         self.loop.call_soon(self._reads)
@@ -222,12 +223,12 @@ class _AcceptsLate(Server):
 
 def _travels(summary: str, connection: type[ServedConnection], **values: Any) -> Variant:
     slow = values.get("seconds", 0) >= SLOW
-    # What they keep beside the server's own buffers is not held back, and has no reserve.
+    # What they keep beside the server's own buffers is not held back.
     of_memory = []
     if issubclass(connection, _Buffered):
         of_memory = ["exhaustion.slow-readers-memory"]
     elif issubclass(connection, _ReadsPieces):
-        of_memory = ["exhaustion.in-step", "exhaustion.refused-bodies-memory"]
+        of_memory = ["exhaustion.refused-bodies-memory"]
     server = _server(connection, **values)
     return Variant("", summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
 
