@@ -68,11 +68,10 @@ def _ask(oracle: Oracle, conn: int, data: bytes, reply: Reply, now: float = 0.0)
     ("linger", "now", "allowed"), [(0, 1.5, False), (SECOND, 1.5, True), (SECOND, 2.5, False)]
 )
 def test_a_client_that_is_gone_may_be_counted_for_a_while(
-    linger: int, now: float, allowed: bool, monkeypatch: pytest.MonkeyPatch
+    linger: int, now: float, allowed: bool
 ) -> None:
-    real = [SECOND]
-    monkeypatch.setattr(time, "monotonic_ns", lambda: real[0])
     oracle, model = Oracle(alone=True), Model()
+    oracle.real_now = SECOND
     oracle.linger = linger
     for number in (1, 2):
         oracle.connect(number)
@@ -82,12 +81,34 @@ def test_a_client_that_is_gone_may_be_counted_for_a_while(
     [(_, told)] = model.step(Command("stats"), 0, 2)
     assert isinstance(told, Reply)
     both = told._replace(body=(told.body or b"").replace(b"pid: 0", b"pid: 1"))
-    real[0] = int(now * SECOND)
+    oracle.real_now = int(now * SECOND)
     if allowed:
         _ask(oracle, 2, b"stats\r\n", both, now)
         return
     with pytest.raises(Violation, match="expected OK with current-connections: 1, observed"):
         _ask(oracle, 2, b"stats\r\n", both, now)
+
+
+def test_a_client_that_went_long_ago_is_gone_when_all_is_judged_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = [SECOND]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real[0])
+    oracle, model = Oracle(alone=True), Model()
+    oracle.linger = SECOND
+    gear = FastGear(oracle, guess_ids=True)
+    for number in (1, 2):
+        gear.do("connect", 0, number)
+        model.step(Connected(), 0, number)
+    gear.do("close", 0, 1, SECOND)
+    gear.do("quiet", 0, SECOND + SECOND // 100)
+    [(_, told)] = model.step(Command("stats"), 0, 2)
+    assert isinstance(told, Reply)
+    both = told._replace(body=(told.body or b"").replace(b"pid: 0", b"pid: 1"))
+    real[0] += 2 * SECOND
+    gear.sent(2, b"stats\r\n", 2 * SECOND)
+    with pytest.raises(Violation, match="expected OK with current-connections: 1, observed"):
+        gear.do("received", 0, 2, both, 2 * SECOND)
 
 
 def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:

@@ -8,9 +8,10 @@ the oracle starts from the last point at which all was settled, and judges again
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Collection, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.oracle.oracle import Oracle, Violation
 from conformance.oracle.states import EARLY, State, Undecided, decided, guess, is_open, waiting
@@ -25,6 +26,15 @@ _QUIT = Command("quit")
 _NOT_ALWAYS_CERTAIN = MAY_ASK | {"quit"}
 _CHECKPOINT = 1000
 """Calls after which a new point is remembered from which to judge again."""
+
+
+class _Call(NamedTuple):
+    """A call of the oracle; ``mark`` is a message's, ``at`` in nanoseconds of real time."""
+
+    name: str
+    mark: int
+    at: int
+    args: tuple[Any, ...]
 
 
 class FastGear:
@@ -42,12 +52,12 @@ class FastGear:
         self._calm: int | None = None
         # Whether more than one thing may come of a job that becomes ready.
         self._crowded = False
-        self._calls: list[tuple[str, int, tuple[Any, ...]]] = []
+        self._calls: list[_Call] = []
         self._save()
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
         """Take what a client has sent; tell whether all that comes of it is known."""
-        self._calls.append(("sent", 0, (conn, data, now)))
+        self._note("sent", 0, conn, data, now)
         try:
             return self._handle_certain(conn, data, now)
         except Undecided:
@@ -61,7 +71,7 @@ class FastGear:
 
     def kept(self, conn: int, replies: Sequence[Reply], now: int, mark: int) -> None:
         """Take in replies that a client has got as they were owed."""
-        self._calls.append(("received_all", mark, (conn, replies, now)))
+        self._note("received_all", mark, conn, replies, now)
         self._calm = None
         owed = self.oracle.states[0].owed[conn]
         for _ in replies:
@@ -71,7 +81,7 @@ class FastGear:
     def do(self, name: str, mark: int, *args: Any) -> None:
         """Call a method of the oracle; ``mark`` is the number of the message that it is about."""
         self._calm = None
-        self._calls.append((name, mark, args))
+        self._note(name, mark, *args)
         try:
             getattr(self.oracle, name)(*args)
         except Undecided:
@@ -99,6 +109,7 @@ class FastGear:
     def awaits(self, now: int) -> Sequence[str]:
         """Return what must still come, in haste's eyes; nothing if that is nothing."""
         self._calm = None
+        self.oracle.real_now = time.monotonic_ns()
         try:
             self.oracle.quiet(now)
         except Violation as violation:
@@ -106,7 +117,7 @@ class FastGear:
         except Undecided:
             self._again()
             return self.awaits(now)
-        self._calls.append(("quiet", 0, (now,)))
+        self._note("quiet", 0, now)
         return ()
 
     # ------------------------------------------------------------ what is certain
@@ -161,6 +172,11 @@ class FastGear:
 
     # ------------------------------------------------------------ judging again
 
+    def _note(self, name: str, mark: int, *args: Any) -> None:
+        """Remember a call of the oracle, and the real time of it."""
+        self.oracle.real_now = time.monotonic_ns()
+        self._calls.append(_Call(name, mark, self.oracle.real_now, args))
+
     def _may_save(self, now: int) -> bool:
         """Tell whether all is settled, and so much has come that it is worth it."""
         model = self.oracle.model
@@ -185,10 +201,11 @@ class FastGear:
         """Return an oracle that has judged it all, each command when it is answered."""
         oracle: Oracle = pickle.loads(self._saved)
         oracle.hasty, oracle.ends = hasty, self.oracle.ends
-        for name, mark, args in self._calls:
+        for call in self._calls:
+            oracle.real_now = call.at
             try:
-                getattr(oracle, name)(*args)
+                getattr(oracle, call.name)(*call.args)
             except Violation as violation:
-                violation.mark = mark
+                violation.mark = call.mark
                 raise
         return oracle

@@ -29,7 +29,7 @@ class Judge:
     ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
     of default, and the id of the next job; None if others may use it. ``before``: what it had, and
     keeps. ``fresh``: statistics are as they are now. ``linger``: for how long a client that is gone
-    may be counted, in nanoseconds.
+    may be counted, in nanoseconds of real time.
     ``mark`` is any number; a violation has that of the message that shows it. Raises
     :class:`Violation` and Inconclusive.
     """

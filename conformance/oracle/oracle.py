@@ -85,6 +85,8 @@ class Oracle(Transitions):
         self._fresh = fresh
         self.linger = 0
         """For how long a client that is gone may be counted, in nanoseconds of real time."""
+        self.real_now = 0
+        """The real time of what is judged, in nanoseconds; it goes on where a clock is moved."""
         # When those have gone that may be counted still.
         self._left: deque[int] = deque()
         self.states = [self._first_state()]
@@ -227,7 +229,7 @@ class Oracle(Transitions):
 
     def received(self, conn: int, reply: Reply, now: int) -> None:
         """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
-        while self._left and time.monotonic_ns() - self._left[0] >= self.linger:
+        while self._left and self.real_now - self._left[0] >= self.linger:
             self._left.popleft()
         self._there = self._before.with_clients(len(self._left)) if self._left else self._before
         if len(self.states) == 1:
@@ -313,7 +315,7 @@ class Oracle(Transitions):
         """Drop clients whose end the target has noticed."""
         for conn, client in list(self.clients.items()):
             if client.deaf:
-                self._left.append(time.monotonic_ns())
+                self._left.append(self.real_now)
                 self._drop(conn)
 
     def _drop(self, conn: int) -> None:
