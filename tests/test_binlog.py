@@ -246,21 +246,22 @@ def test_while_nothing_can_be_written_nothing_is_handled() -> None:
     assert link.sent == b"INSERTED 1\r\n"
 
 
-class _Changes(_Journal):
-    """What changes in a model has to be written."""
+@dataclass
+class _Changes:
+    """A journal of the changes of a model."""
 
-    def __init__(self, model: Observed) -> None:
-        self._model = model
-        super().__init__(works=False)
+    model: Observed
+    works: bool = False
+    is_full: bool = False
 
     @property
     def is_behind(self) -> bool:
-        return bool(self._model.changed)
+        return bool(self.model.changed)
 
-    @is_behind.setter
-    def is_behind(self, is_behind: bool) -> None:
-        if not is_behind:
-            self._model.changed.clear()
+    def catch_up(self) -> bool:
+        if self.works:
+            self.model.changed.clear()
+        return self.works
 
 
 def test_what_is_handled_when_it_can_be_written_again_is_written_at_once() -> None:

@@ -34,7 +34,7 @@ def test_every_requirement_has_a_fault_and_every_fault_a_requirement() -> None:
     assert len(FAULTS) >= 250
 
 
-# The others on the next seven days; `python -m tests.faults` has all.
+# The others on the next nine days; `python -m tests.faults` has all.
 @pytest.mark.parametrize(
     "fault", part_of([*found_by_tests().values()], "today/10"), ids=lambda it: it.name
 )

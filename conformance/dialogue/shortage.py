@@ -73,12 +73,21 @@ def leaves_descriptors(
     With the first clients, a server may open descriptors of its own.
     """
     for _ in range(2):
-        most = resources.descriptors
-        come_and_go()
-        if client.eventually(lambda most=most: resources.descriptors <= most):  # type: ignore[misc]
+        left = _left_open(client, resources, come_and_go)
+        if left is None:
             return
-    left = resources.descriptors - most
     raise Deviation("no descriptor of clients that are gone", f"{left} more are open")
+
+
+def _left_open(
+    client: Connection, resources: Resources, come_and_go: Callable[[], None]
+) -> int | None:
+    """Return how many descriptors more stay open; None if soon there are none."""
+    most = resources.descriptors
+    come_and_go()
+    if client.eventually(lambda: resources.descriptors <= most):
+        return None
+    return resources.descriptors - most
 
 
 def run_short(server: Target, client: Connection) -> Shortage:

@@ -194,12 +194,11 @@ class Exploration:
         """Look whether what earlier runs have found is still there; raise Deviation if it is."""
         loose, self.left_out, left = None, 0, LIMIT
         for path, found in kept(self.folder) if self.folder else ():
-            if not target.clock.movable:
-                left -= (seconds := waits(program_of(found)))
-                if left < 0:
-                    left += seconds
-                    self.left_out += 1
-                    continue
+            seconds = 0.0 if target.clock.movable else waits(program_of(found))
+            if seconds > left:
+                self.left_out += 1
+                continue
+            left -= seconds
             try:
                 self.look_again(target, transcript, found, f", as kept in {path}")
             except Deviation as deviation:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from reference_server.commands import ABOUT_A_TUBE, U32, VERBS
+from reference_server.commands import ABOUT_A_TUBE, U32, VERBS, any_of
 from reference_server.events import Event, Hangup, Output
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -75,7 +75,7 @@ def _strict_blanks(line: bytes, request: Request) -> Request | None:
 
 
 _ZEROS = re.compile(rb" 0[0-9]")
-_ABOUT_A_TUBE = re.compile(rb"\A(%s) +[^ ]+" % "|".join(ABOUT_A_TUBE).encode())
+_ABOUT_A_TUBE = re.compile(rb"\A%b +[^ ]+" % any_of(*ABOUT_A_TUBE))
 
 
 def _no_zeros(line: bytes, _: Request) -> Request | None:
