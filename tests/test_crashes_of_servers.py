@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,19 @@ def test_beanstalkd_refuses_a_folder_that_another_one_uses() -> None:
 @needs_beanstalkd
 @needs_strace
 def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
-    done = kills(QUESTION, 3, lambda _: None)
+    # With small files, it now and then loses a job of a file that it has removed.
+    large = replace(QUESTION, command=COMMAND.replace("-s 4096", "-s 1048576"))
+    done = kills(large, 3, lambda _: None)
     assert done.count == 3
     assert done.commands > 10
     causes = {case.difference.requirement for case in done.cases}
-    known = {"persistence.release-priority", "persistence.buries", "durability.buried-order"}
+    # It writes a job's body behind the job's record: a kill between leaves zeros.
+    known = {
+        "persistence.release-priority",
+        "persistence.buries",
+        "durability.buried-order",
+        "durability.whole-jobs",
+    }
     assert causes <= known
 
 
