@@ -118,6 +118,24 @@ def test_a_second_interrupt_ends_at_once_and_says_what_may_be_left(tmp_path: Pat
     assert "jobs may be left in tubes conformance-" in (tmp_path / "log").read_text()
 
 
+_GOES_ON = """
+import contextlib, os, signal
+
+def test_of_a_client() -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_second_interrupt_is_told_where_a_test_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "test_goes_on.py").write_text(_GOES_ON)
+    with Launched(REFERENCE_COMMAND) as server:
+        done = _told("pytest", str(tmp_path), _remote(server), "-p", "no:cacheprovider", "-q")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "interrupted again; jobs may be left in tubes conformance-" in done.stderr
+
+
 def test_what_a_killed_run_has_left_is_told_and_removed(tmp_path: Path) -> None:
     with Launched(REFERENCE_COMMAND) as server:
         with _running(*SUITE, _remote(server), log=tmp_path / "log") as run:
