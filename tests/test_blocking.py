@@ -98,6 +98,7 @@ def test_failures_of_different_causes(one: tuple[str, str], other: tuple[str, st
 # ---------------------------------------------------------------- who blocks whom
 
 UNKNOWN = Cause("put", "INSERTED …", "UNKNOWN_COMMAND", "INSERTED")
+REFUSED = Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")
 
 
 Came = tuple[results.Test, Step | None]
@@ -132,6 +133,11 @@ def test_a_command_that_is_not_known_is_told_once() -> None:
     assert _blocked(*outcomes) == {"put.bad-format": "put.inserted"}
 
 
+def test_it_does_not_matter_what_came_instead_of_the_usual_answer() -> None:
+    outcomes = [_failed("put.inserted", REFUSED), _failed("delete.ready", UNKNOWN)]
+    assert _blocked(*outcomes) == {"delete.ready": "put.inserted"}
+
+
 def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -> None:
     cause = Cause("delete", "DELETED …", "NOT_FOUND", "DELETED")
     outcomes = [
@@ -164,10 +170,10 @@ def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -
             _failed("put.inserted", Cause("put", "len(set(jobs)) == len(jobs)", "N == N")),
             _failed("reserve.id-unique", Cause("put", "len(set(jobs)) == len(jobs)", "N == N")),
         ),
-        # It was answered in another way.
+        # It was answered in another way, and in the usual one elsewhere.
         (
-            _failed("put.inserted", Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")),
-            _failed("delete.ready", UNKNOWN),
+            _failed("put.inserted", REFUSED),
+            _failed("lifecycle.starts-ready", UNKNOWN),
         ),
         # Malformed lines are many.
         (
@@ -183,7 +189,8 @@ def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -
 )
 def test_what_was_put_to_the_test_is_not_blocked(blocking: Came, other: Came) -> None:
     passed = case("put.inserted"), None
-    more = [passed] if other[0].requirements == ["put.priority-limit"] else []
+    elsewhere = ["put.priority-limit"], ["lifecycle.starts-ready"]
+    more = [passed] if other[0].requirements in elsewhere else []
     assert _blocked(blocking, other, *more) == {}
 
 

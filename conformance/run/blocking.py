@@ -6,8 +6,9 @@ same way as the other's own test, which had not even to do more for it. There ar
 - The requirement is of a command that was not sent until then, and the other is of the one that
   was answered wrongly.
 - The usual answer to the command never comes, not even in the tests of the requirement that is
-  named after it, as ``put.inserted``, or else is the command's first. If the target does not know
-  the command at all, whatever else was expected of it has the same cause.
+  named after it, as ``put.inserted``, or else is the command's first: it does not matter which
+  other answers came. If the target does not know the command at all, whatever else was expected of
+  it has the same cause.
 - What came is no reply at all, and replies have not even come in the order of their commands: it
   may be the rest of any reply before.
 
@@ -69,7 +70,8 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
             elif tests[failure.test].verdict is Verdict.FAIL:
                 own.append(failure)
         for failure in own:
-            roots[_kinds(failure)[-1 if failure.slug == IN_STEP else 0]].append(failure)
+            for kind in _kinds_blocked(failure, passed):
+                roots[kind].append(failure)
     return found
 
 
@@ -96,8 +98,22 @@ def _rank(slug: str, cause: Cause) -> int:
 def _kinds(failure: _Failure) -> list[object]:
     """Return what failures have in common that may have one cause."""
     cause = failure.step.cause
-    kind = cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
-    return [kind, cause.observed] if cause.observed.startswith(NO_REPLY) else [kind]
+    kind: object = cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
+    kinds = [kind]
+    if _answered(cause):
+        kinds.append((cause.command, cause.answer))
+    if cause.observed.startswith(NO_REPLY):
+        kinds.append(cause.observed)
+    return kinds
+
+
+def _kinds_blocked(root: _Failure, passed: Collection[str]) -> list[object]:
+    """Return the kinds of failures that one of a broken must may block."""
+    kinds = _kinds(root)
+    if root.slug == IN_STEP:
+        return kinds[-1:]
+    never = root.slug == _answered(root.step.cause) and root.slug not in passed
+    return kinds[:2] if never else kinds[:1]
 
 
 def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
