@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from reference_server.profiles import NEWEST, PROFILES
 from tests.faults import part_of
 from tests.variants.gallery import SERVED, VARIANTS
 from tests.variants.judging import judge
-from tests.variants.matrix import run, runs
+from tests.variants.matrix import command, run, runs
 from tests.variants.needs import NEEDS
 from tests.variants.old import OF_OLD
 from tests.variants.variant import Variant
@@ -66,3 +69,19 @@ def test_a_variant_that_runs_as_a_server_passes() -> None:
     name, way = quick[TODAY % len(quick)]
     came = run(name, way, ["--examples=5", "--fuzz-time=2"])
     assert came.wrong == [], f"{name}, {way}"
+
+
+_BREAKS_OFF = r"""
+  A > put 7 0 1000 5\r\nxxxxx\r\nreserve\r\n
+  A ! resets
+  B > reserve-with-timeout 0\r\n
+"""
+
+
+def test_the_end_of_a_client_that_holds_a_job_may_be_noticed_late(tmp_path: Path) -> None:
+    file = tmp_path / "transcript"
+    file.write_text(_BREAKS_OFF.strip("\n"))
+    launch = command("notices-ends-20-milliseconds-later")
+    asked = [sys.executable, "-m", "conformance", "replay", str(file), "--launch", launch]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout

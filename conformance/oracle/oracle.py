@@ -143,6 +143,11 @@ class Oracle(Transitions):
         client = self.clients[conn]
         return state.done[conn] == len(client.items) and not client.reader.buffered
 
+    def is_needed(self, conn: int) -> bool:
+        """Tell whether a client has a job, or waits for one: others may get it when it ends."""
+        connections = (state.model.connections.get(conn) for state in self.states)
+        return any(it is not None and (it.waiting or it.deadlines) for it in connections)
+
     def is_leaving(self, conn: int) -> bool:
         """Tell whether a client sends nothing more that is handled."""
         return self.clients[conn].leaving

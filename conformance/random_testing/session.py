@@ -223,14 +223,17 @@ class Session:
     def leave(self, number: int, half: bool, reset: bool = False) -> None:
         """A client closes, or (``half``) sends nothing more and is heard until the end.
 
-        ``reset``: it closes at once, in the middle of a command perhaps.
+        ``reset``: it closes at once, in the middle of a command perhaps. One that has a job, or
+        waits for one, is always heard until then: a target may notice its end late.
         """
         self.flush()
         client = self._traffic.clients.get(number)
         if client is None or client.half_closed:
             return
+        reset &= not (is_needed := self.judge.oracle.is_needed(client.conn))
         # Nobody could tell what became of commands that wait on a connection that is closed.
-        half = not reset and (half or not self.judge.oracle.is_handled(client.conn))
+        half |= is_needed or not self.judge.oracle.is_handled(client.conn)
+        half &= not reset
         half = half and self._profile.half_close
         word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
