@@ -230,10 +230,10 @@ class Session:
         client = self._traffic.clients.get(number)
         if client is None or client.half_closed:
             return
-        reset &= not (is_needed := self.judge.oracle.is_needed(client.conn))
+        if self.judge.oracle.is_needed(client.conn):
+            half, reset = True, False
         # Nobody could tell what became of commands that wait on a connection that is closed.
-        half |= is_needed or not self.judge.oracle.is_handled(client.conn)
-        half &= not reset
+        half = not reset and (half or not self.judge.oracle.is_handled(client.conn))
         half = half and self._profile.half_close
         word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())

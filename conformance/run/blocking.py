@@ -61,7 +61,7 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
         for failure in rank:
             akin = [
                 root
-                for kind in _kinds(failure)
+                for kind in (*_kinds(failure), _usual(failure))
                 for root in roots[kind]
                 if _had_less_to_do(root, failure)
             ]
@@ -70,8 +70,9 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
             elif tests[failure.test].verdict is Verdict.FAIL:
                 own.append(failure)
         for failure in own:
-            for kind in _kinds_blocked(failure, passed):
-                roots[kind].append(failure)
+            roots[_kinds(failure)[-1 if failure.slug == IN_STEP else 0]].append(failure)
+            if _is_never_answered(failure, passed):
+                roots[_usual(failure)].append(failure)
     return found
 
 
@@ -98,22 +99,19 @@ def _rank(slug: str, cause: Cause) -> int:
 def _kinds(failure: _Failure) -> list[object]:
     """Return what failures have in common that may have one cause."""
     cause = failure.step.cause
-    kind: object = cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
-    kinds = [kind]
-    if _answered(cause):
-        kinds.append((cause.command, cause.answer))
-    if cause.observed.startswith(NO_REPLY):
-        kinds.append(cause.observed)
-    return kinds
+    kind = cause.command if cause.observed == UNKNOWN_COMMAND.word else cause
+    return [kind, cause.observed] if cause.observed.startswith(NO_REPLY) else [kind]
 
 
-def _kinds_blocked(root: _Failure, passed: Collection[str]) -> list[object]:
-    """Return the kinds of failures that one of a broken must may block."""
-    kinds = _kinds(root)
-    if root.slug == IN_STEP:
-        return kinds[-1:]
-    never = root.slug == _answered(root.step.cause) and root.slug not in passed
-    return kinds[:2] if never else kinds[:1]
+def _usual(failure: _Failure) -> tuple[str, str]:
+    """Return the command and the requirement of its usual answer, whatever came instead of it."""
+    cause = failure.step.cause
+    return cause.command, _answered(cause)
+
+
+def _is_never_answered(root: _Failure, passed: Collection[str]) -> bool:
+    """Return whether the usual answer to its command never comes, as its own test shows."""
+    return root.slug == _answered(root.step.cause) and root.slug not in passed
 
 
 def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
@@ -122,7 +120,7 @@ def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
     if root.slug == IN_STEP:
         return root.slug not in passed
     command = root.step.cause.command
-    if root.slug == _answered(root.step.cause) and root.slug not in passed:
+    if _is_never_answered(root, passed):
         # Where it was answered before, something else is the matter.
         return command not in root.step.before and command not in failure.step.before
     own = _own_commands(failure.slug)
