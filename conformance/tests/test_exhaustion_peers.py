@@ -212,7 +212,7 @@ def test_the_system_looks_for_peers_that_are_idle(
 ) -> None:
     waiting = connect()
     # It may be busy with others, and says nothing of a client that it has not come to.
-    waiting.stats()
+    waiting.linger()
     waiting.send("reserve")
     client.linger()
     if (port := waiting.transport.port) is None:
