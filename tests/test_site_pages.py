@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from reports.servers import servers
 from reports.site import Site, write_site
@@ -87,16 +87,14 @@ def test_from_a_number_to_the_bytes(page: Page, address: str) -> None:
     row.get_by_role("link", name="50 %").first.click()
     assert page.get_by_label("Section").input_value() == "Producer Commands"
     page.locator('.map a[data-slug="put.fails"]').click()
-    assert (
-        page.url == f"{address}/servers/beanstalkd_1.9.html?section=Producer%20Commands#put.fails"
-    )
-    assert page.evaluate("document.activeElement.id") == "put.fails"
+    page.wait_for_url("**/beanstalkd_1.9.html?section=Producer%20Commands#put.fails")
+    expect(page.locator("[id='put.fails']")).to_be_focused()
     article = page.locator("[id='put.fails']")
     assert article.locator("mark").inner_text() == "> A < USING b\\r\\n"
     article.get_by_role("link", name="at all servers").click()
     assert page.locator("h1").inner_text() == "put.fails"
     page.get_by_role("link", name="beanstalkd 1.12").click()
-    assert page.evaluate("document.activeElement.id") == "put.fails"
+    expect(page.locator("[id='put.fails']")).to_be_focused()
 
 
 def test_the_badge_of_a_server_is_drawn(page: Page, address: str) -> None:
@@ -182,7 +180,7 @@ def test_without_javascript(browser: Browser, address: str) -> None:
         page.get_by_role("link", name="beanstalkd 1.9", exact=True).click()
         assert page.locator("[id='put.fails'] mark").is_visible()
         page.goto(f"{address}/servers/beanstalkd_1.9.html#quirk.c")
-        assert page.locator("[id='quirk.c']").is_visible()
+        expect(page.locator("[id='quirk.c']")).to_be_visible()
         page.goto(f"{address}/requirements.html")
         assert len(shown(page, "tr.row")) == 4
 
