@@ -148,7 +148,8 @@ def test_uptime_is_told_in_seconds(client: Connection, clock: Timeline) -> None:
     before, start = client.stats().number("uptime"), clock.nominal
     clock.advance(3)
     grown = client.stats().number("uptime") - before
-    assert abs(grown - (clock.nominal - start)) <= 1
+    # Whole seconds, and statistics may be up to a second old.
+    assert abs(grown - (clock.nominal - start)) <= 2
 
 
 @requirement(

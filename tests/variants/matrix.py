@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ WAYS = ("fake", "real", "remote")
 """How the suite reaches a server: launched, under a fake or a real clock, or run by others."""
 LIMIT = 900.0
 """Seconds that a run may take."""
+_ROOT = Path(__file__).parents[2]
 
 
 class Run(NamedTuple):
@@ -41,7 +43,10 @@ def command(name: str) -> str:
 
 
 def run(name: str, way: str, options: Sequence[str] = ()) -> Run:
-    """Runs the suite on a variant, and judges one of an old profile by that."""
+    """Run the suite on a variant, and judge one of an old profile by that.
+
+    In a folder of its own, so that no finding of another run is replayed.
+    """
     profile, variant = SERVED[name]
     old = profile != NEWEST.name
     chosen = [*options, f"--profile={profile}"] if old else options
@@ -58,6 +63,8 @@ def run(name: str, way: str, options: Sequence[str] = ()) -> Run:
                 text=True,
                 timeout=LIMIT,
                 check=False,
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(_ROOT)},
             )
         except subprocess.TimeoutExpired:
             return Run([f"not at its end after {LIMIT:g} s"], [], LIMIT)
