@@ -127,3 +127,12 @@ def test_time_that_passes_in_several_steps_passes_in_one() -> None:
     assert minimise(several, waits(1.7)) == [Wait(1.8)]
     between: list[Step] = [Wait(1.001), Leave(1, half=True), *several]
     assert minimise(between, waits(2.0)) == [Wait(2.201)]
+
+
+def test_an_id_that_makes_no_difference_is_left_out() -> None:
+    ask = Ask(1, b"use 5%%\r\ndelete %d\r\n", job=0)
+
+    def shows(program: Program) -> bool:
+        return any(isinstance(step, Ask) and b"use 5%" in step.text for step in program)
+
+    assert minimise([ask], shows) == [Ask(1, b"use 5%", apart=True)]

@@ -56,19 +56,21 @@ def _with_longer_waits(steps: list[Step], shows: Shows) -> list[Step]:
 
 
 def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -> Ask:
-    """A command without the bytes that make no difference."""
+    """A command without the bytes, or the id, that make no difference."""
     head, id, tail = step.text.partition(b"%d") if step.job is not None else (step.text, b"", b"")
 
-    def shown(atoms: list[bytes]) -> bool:
+    def of(atoms: list[bytes]) -> Ask:
         text = b"".join(atoms)
-        candidate = step._replace(text=text)
-        known = (id in atoms) == bool(id)
-        return known and bool(text) and shows([*steps[:number], candidate, *steps[number + 1 :]])
+        if id in atoms or not id:
+            return step._replace(text=text)
+        return step._replace(text=text.replace(b"%%", b"%"), job=None)
+
+    def shown(atoms: list[bytes]) -> bool:
+        return bool(atoms) and shows([*steps[:number], of(atoms), *steps[number + 1 :]])
 
     before, after = (_atoms(part, bool(id)) for part in (head, tail))
     atoms: list[bytes] = [*before, *([id] if id else []), *after]
-    smallest: list[bytes] = without_chunks(atoms, shown)
-    return step._replace(text=b"".join(smallest))
+    return of(without_chunks(atoms, shown))
 
 
 def _atoms(text: bytes, escaped: bool) -> list[bytes]:
