@@ -32,7 +32,7 @@ from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import Client, Job
-from reference_server.wire import Reply
+from reference_server.wire import Put, Reply
 from reports.worlds import stretches
 
 SMALL = ("times of jobs", "two that wait", "draining")
@@ -191,6 +191,17 @@ def _visited(fault: Fault, name: str) -> tuple[Visit, Deviation | None]:
 
 def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
     visit, deviation = _visited(Fault("", "last first", model=_LastFirst), "two that wait")
+    assert deviation is None
+    assert not visit.left
+
+
+def test_a_job_that_is_reserved_before_its_put_is_answered_is_known_by_its_id() -> None:
+    class Gaps(_LastFirst):
+        def _put(self, conn: Client, put: Put) -> None:
+            self.next_id += 7
+            super()._put(conn, put)
+
+    visit, deviation = _visited(Fault("", "ids with gaps", model=Gaps), "two that wait")
     assert deviation is None
     assert not visit.left
 

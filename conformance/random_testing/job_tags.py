@@ -23,6 +23,7 @@ class JobTags:
 
     def name(self, tag: int, id: int) -> None:
         """Call a job by a tag from now on."""
+        self._tags.pop(self.id(tag), None)
         self._ids[tag] = id
         self._tags[id] = tag
 
@@ -44,13 +45,15 @@ class JobTags:
         self._tags.clear()
 
     def learn(self, puts: deque[int], reply: Reply) -> None:
-        """Take the reply to the first of these puts, named by tags, if it is one.
+        """Take the reply to one of these puts, named by tags, if it is one.
 
-        They are those whose jobs have no name yet.
+        They are in order, and unanswered. The name of a job may be a guess until then.
         """
-        if not puts or (reply.word == "INSERTED" and reply.args[0] in self._tags):
-            return
         if reply.word == "INSERTED":
-            self.name(puts.popleft(), int(reply.args[0]))
+            id = int(reply.args[0])
+            if (known := self.tag(id)) is None:
+                self.name(puts.popleft(), id)
+            elif known in puts:
+                puts.remove(known)
         elif reply.word in ("EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"):
             puts.popleft()

@@ -185,10 +185,9 @@ class Session:
         guess = model.next_id
         self._traffic.say(client, text)
         if tag is not None:
+            client.puts.append(tag)
             if guess in model.jobs:
                 self._jobs.name(tag, guess)
-            else:
-                client.puts.append(tag)
         sent = 0
         for cut in cuts:
             client.unsent += text[sent:cut]

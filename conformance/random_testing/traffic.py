@@ -237,6 +237,7 @@ class Traffic:
         replies = self.judge.received(client.conn, data, now, mark)
         for reply in replies.unforeseen:
             self.unforeseen = reply
-        for reply in replies.all if client.puts else ():
-            self._tags.learn(client.puts, reply)
+        for reply in replies.all:
+            if client.puts:
+                self._tags.learn(client.puts, reply)
         return True
