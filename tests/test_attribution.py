@@ -354,5 +354,5 @@ A < NOT_FOUND\\r\\n
 
 def test_jobs_of_others_may_time_out_once_each() -> None:
     before = Before(frozenset(), {"current-jobs-reserved": 1})
-    assert before.explains("job-timeouts", "3", "4")
-    assert not before.explains("job-timeouts", "3", "5")
+    assert before.explains("job-timeouts", "3", "4", True)
+    assert not before.explains("job-timeouts", "3", "5", True)

@@ -36,6 +36,7 @@ from reference_server.wire import (
     PAUSED,
     RESERVED,
     TIMED_OUT,
+    WATCHING,
     Command,
     Reply,
 )
@@ -87,6 +88,25 @@ def test_a_client_that_is_gone_may_be_counted_for_a_while(
         return
     with pytest.raises(Violation, match="expected OK with current-connections: 1, observed"):
         _ask(oracle, 2, b"stats\r\n", both, now)
+
+
+def test_a_client_that_is_gone_may_be_counted_in_a_tube_for_a_while() -> None:
+    oracle, model = Oracle(alone=True), Model()
+    oracle.linger = SECOND
+    for number in (1, 2):
+        oracle.connect(number)
+        model.step(Connected(), 0, number)
+        _ask(oracle, number, b"watch t\r\n", WATCHING(2))
+        model.step(Command("watch", ("t",)), 0, number)
+    oracle.close(1, 0)
+    oracle.quiet(SECOND // 100)
+    [(_, told)] = model.step(Command("stats-tube", ("t",)), 0, 2)
+    assert isinstance(told, Reply)
+    assert b"current-watching: 2" in (told.body or b"")
+    _ask(oracle, 2, b"stats-tube t\r\n", told, 0.1)
+    oracle.real_now = 2 * SECOND
+    with pytest.raises(Violation, match="expected OK with current-watching: 1, observed"):
+        _ask(oracle, 2, b"stats-tube t\r\n", told, 0.2)
 
 
 def test_a_client_that_went_long_ago_is_gone_when_all_is_judged_again(

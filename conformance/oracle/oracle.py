@@ -236,7 +236,7 @@ class Oracle(Transitions):
         """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
         while self._left and self.real_now - self._left[0] >= self.linger:
             self._left.popleft()
-        self._there = self._before.with_clients(len(self._left)) if self._left else self._before
+        self._there = self._before._replace(leaving=len(self._left)) if self._left else self._before
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._there) is None:

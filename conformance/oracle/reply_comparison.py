@@ -37,11 +37,15 @@ ASKED_BY_US = "cmd-list-tube-used"
 
 
 class Before(NamedTuple):
-    """The leftovers on the target, which are let alone: tubes, jobs by their state, clients."""
+    """The leftovers on the target, which are let alone: tubes, jobs by their state, clients.
+
+    ``leaving``: the number of clients of ours that are gone, and may be counted still.
+    """
 
     tubes: frozenset[str]
     jobs: Mapping[str, int]
     clients: int = 0
+    leaving: int = 0
 
     @classmethod
     def of(cls, stats: Mapping[str, str], tubes: Iterable[str]) -> Self:
@@ -51,20 +55,19 @@ class Before(NamedTuple):
         clients = max(int(told) - 2, 0) if told.isdecimal() else 0
         return cls(frozenset(tubes), {key: n for key, n in jobs.items() if n}, clients)
 
-    def with_clients(self, more: int) -> Self:
-        """Return the same, and so many clients more, which may be counted still."""
-        return self._replace(clients=self.clients + more)
+    def explains(self, key: str, mine: str, theirs: str, of_all: bool) -> bool:
+        """Tell whether a value of statistics is higher because of that.
 
-    def explains(self, key: str, mine: str, theirs: str) -> bool:
-        """Tell whether a value of stats, or of those of default, is higher because of that.
-
+        ``of_all``: those of the server, or of default; of another tube only we know.
         Delays and times to run may end meanwhile, and clients go, so that their jobs are ready.
         """
         if not theirs.isdecimal():
             return False
         more = int(theirs) - int(mine)
         if key in _CLIENTS:
-            return 0 <= more <= self.clients
+            return 0 <= more <= self.leaving + (self.clients if of_all else 0)
+        if not of_all:
+            return False
         if key == "current-tubes":
             return 0 <= more <= len(self.tubes)
         if key == "job-timeouts":
@@ -155,7 +158,7 @@ def _other(
             continue
         if of_others or (of_server and key == "id"):
             continue
-        if of_all and before.explains(key, value, theirs[key]):
+        if before.explains(key, value, theirs[key], of_all):
             continue
         if key in CLOCKS and _is_near(value, theirs[key], idle and key == "time-left"):
             continue
