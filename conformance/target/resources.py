@@ -80,15 +80,16 @@ class Resources:
                 told += int(match[1]) if match else 0
         return told
 
-    def keeps_alive(self, port: int) -> bool | None:
+    def keeps_alive(self, client: int, server: int) -> bool | None:
         """Return whether the system looks for it after an idle client; None if it cannot be seen.
 
-        ``port``: the client's; the connection is one of IPv4.
+        ``client`` and ``server`` are their ports; the connection is one of IPv4. A client's port
+        may be in use for other servers as well.
         """
         for folder in self._folders():
             for line in (folder / "net" / "tcp").read_text().splitlines()[1:]:
                 fields = line.split()
-                if int(fields[2].rpartition(":")[2], 16) == port:
+                if [int(field.rpartition(":")[2], 16) for field in fields[1:3]] == [server, client]:
                     return fields[5].partition(":")[0] == _KEEPALIVE
         return None
 

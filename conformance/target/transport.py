@@ -119,10 +119,10 @@ class Transport:
         return data
 
     @property
-    def port(self) -> int | None:
-        """Our port; None if there are none, as with UNIX sockets."""
-        name = self._socket.getsockname()
-        return name[1] if isinstance(name, tuple) else None
+    def ports(self) -> tuple[int, int] | None:
+        """Our port and the target's; None if there are none, as with UNIX sockets."""
+        ours, theirs = self._socket.getsockname(), self._socket.getpeername()
+        return (ours[1], theirs[1]) if isinstance(ours, tuple) else None
 
     def keep_little(self) -> None:
         """Let the system keep as little as it can of what comes and is not read."""

@@ -215,11 +215,11 @@ def test_the_system_looks_for_peers_that_are_idle(
     waiting.linger()
     waiting.send("reserve")
     client.linger()
-    if (port := waiting.transport.port) is None:
+    if (ports := waiting.transport.ports) is None:
         raise NotTestable("needs TCP: the end of a UNIX socket is always told")
-    if resources.keeps_alive(port) is None:
+    if resources.keeps_alive(*ports) is None:
         raise NotTestable("the connection cannot be seen in /proc")
-    if not client.eventually(lambda: bool(resources.keeps_alive(port))):
+    if not client.eventually(lambda: bool(resources.keeps_alive(*ports))):
         raise Deviation(
             "a server that lets the system look whether idle peers are still there (SO_KEEPALIVE)",
             "peers that vanish without a word are kept for ever",
