@@ -154,6 +154,39 @@ def test_a_job_may_be_seen_before_its_id_is_told(first: int, second: int) -> Non
     _ask(oracle, 2, b"peek-delayed\r\n", FOUND(first, b"b"))
 
 
+@pytest.mark.parametrize(
+    ("ids", "named", "reply"),
+    [
+        ((7, 9), 1, NOT_FOUND),
+        ((7, 9), 2, NOT_FOUND),
+        ((1, 2), 1, DELETED),
+        ((2, 4), 2, DELETED),
+    ],
+    ids=str,
+)
+def test_a_client_may_name_an_id_before_it_is_told(
+    ids: tuple[int, int], named: int, reply: Reply
+) -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve\r\n", 0)
+    delete = b"delete %d\r\n" % named
+    oracle.sent(2, b"put 0 9 60 1\r\nb\r\n" + b"put 0 8 60 1\r\nc\r\n" + delete + PUT, 0)
+    oracle.received(1, RESERVED(99, b"a"), 0)
+    for told in (*map(INSERTED, ids), reply, INSERTED(99)):
+        oracle.received(2, told, 0)
+
+
+def test_what_was_deleted_before_its_id_was_told_is_gone() -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.sent(2, b"put 0 9 60 1\r\nb\r\ndelete 1\r\ndelete 1\r\n" + PUT, 0)
+    oracle.received(1, RESERVED(2, b"a"), 0)
+    oracle.received(2, INSERTED(1), 0)
+    oracle.received(2, DELETED, 0)
+    with pytest.raises(Violation, match="expected NOT_FOUND"):
+        oracle.received(2, DELETED, 0)
+
+
 def test_an_id_that_was_seen_stays() -> None:
     oracle = _oracle(2)
     oracle.sent(1, b"reserve\r\n", 0)

@@ -105,6 +105,18 @@ class State:
             self._rename(guess, id)
             self.guessed.remove(id)
 
+    def meanings(self, id: int) -> Iterator[State]:
+        """Yield a state for each job that the target may mean by a guessed id, and for none."""
+        saved = self.saved()
+        for job in (None, *sorted(self.guessed & self.model.jobs.keys())):
+            twin = restored(saved)
+            if job != id:
+                twin.free(id)
+            if job is not None:
+                twin._rename(job, id)
+                twin.guessed.remove(id)
+            yield twin
+
     def free(self, id: int) -> None:
         """Give a job whose id was guessed another, as the target has not meant that."""
         if id in self.guessed:

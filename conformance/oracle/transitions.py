@@ -20,7 +20,7 @@ from conformance.oracle.states import (
     waiting,
 )
 from conformance.oracle.underspecification import LenientReader, Open
-from reference_server.commands import COMMANDS, WAITING
+from reference_server.commands import ABOUT_A_JOB, COMMANDS, WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.lifecycle import BECOMES, SAFETY_MARGIN
 from reference_server.profiles import Profile
@@ -207,6 +207,10 @@ class Transitions:
         only: bool,
     ) -> Iterator[State]:
         """Yield the states after a request of ``conn`` that the target takes for this."""
+        if (named := _job_named(item.event)) is not None and named in state.guessed:
+            for twin in state.meanings(named):
+                yield from self._handled_as(item, twin, conn, asked, reply, now, False)
+            return
         client = self.clients[conn]
         # What depends on no time leaves it as it is, for timers that may have fired before.
         since = 0 if item.event == NEUTRAL else item.at
@@ -268,6 +272,13 @@ class Transitions:
         if isinstance(item.event, Body):
             take_id(state, conn, told)
         return state.model.handle(item.event, at, conn)
+
+
+def _job_named(event: Event | Open) -> int | None:
+    """Return the id of the job that a command is about."""
+    if isinstance(event, Command) and event.verb in ABOUT_A_JOB:
+        return next((id for id in event.args[:1] if isinstance(id, int)), None)
+    return None
 
 
 def _fire(alarm: Alarm, at: int, state: State) -> list[Output]:
