@@ -85,7 +85,7 @@ def _left_open(
     """Return how many descriptors more stay open; None if soon there are none."""
     most = resources.descriptors
     come_and_go()
-    if client.eventually(lambda: resources.descriptors <= most):
+    if client.eventually(lambda: resources.descriptors <= most, with_ends=True):
         return None
     return resources.descriptors - most
 

@@ -133,9 +133,15 @@ class UsualCommands(ABC):
         """Return whether something becomes so soon that must, though no text says when."""
         return self._timeline.becomes(is_so, within)
 
-    def eventually(self, is_so: Callable[[], bool]) -> bool:
-        """Return whether something becomes so within the time in which a reply must come."""
-        limit = time.monotonic() + self._limits.reply
+    def eventually(self, is_so: Callable[[], bool], with_ends: bool = False) -> bool:
+        """Return whether something becomes so within the time in which a reply must come.
+
+        ``with_ends``: when the target notices the ends of connections.
+        """
+        seconds = self._limits.reply
+        if with_ends:
+            seconds = self._target.learnt.until_end(seconds)
+        limit = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > limit:
                 return False

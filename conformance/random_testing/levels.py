@@ -132,7 +132,10 @@ class _Search:
 
 def diagnosis_of(found: Counterexample, profile: Profile) -> Diagnosis:
     """Return the diagnosis of a finding."""
-    return diagnose(found.violation, found.shown.entries, profile)
+    if profile.name not in found.diagnoses:
+        known = diagnose(found.violation, found.shown.entries, profile)
+        found.diagnoses[profile.name] = known
+    return found.diagnoses[profile.name]
 
 
 # ---------------------------------------------------------------- which lines are open

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from conformance.oracle.diagnosis import Diagnosis
 from conformance.oracle.oracle import Violation
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait, play
@@ -29,6 +30,8 @@ class Counterexample:
     program: Program
     violation: Violation
     transcript: Transcript
+    diagnoses: dict[str, Diagnosis] = field(default_factory=dict, compare=False, repr=False)
+    """Its diagnoses so far, by the names of profiles: each takes time."""
 
     @property
     def shown(self) -> Transcript:

@@ -118,10 +118,12 @@ class Traffic:
 
     def abandon(self) -> None:
         """End all clients without looking at what comes; the target notices, if it can."""
+        limits, learnt = self._target.limits, self._target.learnt
         for client in self.clients.values():
-            self._target.learnt.hang_up(client.transport, self._target.limits.goodbye)
+            # It may have been ended for another reason, of which nothing is learnt.
+            client.transport.hang_up(learnt.until_end(limits.goodbye))
         if self._attendant is not None:
-            self._attendant.close()
+            self._attendant.close(learnt.until_end(limits.alive))
 
     # ------------------------------------------------------------ sending
 

@@ -89,9 +89,10 @@ class Attendant:
                 # A server that hangs need not be waited for so long again.
                 self._patience = max(self._patience / FEWER, LEAST)
 
-    def close(self) -> None:
+    def close(self, seconds: float | None = None) -> None:
+        """Hangs up; waits so many seconds at most for the end, or as long as for a reply."""
         if self._control is not None:
-            self._control.hang_up(self._limit)
+            self._control.hang_up(self._limit if seconds is None else seconds)
 
 
 class ControlledClock(Attendant):

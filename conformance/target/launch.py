@@ -136,10 +136,11 @@ class Launched:
                 self.process.wait(0.005)
         return False
 
-    def answers(self) -> bool:
+    def answers(self, goodbye: float | None = None) -> bool:
         """Return whether the server speaks to its first client, or ends the connection.
 
         A server that is alive may listen long before a busy machine lets it come to that.
+        ``goodbye``: the seconds that the end is waited for then, if not as long as usual.
         """
         limits = self._limits
         patience = Patience(self.meter, limits.probe, limits.starved)
@@ -153,9 +154,10 @@ class Launched:
                 answered = bool(client.receive_within(_LOOK)) or client.ended
             client.half_close()
             # It has no more to do than that; some ignore it.
-            patience = Patience(self.meter, limits.goodbye if answered else _LOOK, limits.probe)
+            seconds = limits.goodbye if goodbye is None else goodbye
+            patience = Patience(self.meter, seconds if answered else _LOOK, limits.probe)
             while not (client.ended or patience.is_over):
-                client.receive_within(_LOOK)
+                client.receive_within(min(seconds, _LOOK))
             return answered
         return False
 

@@ -15,6 +15,7 @@ from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import why_not
 from conformance.target.fate import CRASHED, hangs
 from conformance.target.launch import DidNotStart, Launched
+from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
@@ -38,7 +39,7 @@ class LaunchedTarget(Target):
     """A server that we run, from a command template.
 
     ``follows``: it is known that the program's clock can be moved. ``environment``: variables that
-    it is started with, and none else like it.
+    it is started with, and none else like it. ``learnt``: what is known of others like it.
     """
 
     def __init__(
@@ -48,10 +49,13 @@ class LaunchedTarget(Target):
         follows: bool = False,
         limits: Limits = USUAL,
         environment: Mapping[str, str] | None = None,
+        learnt: Learnt | None = None,
         **values: object,
     ) -> None:
         label = command.split()[0].rpartition("/")[2] if command.split() else command
         super().__init__(label, limits)
+        if learnt is not None:
+            self.learnt = replace(learnt)
         self._command = command
         self._choice = clock
         self._known_to_follow = follows
@@ -121,7 +125,7 @@ class LaunchedTarget(Target):
         server = Launched(
             self._command, environment, self._values, limits=self.limits, prefix=self._prefix
         )
-        self._answers = server.answers()
+        self._answers = server.answers(self.learnt.until_end(self.limits.goodbye))
         if fake is not None:
             try:
                 fake.watch(server.where, self.limits.alive)
@@ -216,26 +220,27 @@ class LaunchedTarget(Target):
         for name in configuration.keys() - {HEEDLESS}:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
-        follows = self._known_to_follow
-        return self._like_this(
-            LaunchedTarget(self._command, self._choice, follows, self.limits, None, **configuration)
+        return LaunchedTarget(
+            self._command,
+            self._choice,
+            self._known_to_follow,
+            self.limits,
+            environment=None,
+            learnt=self.learnt,
+            **configuration,
         )
 
     def in_real_time(self) -> Target:
         if not self.clock.movable:
             return self
         if self._in_real_time is None:
-            self._in_real_time = self._like_this(
-                LaunchedTarget(self._command, "real", limits=self.limits)
+            self._in_real_time = LaunchedTarget(
+                self._command, "real", limits=self.limits, learnt=self.learnt
             )
         return self._in_real_time
 
     def in_a_process(self) -> Target:
         return self
-
-    def _like_this(self, other: LaunchedTarget) -> LaunchedTarget:
-        other.learnt = replace(self.learnt)
-        return other
 
     def restart(self) -> None:
         self._end()
