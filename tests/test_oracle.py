@@ -187,6 +187,17 @@ def test_what_was_deleted_before_its_id_was_told_is_gone() -> None:
         oracle.received(2, DELETED, 0)
 
 
+def test_a_guess_that_was_told_is_none() -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.sent(2, b"put 0 9 60 1\r\nb\r\n" + PUT, 0)
+    oracle.received(1, RESERVED(2, b"a"), 0)
+    oracle.received(2, INSERTED(1), 0)
+    oracle.received(2, INSERTED(2), 0)
+    with pytest.raises(Violation, match="expected DELETED"):
+        _ask(oracle, 2, b"delete 1\r\n", NOT_FOUND)
+
+
 def test_an_id_that_was_seen_stays() -> None:
     oracle = _oracle(2)
     oracle.sent(1, b"reserve\r\n", 0)

@@ -98,10 +98,11 @@ class State:
         if owed.word != seen.word or owed.word not in NAMING:
             return
         guess, id = int(owed.args[0]), int(seen.args[0])
-        if guess == id or guess not in self.guessed:
+        if guess not in self.guessed:
             return
-        self.free(id)
-        if id not in self.model.jobs:
+        if guess != id:
+            self.free(id)
+        if guess == id or id not in self.model.jobs:
             self._rename(guess, id)
             self.guessed.remove(id)
 
