@@ -240,7 +240,7 @@ class Oracle(Transitions):
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._there) is None:
-                owed.popleft()
+                self.states[0].given(conn, reply)
                 self.attend(conn, (reply.word,), now)
                 return
         self._judge(conn, reply, now)

@@ -106,6 +106,12 @@ class State:
             self._rename(guess, id)
             self.guessed.remove(id)
 
+    def given(self, conn: int, seen: Reply) -> None:
+        """Note that a client has got the reply that it was owed."""
+        owed = self.owed[conn].popleft()
+        if self.guessed:
+            self.bind(owed, seen)
+
     def meanings(self, id: int) -> Iterator[State]:
         """Yield a state for each job that the target may mean by a guessed id, and for none."""
         saved = self.saved()
