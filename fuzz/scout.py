@@ -134,9 +134,7 @@ class Scout:
                 word = (inserted or refused).decode()
                 if inserted:
                     self._last = max(self._last, int(id))
-                if client.puts:
-                    reply = Reply("INSERTED" if id else word, (int(id or 0),))
-                    self._tags.learn(client.puts, reply)
+                self._tags.learn(client.puts, Reply("INSERTED" if id else word, (int(id or 0),)))
 
     # ------------------------------------------------------------ somebody else
 

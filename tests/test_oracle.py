@@ -131,6 +131,15 @@ def test_a_client_that_went_long_ago_is_gone_when_all_is_judged_again(
         gear.do("received", 0, 2, both, 2 * SECOND)
 
 
+def _seen_early(asked: bytes, id: int) -> Oracle:
+    """An oracle of a client that has sent this and a put, and one that was told of its job."""
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve\r\n", 0)
+    oracle.sent(2, asked + PUT, 0)
+    oracle.received(1, RESERVED(id, b"a"), 0)
+    return oracle
+
+
 def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:
     oracle = _oracle()
     _ask(oracle, 1, PUT, INSERTED(7))
@@ -143,10 +152,7 @@ def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(70, 77), (3, 2), (2, 3), (1, 2), (1, 77)], ids=str)
 def test_a_job_may_be_seen_before_its_id_is_told(first: int, second: int) -> None:
-    oracle = _oracle(2)
-    oracle.sent(1, b"reserve\r\n", 0)
-    oracle.sent(2, b"put 0 9 60 1\r\nb\r\n" + PUT, 0)
-    oracle.received(1, RESERVED(second, b"a"), 0)
+    oracle = _seen_early(b"put 0 9 60 1\r\nb\r\n", second)
     oracle.received(2, INSERTED(first), 0)
     oracle.received(2, INSERTED(second), 0)
     _ask(oracle, 1, b"delete %d\r\n" % second, DELETED)
@@ -167,20 +173,14 @@ def test_a_job_may_be_seen_before_its_id_is_told(first: int, second: int) -> Non
 def test_a_client_may_name_an_id_before_it_is_told(
     ids: tuple[int, int], named: int, reply: Reply
 ) -> None:
-    oracle = _oracle(2)
-    oracle.sent(1, b"reserve\r\n", 0)
-    delete = b"delete %d\r\n" % named
-    oracle.sent(2, b"put 0 9 60 1\r\nb\r\n" + b"put 0 8 60 1\r\nc\r\n" + delete + PUT, 0)
-    oracle.received(1, RESERVED(99, b"a"), 0)
+    puts = b"put 0 9 60 1\r\nb\r\nput 0 8 60 1\r\nc\r\n"
+    oracle = _seen_early(puts + b"delete %d\r\n" % named, 99)
     for told in (*map(INSERTED, ids), reply, INSERTED(99)):
         oracle.received(2, told, 0)
 
 
 def test_what_was_deleted_before_its_id_was_told_is_gone() -> None:
-    oracle = _oracle(2)
-    oracle.sent(1, b"reserve\r\n", 0)
-    oracle.sent(2, b"put 0 9 60 1\r\nb\r\ndelete 1\r\ndelete 1\r\n" + PUT, 0)
-    oracle.received(1, RESERVED(2, b"a"), 0)
+    oracle = _seen_early(b"put 0 9 60 1\r\nb\r\ndelete 1\r\ndelete 1\r\n", 2)
     oracle.received(2, INSERTED(1), 0)
     oracle.received(2, DELETED, 0)
     with pytest.raises(Violation, match="expected NOT_FOUND"):
@@ -188,10 +188,7 @@ def test_what_was_deleted_before_its_id_was_told_is_gone() -> None:
 
 
 def test_a_guess_that_was_told_is_none() -> None:
-    oracle = _oracle(2)
-    oracle.sent(1, b"reserve\r\n", 0)
-    oracle.sent(2, b"put 0 9 60 1\r\nb\r\n" + PUT, 0)
-    oracle.received(1, RESERVED(2, b"a"), 0)
+    oracle = _seen_early(b"put 0 9 60 1\r\nb\r\n", 2)
     oracle.received(2, INSERTED(1), 0)
     oracle.received(2, INSERTED(2), 0)
     with pytest.raises(Violation, match="expected DELETED"):
@@ -199,10 +196,7 @@ def test_a_guess_that_was_told_is_none() -> None:
 
 
 def test_an_id_that_was_seen_stays() -> None:
-    oracle = _oracle(2)
-    oracle.sent(1, b"reserve\r\n", 0)
-    oracle.sent(2, PUT, 0)
-    oracle.received(1, RESERVED(77, b"a"), 0)
+    oracle = _seen_early(b"", 77)
     with pytest.raises(Violation):
         oracle.received(2, INSERTED(78), 0)
 

@@ -184,7 +184,6 @@ class Connection(UsualCommands):
         """
         self.poll()
         self._look_for_missed()
-        ends_anyway = self.stopped or self._quits
         self.transport.half_close()
         if self.missed:
             # Its end is waited for no longer than a reply that was missed before.
@@ -195,8 +194,7 @@ class Connection(UsualCommands):
         elif not self._target.learnt.silences.ignores_ends:
             self._wait_until(lambda: self.stopped, lambda: limit - time.monotonic())
             # Who waits for a job may be kept waiting.
-            ignores = not (self.stopped or self.is_owed or ends_anyway)
-            self._target.learnt.silences.ignores_ends = ignores
+            self._target.learnt.silences.ignores_ends = not (self.stopped or self.is_owed)
         self.transport.close()
 
     def _look_for_missed(self, but: str = "") -> None:

@@ -73,8 +73,9 @@ class FastGear:
         """Take in replies that a client has got as they were owed."""
         self._note("received_all", mark, conn, replies, now)
         self._calm = None
+        state = self.oracle.states[0]
         for reply in replies:
-            self.oracle.states[0].given(conn, reply)
+            state.given(conn, reply)
         self.oracle.attend(conn, map(attrgetter("word"), replies), now)
 
     def do(self, name: str, mark: int, *args: Any) -> None:

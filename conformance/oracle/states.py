@@ -98,13 +98,17 @@ class State:
         if owed.word != seen.word or owed.word not in NAMING:
             return
         guess, id = int(owed.args[0]), int(seen.args[0])
-        if guess not in self.guessed:
-            return
+        if guess in self.guessed:
+            self._tell(guess, id)
+
+    def _tell(self, guess: int, id: int) -> None:
+        """Give a job its id, unless the target has told that of another."""
         if guess != id:
             self.free(id)
-        if guess == id or id not in self.model.jobs:
+            if id in self.model.jobs:
+                return
             self._rename(guess, id)
-            self.guessed.remove(id)
+        self.guessed.remove(id)
 
     def given(self, conn: int, seen: Reply) -> None:
         """Note that a client has got the reply that it was owed."""
@@ -117,11 +121,10 @@ class State:
         saved = self.saved()
         for job in (None, *sorted(self.guessed & self.model.jobs.keys())):
             twin = restored(saved)
-            if job != id:
+            if job is None:
                 twin.free(id)
-            if job is not None:
-                twin._rename(job, id)
-                twin.guessed.remove(id)
+            else:
+                twin._tell(job, id)
             yield twin
 
     def free(self, id: int) -> None:

@@ -207,7 +207,8 @@ class Transitions:
         only: bool,
     ) -> Iterator[State]:
         """Yield the states after a request of ``conn`` that the target takes for this."""
-        if (named := _job_named(item.event)) is not None and named in state.guessed:
+        named = _job_named(item.event) if state.guessed else None
+        if named is not None and named in state.guessed:
             for twin in state.meanings(named):
                 yield from self._handled_as(item, twin, conn, asked, reply, now, False)
             return

@@ -49,6 +49,8 @@ class JobTags:
 
         They are in order, and unanswered. The name of a job may be a guess until then.
         """
+        if not puts:
+            return
         if reply.word == "INSERTED":
             id = int(reply.args[0])
             if (known := self.tag(id)) is None:

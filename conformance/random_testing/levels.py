@@ -239,10 +239,8 @@ def _neutral(profile: Profile, step: Ask) -> Ask:
 
 
 def _instead(step: Ask, text: bytes) -> Ask:
-    """A step that asks this; where it does not name the job of the step, it names none."""
-    if step.job is None or b"%d" in text:
-        return step._replace(text=text, cuts=())
-    return step._replace(text=text.replace(b"%%", b"%"), job=None, cuts=())
+    """A step that asks this, in one piece."""
+    return step.asking(text)._replace(cuts=())
 
 
 def _asked(found: Counterexample) -> bytes:

@@ -59,18 +59,15 @@ def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -
     """A command without the bytes, or the id, that make no difference."""
     head, id, tail = step.text.partition(b"%d") if step.job is not None else (step.text, b"", b"")
 
-    def of(atoms: list[bytes]) -> Ask:
-        text = b"".join(atoms)
-        if id in atoms or not id:
-            return step._replace(text=text)
-        return step._replace(text=text.replace(b"%%", b"%"), job=None)
+    def asking(atoms: list[bytes]) -> Ask:
+        return step.asking(b"".join(atoms))
 
     def shown(atoms: list[bytes]) -> bool:
-        return bool(atoms) and shows([*steps[:number], of(atoms), *steps[number + 1 :]])
+        return bool(atoms) and shows([*steps[:number], asking(atoms), *steps[number + 1 :]])
 
     before, after = (_atoms(part, bool(id)) for part in (head, tail))
     atoms: list[bytes] = [*before, *([id] if id else []), *after]
-    return of(without_chunks(atoms, shown))
+    return asking(without_chunks(atoms, shown))
 
 
 def _atoms(text: bytes, escaped: bool) -> list[bytes]:

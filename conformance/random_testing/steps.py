@@ -29,6 +29,12 @@ class Ask(NamedTuple):
     hasty: bool = False
     cuts: tuple[int, ...] = ()
 
+    def asking(self, text: bytes) -> Ask:
+        """Return the same with this text; where it does not name the job, it names none."""
+        if self.job is None or b"%d" in text.replace(b"%%", b""):
+            return self._replace(text=text)
+        return self._replace(text=text.replace(b"%%", b"%"), job=None)
+
 
 class Leave(NamedTuple):
     """A client closes its connection, or (``half``) sends nothing more and reads to the end.

@@ -239,7 +239,6 @@ class Traffic:
         replies = self.judge.received(client.conn, data, now, mark)
         for reply in replies.unforeseen:
             self.unforeseen = reply
-        for reply in replies.all:
-            if client.puts:
-                self._tags.learn(client.puts, reply)
+        for reply in replies.all if client.puts else ():
+            self._tags.learn(client.puts, reply)
         return True
