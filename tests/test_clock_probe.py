@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import shlex
 import shutil
+import textwrap
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conformance.target.address import ask, visit
 from conformance.target.clock import FakeClock
-from conformance.target.clock_probe import why_not
+from conformance.target.clock_probe import PAUSE_UNANSWERED, why_not
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
+from conformance.target.silences import awaited
+from tests.hostile import CHANGES
 from tests.servers import (
     BEANSTALKD_COMMAND,
     FAKETIME,
@@ -198,6 +203,33 @@ def test_a_server_that_counts_its_uptime_by_another_clock(
     tmp_path: Path, uptime: str, reason: str
 ) -> None:
     assert _why_not(changed_server(tmp_path, OWN_UPTIME.format(uptime=uptime))) == reason
+
+
+PAUSE = awaited(b"pause-tube default 0", "PAUSED")
+FAILS_IN_FAKE_TIME = """
+    if "FAKETIME_TIMESTAMP_FILE" in os.environ:
+        Model._pause_tube = lambda self, *_: None
+"""
+
+
+@needs_faketime
+@pytest.mark.parametrize("name", ["does not answer pause-tube", "crashes at pause-tube"])
+def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, name: str) -> None:
+    limits = replace(USUAL, probe=2.0)
+    with closing(LaunchedTarget(changed_server(tmp_path, CHANGES[name]), limits=limits)) as target:
+        assert (target.clock.movable, target.clock_reason) == (True, "")
+        assert target.fate() is None
+        crashes = name.startswith("crashes")
+        assert target.learnt.silences.is_expected_in_vain(PAUSE) is not crashes
+
+
+@needs_faketime
+def test_pauses_that_fail_in_fake_time_only_are_tested_in_real_time(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, "import os\n" + textwrap.dedent(FAILS_IN_FAKE_TIME))
+    with closing(LaunchedTarget(command)) as target:
+        assert not target.clock.movable
+        assert target.clock_reason == PAUSE_UNANSWERED
+        assert not target.learnt.silences.is_expected_in_vain(PAUSE)
 
 
 @needs_faketime

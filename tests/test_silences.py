@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from conformance.target import learnt
 from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import FATAL, LEAST, Silences, awaited
+from conformance.target.silences import ENOUGH, FATAL, FEWER, LEAST, Silences, awaited
 from conformance.verdict import Deviation, NotTestable
 from reference_server.engine import Engine
 from reference_server.faults import Fault
@@ -120,15 +121,42 @@ def test_a_command_that_was_never_answered_is_not_waited_for_whatever_is_expecte
     job, none = awaited(b"peek 1\r\n", "FOUND 1 …"), awaited(b"peek 2\r\n", str(NOT_FOUND))
     assert job != none
     assert job == awaited(b"peek 3\r\n", "FOUND …")
-    silences.note(job)
+    silences.note(job, 5.0)
     assert silences.patience(none, 5.0) == silences.patience(job, 5.0) < 5.0
     assert silences.patience(awaited(b"stats\r\n", str(OK(b""))), 5.0) == 5.0
     silences.came(none, "NOT_FOUND")
     assert silences.patience(none, 5.0) == 5.0
     assert silences.patience(job, 5.0) < 5.0
     for _ in range(20):
-        silences.note(job)
+        silences.note(job, 5.0)
     assert silences.patience(job, 5.0) == LEAST
+
+
+def test_who_is_silent_in_many_ways_is_waited_for_less_until_a_reply_comes_late() -> None:
+    silences, full = Silences(), ENOUGH / 3
+    missed = [awaited(line, "a reply") for line in (b"put", b"kick", b"bury")]
+    other = awaited(b"touch 1\r\n", "TOUCHED")
+    for key in missed:
+        assert silences.patience(other, full) == full
+        silences.note(key, full)
+    assert not silences.is_expected_in_vain(other)
+    assert silences.patience(other, full) == full / FEWER
+    silences.came(other, "TOUCHED")
+    assert silences.patience(other, full) == full / FEWER
+    silences.heard(b"kick 1\r\n", b"KICKED 0\r\n")
+    assert silences.patience(other, full) == full / FEWER
+    silences.came(missed[1], "KICKED")
+    assert silences.patience(other, full) == full
+
+
+def test_what_is_missed_at_first_in_a_short_wait_is_not_told_as_if_it_were_known(
+    target: BuiltIn,
+) -> None:
+    target.learnt.silences.spent = ENOUGH
+    first, second = _observed(target), _observed(target)
+    # On a busy machine, it is longer than a short one.
+    assert re.fullmatch(r"nothing within [0-9]\.[0-9]{2} seconds", first)
+    assert second.endswith(", as before")
 
 
 def test_a_command_after_which_the_target_is_lost_each_time_is_not_sent_for_ever(
@@ -157,18 +185,18 @@ def test_only_the_reply_that_was_missed_restores_patience() -> None:
     silences = Silences()
     soon = awaited(b"reserve\r\n", str(DEADLINE_SOON))
     either = awaited(b"reserve\r\n", f"RESERVED … or {DEADLINE_SOON}")
-    silences.note(soon)
+    silences.note(soon, 5.0)
     silences.came(soon, "TIMED_OUT")
     assert silences.patience(soon, 5.0) < 5.0
     # It may be the other one that comes.
     assert silences.patience(either, 5.0) == 5.0
     silences.came(soon, "DEADLINE_SOON")
     assert silences.patience(soon, 5.0) == 5.0
-    silences.note(either)
+    silences.note(either, 5.0)
     assert silences.patience(soon, 5.0) < 5.0
     silences.came(soon, "DEADLINE_SOON")
     assert silences.patience(either, 5.0) == 5.0
-    silences.note(any := awaited(b"reserve\r\n", "a reply"))
+    silences.note(any := awaited(b"reserve\r\n", "a reply"), 5.0)
     silences.came(any, "TIMED_OUT")
     assert silences.patience(any, 5.0) == 5.0
 
@@ -184,7 +212,7 @@ def test_what_a_short_wait_has_missed_is_waited_for_in_full(target: BuiltIn) -> 
         finally:
             timer.join()
 
-    target.learnt.silences.note(awaited(b"reserve\r\n", "RESERVED …"))
+    target.learnt.silences.note(awaited(b"reserve\r\n", "RESERVED …"), FULL)
     assert run(comes_late, {"client": None, "other": None}, target).error is None
 
 

@@ -14,8 +14,8 @@ from conformance.target.target import Target
 class Awaiting:
     """The wait for a reply of a target, for so many seconds of real time at most.
 
-    If it was waited for in vain before, it is shorter by far, unless somebody is kept from a CPU;
-    but not shorter than ``least`` seconds.
+    If it was waited for in vain before, or much else was, it is shorter, unless somebody is kept
+    from a CPU; but not shorter than ``least`` seconds.
     """
 
     target: Target
@@ -49,4 +49,5 @@ class Awaiting:
     def __str__(self) -> str:
         if self._starvation is None:
             return f"nothing within {self.seconds:g} seconds"
-        return f"nothing within {self.passed:.2f} seconds, as before"
+        before = self.target.learnt.silences.is_expected_in_vain(self.key)
+        return f"nothing within {self.passed:.2f} seconds{', as before' if before else ''}"

@@ -79,11 +79,13 @@ def jobs_of_running_tests() -> list[int]:
 class Scenario:
     """The parts of one test, made when it asks for them, cleaned up after it.
 
-    ``arrival``: the seconds in which a pending command reaches the target.
+    ``arrival``: the seconds in which a pending command reaches the target. ``is_last``: the target
+    is ended with the test, and its jobs with it.
     """
 
-    def __init__(self, target: Target, arrival: float) -> None:
+    def __init__(self, target: Target, arrival: float, is_last: bool = False) -> None:
         self.target = target
+        self._is_last = is_last
         self.generation = target.generation
         self.transcript = Transcript()
         self.starvation = Starvation(target.cpu_time)
@@ -238,13 +240,12 @@ class Scenario:
             connection.transport.close()
 
     def close(self) -> None:
-        """Ends all connections and deletes all jobs that the test has made."""
+        """Ends all connections, and deletes all jobs that the test has made, if they would stay."""
         limit = self.target.limits.clean_up
         end = time.monotonic() + limit
         for connection in self._connections:
             connection.finish(end)
-        created = self.created
-        if created:
+        if (created := self.created) and not self._is_last:
             delete_jobs(self.target, self.generation, created, limit)
         _running.discard(self)
 

@@ -47,7 +47,7 @@ class Silence:
     ) -> None:
         self._silences = silences = target.learnt.silences
         self._is_known = len(said) == 1
-        full = target.limits.reply
+        self._full = full = target.limits.reply
         keys = [awaited(text, " or ".join(expected)) for text in said]
         # Any of them may be the one that must be answered.
         self._key = max(keys, key=lambda key: silences.patience(key, full))
@@ -67,4 +67,4 @@ class Silence:
         waited = self._wait.passed
         blameless = SEEN * self._starvation.since().seconds < waited
         if self._is_known and self._is_full and blameless:
-            self._silences.note(self._key)
+            self._silences.note(self._key, self._full)

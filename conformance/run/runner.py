@@ -62,7 +62,7 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
         # Now it is waited for in full again.
         outcome = _outcome(test, arguments, target)
     if outcome.missed is not None and isinstance(outcome.error, Deviation):
-        target.learnt.silences.note(outcome.missed)
+        target.learnt.silences.note(outcome.missed, target.limits.reply)
     return outcome
 
 
@@ -103,7 +103,7 @@ def _attempt(
     except NotTestable as error:
         return Outcome(error)
     try:
-        outcome = _play(test, arguments, Scenario(own, arrival))
+        outcome = _play(test, arguments, Scenario(own, arrival, is_last=True))
     finally:
         own.close()
     outcome.reported += own.reported()

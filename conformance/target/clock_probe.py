@@ -14,9 +14,10 @@ import re
 import time
 
 from conformance import yamlish
-from conformance.target.address import Address, ask, visit
+from conformance.target.address import Address, ask, connect, visit
 from conformance.target.clock import GRANULARITY, FakeClock
 from conformance.target.learnt import Learnt
+from conformance.target.silences import awaited
 from conformance.target.starvation import processes
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, ReplyReader
@@ -31,6 +32,9 @@ _DAY = 86400
 _AHEAD, _BEYOND = 600, 0.1
 """Seconds before a time, and after it: a server that is a bit early or late is for the tests."""
 _TUBE = b"conformance-clock"
+PAUSE_UNANSWERED = "under libfaketime, the launched server does not answer pause-tube"
+"""What is tried last: all else was as the clock says."""
+_PAUSE = b"pause-tube default 0"
 _DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"
 _SANITIZER = re.compile(rb"__(?:a|hwa|m|t)san_init")
@@ -62,6 +66,25 @@ def why_not(
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
         return _DOES_NOT_FOLLOW
     return ""
+
+
+def never_pauses(address: Address, limit: float, learnt: Learnt) -> bool:
+    """Return whether a server whose clock nobody moves does not answer pause-tube either.
+
+    It is given ``limit`` seconds; that they were in vain is noted in ``learnt``.
+    """
+    try:
+        with Transport(connect(address, limit)) as client:
+            ask(client, _PAUSE, limit)
+    except TimeoutError:
+        learnt.silences.note(awaited(_PAUSE, "PAUSED"), limit)
+    except (OSError, EOFError):
+        learnt.silences.lost(_PAUSE)
+    except ProtocolError:
+        return False
+    else:
+        return False
+    return True
 
 
 def _has_sanitizer(leader: int) -> bool:
@@ -162,7 +185,11 @@ class _Probe:
 
     def _pause_of_zero_ends(self, before: bytes) -> None:
         """Expects that a client is served after an instant, without the clock being moved."""
-        if self._ask(b"pause-tube %b %b" % (_TUBE, before)) != "PAUSED":
+        try:
+            told = ask(self._holder, b"pause-tube %b %b" % (_TUBE, before), _IN_TIME)
+        except (OSError, EOFError):
+            raise _Doubt(PAUSE_UNANSWERED) from None
+        if told.word != "PAUSED":
             return
         job = self._put(0)
         self._waiting.send(b"reserve\r\n")

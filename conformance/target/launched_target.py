@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from conformance.target.address import Address, TargetError
 from conformance.target.clock import FakeClock, RealClock, faketime_library
-from conformance.target.clock_probe import why_not
+from conformance.target.clock_probe import PAUSE_UNANSWERED, never_pauses, why_not
 from conformance.target.fate import CRASHED, hangs
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.learnt import Learnt
@@ -115,7 +115,15 @@ class LaunchedTarget(Target):
             self._known_to_follow = True
             return server
         server.end()
+        if self.clock_reason == PAUSE_UNANSWERED and self._never_pauses():
+            # That is no matter of the clock.
+            self.clock_reason, self._known_to_follow = "", True
+            return self._start()
         return None
+
+    def _never_pauses(self) -> bool:
+        with Launched(self._command, values=self._values) as other:
+            return never_pauses(other.where, self.limits.probe, self.learnt)
 
     def _start(self) -> Launched:
         """Starts the server under the clock that was chosen."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from conformance.target.silences import Silences
+from conformance.target.silences import AN_END, Silences
 from conformance.target.transport import Transport
 from reference_server.profiles import NEWEST, Profile
 
@@ -45,5 +45,6 @@ class Learnt:
         if has_come:
             self.silences.ignores_ends = False
             self.silences.saw_end()
-        elif seconds > SURE:
+        elif seconds > SURE and not self.silences.ignores_ends:
+            self.silences.note(AN_END, seconds)
             self.silences.ignores_ends = True

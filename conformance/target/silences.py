@@ -4,6 +4,9 @@ The first time, the wait is a full one, and its verdict stands. The same reply t
 is then waited for less and less, as nobody expects it any more: what a test misses after a short
 wait has the same cause. Once the reply comes, however late, it is waited for in full again; another
 reply to that command is none.
+
+A target that has been silent for long in several ways does not conform. From then on, replies that
+were never missed before are waited for less, too, until one of them comes late.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ FEWER = 4
 """One in so many seconds is waited the next time."""
 LEAST = 0.05
 """Seconds that are waited in any case."""
+ENOUGH = 15.0
+"""Seconds waited in vain in full, after which no reply is waited for in full any more."""
 LEAST_ALIVE = 0.25
 """Seconds in which others are served in any case, if it does not hang."""
 FATAL = 3
@@ -56,6 +61,8 @@ class Silences:
 
     ignores_ends: bool = False
     """A connection on which nothing more can come was not ended."""
+    spent: float = 0.0
+    """The seconds that replies were waited for in vain, the first time of each."""
     _vain: dict[Awaited, int] = field(default_factory=dict)
     _of_verb: dict[str, int] = field(default_factory=dict)
     """The same for commands that have got no reply at all."""
@@ -67,8 +74,13 @@ class Silences:
     _carried_out: set[str] = field(default_factory=set)
     """Commands that were answered, and not for their form."""
 
-    def note(self, missed: Awaited) -> None:
-        """Note that it was waited for in vain; nobody can be to blame but the target."""
+    def note(self, missed: Awaited, full: float) -> None:
+        """Note that it was waited for in vain; nobody can be to blame but the target.
+
+        ``full``: the seconds of a full wait.
+        """
+        if not self.is_expected_in_vain(missed):
+            self.spent += self.patience(missed, full)
         self._vain[missed] = self._vain.get(missed, 0) + 1
         if missed == AN_END:
             self.lost(HALF_CLOSES)
@@ -108,9 +120,9 @@ class Silences:
             self._carried_out.add(key.verb)
         if key in self._vain and not any(map(str.isupper, key.words)):
             # Any reply was awaited.
-            del self._vain[key]
+            self._has_come(key)
         for other in [one for one in self._vain if one.verb == key.verb and word in one.words]:
-            del self._vain[other]
+            self._has_come(other)
 
     def heard(self, sent: bytes, data: bytes) -> None:
         """Note that these bytes have come to who has sent this last."""
@@ -118,7 +130,12 @@ class Silences:
         self._has_answered(verb)
         for missed in [known for known in self._vain if known.verb == verb]:
             if any(word.encode() in data for word in missed.words):
-                del self._vain[missed]
+                self._has_come(missed)
+
+    def _has_come(self, missed: Awaited) -> None:
+        """Note that what was missed has come after all: others may be just as late."""
+        del self._vain[missed]
+        self.spent = 0.0
 
     def _has_answered(self, verb: str) -> None:
         self._answered.add(verb)
@@ -127,14 +144,21 @@ class Silences:
 
     def patience(self, key: Awaited, full: float) -> float:
         """Return how many of so many seconds it is waited for."""
+        times = self._times(key) or int(self.spent >= ENOUGH)
+        return max(full / FEWER**times, LEAST) if times else full
+
+    def is_expected_in_vain(self, key: Awaited) -> bool:
+        """Return whether it was waited for in vain before."""
+        return self._times(key) > 0
+
+    def _times(self, key: Awaited) -> int:
         # Who has awaited one of several replies in vain has awaited each of them.
         vain = (
             count
             for known, count in self._vain.items()
             if known.verb == key.verb and known.words >= key.words
         )
-        times = max(self._of_verb.get(key.verb, 0), *vain, 0)
-        return max(full / FEWER**times, LEAST) if times else full
+        return max(self._of_verb.get(key.verb, 0), *vain, 0)
 
     def patience_after(self, sent: bytes, full: float) -> float:
         """Return in how many of so many seconds who is alive serves others after this."""
