@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conformance.dialogue.connection import Connection
 from conformance.run.losses import Losses
-from conformance.run.runner import Outcome
+from conformance.run.runner import Outcome, Overlapped
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import Transcript
@@ -36,6 +39,7 @@ def happen(self, event, now, conn=0):
     return step(self, event, now, conn)
 wire.parse_line, Model.step = ask, happen
 """
+LIMIT = 60.0
 SOON = "serve.ServedConnection.takes = lambda *of: (takes(*of), crash())"
 BLAMED = "test_kick_takes_a_bound_of_32_bits"
 
@@ -111,6 +115,42 @@ def test_what_many_have_lost_and_none_alone_is_told_of_one(server: BuiltIn) -> N
     (late,) = losses.late(is_over=True)
     assert (late.item.name, late.outcome) == ("first", first)
     assert not losses.late(is_over=True)
+
+
+def test_of_many_that_have_lost_it_one_is_told_that_sent_what_is_fatal(server: BuiltIn) -> None:
+    losses = Losses()
+    for name, line in (
+        ("first", b"stats\r\n"),
+        ("second", b"kick 1\r\n"),
+        ("third", b"kick 2\r\n"),
+    ):
+        outcome = _lost()
+        outcome.transcript.add("A", ">", line, 0)
+        item: Any = _Item(name)
+        assert losses.after(item, outcome, server, 1, lambda: Outcome(None)).error is None
+    (late,) = losses.late(is_over=True, fatal="kick")
+    assert late.item.name == "second"
+
+
+def test_what_many_have_lost_is_run_again_together(server: BuiltIn) -> None:
+    runs: Counter[str] = Counter()
+    at_once = threading.Barrier(3)
+
+    def loses(client: Connection, name: str) -> None:
+        runs[name] += 1
+        if runs[name] == 1:
+            raise TargetLost("a reply", "the target crashed: ended by SIGSEGV")
+        # Alone, it would be broken.
+        at_once.wait(LIMIT)
+
+    def passes(client: Connection) -> None:
+        runs["passes"] += 1
+
+    tests = [(name, loses, {"client": None, "name": name}) for name in ("a", "b", "c")]
+    overlapped = Overlapped([*tests, ("passes", passes, {"client": None})], server)
+    assert all(isinstance(overlapped.outcome(name).error, TargetLost) for name in "abc")
+    assert [overlapped.outcome_again(name).error for name in "abc"] == [None, None, None]
+    assert runs == {"a": 2, "b": 2, "c": 2, "passes": 1}
 
 
 def test_what_one_has_lost_alone_explains_the_losses_of_others(server: BuiltIn) -> None:

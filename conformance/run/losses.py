@@ -39,6 +39,12 @@ def _has_begun(transcript: Transcript) -> bool:
     )
 
 
+def _has_sent(loss: Loss, verb: str | None) -> bool:
+    """Return whether the last that a test has sent is this command."""
+    sent = [entry.data for entry in loss.outcome.transcript.entries if entry.direction == ">"]
+    return verb is not None and bool(sent) and sent[-1].startswith(verb.encode())
+
+
 class Losses:
     """The losses of a target in tests that follow one another."""
 
@@ -131,14 +137,14 @@ class Losses:
         self._late.append(Loss(item, Outcome(error, seen.transcript, said=target.said())))
         self._is_explained = True
 
-    def late(self, is_over: bool) -> list[Loss]:
+    def late(self, is_over: bool, fatal: str | None = None) -> list[Loss]:
         """Return tests of which something else was told before than has to be told now.
 
         ``is_over``: no test goes on at the same time as others any more. If no test has ended the
-        target alone, one is blamed that lost it.
+        target alone, one is blamed that lost it: one that has sent ``fatal``, if there is one.
         """
         if is_over and self._dismissed and not self._is_explained:
-            self._late.append(self._dismissed[0])
+            self._late.append(max(self._dismissed, key=lambda loss: _has_sent(loss, fatal)))
             self._is_explained = True
         late, self._late = self._late, []
         return late

@@ -196,7 +196,9 @@ class Overlapped:
         target: Target,
         at_once: int = MANY,
     ) -> None:
+        self._tests, self._target, self._at_once = tests, target, at_once
         self._outcomes: dict[str, Outcome] = {}
+        self._again: Overlapped | None = None
         self._turns = threading.Semaphore(at_once)
         self._threads = {
             # Daemons, so that an interrupted run need not wait for them.
@@ -246,3 +248,17 @@ class Overlapped:
         self._threads[name].join()
         self._left.discard(name)
         return self._outcomes[name]
+
+    def outcome_again(self, name: str) -> Outcome:
+        """Return the outcome of a test that has lost the target, run once more with all that have.
+
+        They wait together again; those that end the target may be known by now.
+        """
+        if self._again is None:
+            self.join()
+            lost = [
+                one for one in self._tests if isinstance(self._outcomes[one[0]].error, TargetLost)
+            ]
+            self._again = Overlapped(lost, self._target, self._at_once)
+            self._again.join()
+        return self._again.outcome(name)

@@ -30,7 +30,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
 from conformance.usage import refuse
-from conformance.verdict import NotApplicable, NotOffered, NotTestable
+from conformance.verdict import NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.dialect import DialectError
 from reference_server.finding import find_profile
 from reference_server.profiles import NEWEST, Profile
@@ -286,7 +286,7 @@ class Suite:
         elif not self._distributed or self._waits(item):
             for overlapped in self._begin_waiting(item.session.items):
                 if item.nodeid in overlapped:
-                    return self._settled(item, overlapped.outcome(item.nodeid), overlaps=True)
+                    return self._settled(item, overlapped.outcome(item.nodeid), overlapped)
         if died := self.losses.before(self.target, self._others()):
             return Outcome(NotTestable(died))
         return self._settled(item, self._run(item))
@@ -300,21 +300,30 @@ class Suite:
         """Return how many tests that go on at the same time may be concerned by a loss."""
         return sum(overlapped.lost_or_going_on for overlapped in self._overlapped or ())
 
-    def _settled(self, item: pytest.Function, outcome: Outcome, overlaps: bool = False) -> Outcome:
-        """Return the outcome to tell of a test, whoever has ended the target if it was lost."""
+    def _settled(
+        self, item: pytest.Function, outcome: Outcome, overlapped: Overlapped | None = None
+    ) -> Outcome:
+        """Return the outcome to tell of a test, whoever has ended the target if it was lost.
+
+        ``overlapped``: the tests that it went on with.
+        """
 
         def again() -> Outcome:
             self._join()
+            if overlapped is not None:
+                together = overlapped.outcome_again(item.nodeid)
+                if not isinstance(together.error, TargetLost):
+                    return together
             return self._run(item)
 
         outcome.health += remarks(outcome.reported, outcome.transcript, FOLDER)
-        others = max(self._others(), int(overlaps))
+        others = max(self._others(), int(overlapped is not None))
         return self.losses.after(item, outcome, self.target, others, again)
 
     def late(self) -> list[Loss]:
         """Tests of which has to be told that they have ended the target, though they were over."""
         over = all(overlapped.is_over for overlapped in self._overlapped or ())
-        return self.losses.late(over)
+        return self.losses.late(over, self.target.learnt.silences.fatal())
 
     def _run(self, item: pytest.Function) -> Outcome:
         """Runs a test."""
