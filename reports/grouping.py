@@ -22,8 +22,8 @@ class Group:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of what is broken."""
-        return min((r.verdict for r in self.broken), key=DEVIATIONS.index)
+        """The worst verdict of its tests: what it breaks may fail for another cause."""
+        return min((test.verdict for test in self.tests), key=DEVIATIONS.index)
 
     @property
     def known(self) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from conformance.run.suite import Options
-from conformance.target.address import TargetError
+from conformance.target.address import TargetError, ask, visit
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.launched_target import LaunchedTarget
@@ -186,6 +188,32 @@ def test_a_server_that_does_not_start_at_all_is_run_once_and_told_in_one_sentenc
     ):
         LaunchedTarget(f"sh -c 'echo no; echo run >> {runs}; exit 7' {{port}}", clock)
     assert runs.read_text() == "run\n"
+
+
+SAYS_MUCH = """
+    import sys
+
+    def reserve(self, *asked):
+        for _ in range(100):
+            sys.stderr.write("x" * 1000 + "\\n")
+        sys.stderr.write("the end\\n")
+        return plain(self, *asked)
+
+    plain, Model._reserve = Model._reserve, reserve
+"""
+
+
+def test_a_server_may_print_though_its_files_must_not_grow(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, SAYS_MUCH)
+    with closing(LaunchedTarget(command, clock="real", heedless=True)) as target:
+        assert target.pid is not None
+        resource.prlimit(target.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        with visit(target.address, 5) as client:
+            assert ask(client, b"reserve-with-timeout 0", 60).word == "TIMED_OUT"
+        end = time.monotonic() + 60
+        while "the end" not in target.said() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert target.said().endswith("x\nthe end")
 
 
 def test_a_server_that_was_ended_is_not_signalled_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,12 @@ from conformance.run.record import measured
 from reports.annotations import annotated
 from reports.badge import endpoint, svg
 from reports.comparison import Comparison, Difference
+from reports.grouping import grouped
 from reports.html import GLYPHS, MEANINGS, report_page
 from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
 from reports.plots import BOX, duration, histogram
-from reports.results import Known, Requirement, Results, ResultsError, read_results, schema
+from reports.results import Cause, Known, Requirement, Results, ResultsError, read_results, schema
 from reports.verdicts import LEVELS, Verdict
 from reports.write import write_report
 from tests.made import LATENCY, case, evidence, requirement, results
@@ -303,3 +304,13 @@ def test_a_page_tells_why_there_are_no_plots() -> None:
     assert "half within 60 µs" in page
     assert "The lateness of timers was not measured: no test waited for one." in page
     assert LATENCY.count == 100
+
+
+def test_a_cause_is_as_bad_as_its_own_tests_not_as_what_it_breaks() -> None:
+    causes = (Cause(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED"))
+    verdicts = (Verdict.FAIL, Verdict.NON_STRICT)
+    tests = [
+        case("put.a", verdict, cause=cause) for verdict, cause in zip(verdicts, causes, strict=True)
+    ]
+    groups = grouped([requirement("put.a", Verdict.FAIL)], tests)
+    assert [group.verdict for group in groups] == [Verdict.FAIL, Verdict.NON_STRICT]

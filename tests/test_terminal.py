@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from conformance.catalogue import TITLES, catalogue
-from conformance.run.terminal import COLOURS, LINES
+from conformance.run.terminal import COLOURS, LINES, cut
 from conformance.transcript import Entry, Transcript
 from reports.results import Conclusion, read_results
 from reports.verdicts import Verdict
@@ -150,3 +150,11 @@ def test_a_run_that_passes_is_told_in_a_few_lines() -> None:
     assert len(done.stdout.splitlines()) < 8
     assert "requirements belong to other profiles" in done.stdout
     assert "quirk." not in done.stdout
+
+
+@pytest.mark.parametrize(("count", "shown"), [(14, 14), (16, 16), (17, 16)])
+def test_what_is_cut_has_fewer_lines_and_nothing_twice(count: int, shown: int) -> None:
+    lines = cut([f"line {number}" for number in range(count)], 16)
+    assert len(lines) == shown
+    assert len({*lines}) == shown
+    assert any("2 lines" in line for line in lines) is (count > shown)

@@ -118,7 +118,10 @@ def _jobs(stats: Mapping[str, str]) -> int:
 
 def _last_id(sock: Transport, profile: Profile, limit: float) -> int:
     """The id of a job that is put, and is gone then."""
-    put = ask(sock, b"put 0 0 1 0\r\n", limit)
+    try:
+        put = ask(sock, b"put 0 0 1 0\r\n", limit)
+    except ProtocolError as error:
+        raise ProtocolError(f"{error}, instead of a reply to put") from error
     id = int(put.args[0]) if put.args else 0
     if "ready" not in profile.deletes:
         ask(sock, b"reserve", limit, tells_priority=None)

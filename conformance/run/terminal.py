@@ -60,7 +60,7 @@ def tell(summary: Summary, reporter: Any) -> None:
         if room is not None and len(lines) > room:
             if group is not groups[0]:
                 break
-            lines = _cut(lines, max(room, FIRST))
+            lines = cut(lines, max(room, FIRST))
         room = None if room is None else room - len(lines) - 1
         reporter.section(f"{group.verdict.upper()} {group.title}", sep="_")
         for line in lines:
@@ -86,8 +86,10 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.write_line(line)
 
 
-def _cut(lines: list[str], most: int) -> list[str]:
-    """Return so many lines, the last of them included."""
+def cut(lines: list[str], most: int) -> list[str]:
+    """Return so many lines at most, the last of them included."""
+    if len(lines) <= most:
+        return lines
     left_out = counted(len(lines) - most + 1, "line")
     return [*lines[: most - LAST - 1], f"  … {left_out} …", *lines[-LAST:]]
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from conformance.printable import printable
 from conformance.target import instrumented, starvation
@@ -62,11 +63,21 @@ def _uninterrupted() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+def _drain(pipe: IO[bytes], file: IO[bytes]) -> None:
+    """Write into a file what comes through a pipe, until nobody can write to it any more."""
+    end = 0
+    with pipe:
+        while data := os.read(pipe.fileno(), 2**16):
+            # Who reads it seeks in it.
+            end += os.pwrite(file.fileno(), data, end)
+
+
 class Launched:
     """A running server; ``where`` is where it listens. Always ended, at the latest with us.
 
     Raises :class:`LaunchError` if it cannot be run or does not listen in time. ``prefix``: the
-    program that becomes the command, and its arguments.
+    program that becomes the command, and its arguments. ``piped``: it prints into a pipe, which no
+    limit on the size of files concerns.
     """
 
     def __init__(
@@ -77,8 +88,10 @@ class Launched:
         host: str = "127.0.0.1",
         limits: Limits = USUAL,
         prefix: Sequence[str] = (),
+        piped: bool = False,
     ) -> None:
         self._limits = limits
+        self._piped = piped
         self._output = tempfile.TemporaryFile()
         self._heard = 0
         self._mark = new_mark()
@@ -114,10 +127,10 @@ class Launched:
 
     def _start(self, arguments: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 arguments,
                 stdin=subprocess.DEVNULL,
-                stdout=self._output,
+                stdout=subprocess.PIPE if self._piped else self._output,
                 stderr=subprocess.STDOUT,
                 env=env,
                 start_new_session=True,
@@ -125,6 +138,10 @@ class Launched:
         except OSError as error:
             self._place.release()
             raise LaunchError(f"cannot run {arguments[0]!r}: {error.strerror}") from error
+        if process.stdout is not None:
+            ends = process.stdout, self._output
+            threading.Thread(target=_drain, args=ends, daemon=True).start()
+        return process
 
     def _listens(self) -> bool:
         """Return whether the server accepts connections before it exits or the time is up."""

@@ -131,7 +131,13 @@ class LaunchedTarget(Target):
         environment = {**self._environment, **(fake.environment() if fake else {})}
         self._begun = self._seen = self.clock.time()
         server = Launched(
-            self._command, environment, self._values, limits=self.limits, prefix=self._prefix
+            self._command,
+            environment,
+            self._values,
+            limits=self.limits,
+            prefix=self._prefix,
+            # Where files must not grow, its log is none.
+            piped=bool(self._prefix),
         )
         self._answers = server.answers(self.learnt.until_end(self.limits.goodbye))
         if fake is not None:

@@ -66,7 +66,8 @@ def main() -> int:
                 (FOLDER / f"{name}.json").write_text(found.encode(), encoding="utf-8")
                 print(f"{name}: {found.verdict.sentence}")
                 break
-            print(f"{name}: {program} is version {found.target.version!r}", file=sys.stderr)
+            seen, wanted = found.target.version, known[name].version
+            print(f"{name}: {program} is version {seen!r}, not {wanted!r}", file=sys.stderr)
     write()
     return 0
 
