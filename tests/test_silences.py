@@ -19,7 +19,7 @@ from conformance.target import learnt
 from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import ENOUGH, FATAL, FEWER, LEAST, Silences, awaited
+from conformance.target.silences import AN_END, ENOUGH, FATAL, FEWER, LEAST, Silences, awaited
 from conformance.verdict import Deviation, NotTestable
 from reference_server.engine import Engine
 from reference_server.faults import Fault
@@ -133,7 +133,7 @@ def test_a_command_that_was_never_answered_is_not_waited_for_whatever_is_expecte
 
 
 def test_who_is_silent_in_many_ways_is_waited_for_less_until_a_reply_comes_late() -> None:
-    silences, full = Silences(), ENOUGH / 3
+    silences, full = Silences(), ENOUGH / 2.5
     missed = [awaited(line, "a reply") for line in (b"put", b"kick", b"bury")]
     other = awaited(b"touch 1\r\n", "TOUCHED")
     for key in missed:
@@ -146,6 +146,8 @@ def test_who_is_silent_in_many_ways_is_waited_for_less_until_a_reply_comes_late(
     silences.heard(b"kick 1\r\n", b"KICKED 0\r\n")
     assert silences.patience(other, full) == full / FEWER
     silences.came(missed[1], "KICKED")
+    assert silences.patience(other, full) == full / FEWER
+    silences.was_late(missed[0], "INSERTED")
     assert silences.patience(other, full) == full
 
 
@@ -182,7 +184,7 @@ def test_a_command_after_which_the_target_is_lost_each_time_is_not_sent_for_ever
 
 
 def test_only_the_reply_that_was_missed_restores_patience() -> None:
-    silences = Silences()
+    silences = Silences(spent=-ENOUGH)
     soon = awaited(b"reserve\r\n", str(DEADLINE_SOON))
     either = awaited(b"reserve\r\n", f"RESERVED … or {DEADLINE_SOON}")
     silences.note(soon, 5.0)
@@ -273,6 +275,20 @@ def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
         run(puts, {"client": None}, deaf_to_ends)
     # The clean-up of each visits it, too.
     assert time.monotonic() - begun < deaf_to_ends.limits.clean_up
+
+
+def test_replies_before_an_end_that_never_comes_are_not_late(deaf_to_ends: BuiltIn) -> None:
+    def half_closes(client: Connection) -> None:
+        client.raw(b"foo\r\nfoo\r\n", replies=0)
+        client.half_close()
+        client.rest()
+
+    for _ in range(2):
+        outcome = run(half_closes, {"client": None}, deaf_to_ends)
+        assert isinstance(outcome.error, Deviation)
+        assert not outcome.hurried
+    assert deaf_to_ends.learnt.silences.is_expected_in_vain(AN_END)
+    assert deaf_to_ends.learnt.silences.spent > 0
 
 
 def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: BuiltIn) -> None:

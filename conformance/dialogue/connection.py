@@ -153,7 +153,7 @@ class Connection(UsualCommands):
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
         self._timeline.sends()
-        self._quits |= b"quit\r\n" in data
+        self._quits |= b"quit" in data
         self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
@@ -199,10 +199,16 @@ class Connection(UsualCommands):
 
     def _look_for_missed(self, but: str = "") -> None:
         """Look whether what was missed was only late; ``but``: what the end itself may bring."""
-        if self.missed and self._arrivals and (word := self._arrivals[0].reply.word) != but:
+        if self.missed is None:
+            return
+        word = self._arrivals[0].reply.word if self._arrivals else but
+        if THE_END in self.missed.words:
+            # The replies before it were there in time.
+            word = THE_END if self.transport.ended else but
+        if word != but:
             silences, full = self._target.learnt.silences, self._limits.reply
             before = silences.patience(self.missed, full)
-            silences.came(self.missed, word)
+            silences.was_late(self.missed, word)
             self.hurried = before < silences.patience(self.missed, full)
             self.missed = None
 

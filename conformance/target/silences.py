@@ -19,7 +19,7 @@ FEWER = 4
 """One in so many seconds is waited the next time."""
 LEAST = 0.05
 """Seconds that are waited in any case."""
-ENOUGH = 15.0
+ENOUGH = 10.0
 """Seconds waited in vain in full, after which no reply is waited for in full any more."""
 LEAST_ALIVE = 0.25
 """Seconds in which others are served in any case, if it does not hang."""
@@ -120,9 +120,14 @@ class Silences:
             self._carried_out.add(key.verb)
         if key in self._vain and not any(map(str.isupper, key.words)):
             # Any reply was awaited.
-            self._has_come(key)
+            del self._vain[key]
         for other in [one for one in self._vain if one.verb == key.verb and word in one.words]:
-            self._has_come(other)
+            del self._vain[other]
+
+    def was_late(self, key: Awaited, word: str) -> None:
+        """Note that a reply has come when its wait was over: others may be just as late."""
+        self.came(key, word)
+        self.spent = 0.0
 
     def heard(self, sent: bytes, data: bytes) -> None:
         """Note that these bytes have come to who has sent this last."""
@@ -130,12 +135,7 @@ class Silences:
         self._has_answered(verb)
         for missed in [known for known in self._vain if known.verb == verb]:
             if any(word.encode() in data for word in missed.words):
-                self._has_come(missed)
-
-    def _has_come(self, missed: Awaited) -> None:
-        """Note that what was missed has come after all: others may be just as late."""
-        del self._vain[missed]
-        self.spent = 0.0
+                del self._vain[missed]
 
     def _has_answered(self, verb: str) -> None:
         self._answered.add(verb)
