@@ -13,7 +13,8 @@ from reports.verdicts import DEVIATIONS, Verdict
 class Group:
     """Failures of one cause, the most fundamental first: the fewest messages, early in the text.
 
-    ``broken`` are the requirements that it breaks, ``blocked`` those that were not tested for it.
+    ``broken`` are the requirements that it breaks, the worst first, ``blocked`` those that were not
+    tested for it.
     """
 
     tests: list[Test] = field(default_factory=list)
@@ -58,6 +59,8 @@ def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[
     found = sorted(
         groups.values(), key=lambda g: (g.known, DEVIATIONS.index(g.verdict), order(g.tests[0]))
     )
+    for group in found:
+        group.broken.sort(key=lambda requirement: DEVIATIONS.index(requirement.verdict))
     behind = first_causes(found)
     for requirement in requirements:
         for first in requirement.blocked_by[:1]:

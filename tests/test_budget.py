@@ -11,6 +11,7 @@ import pytest
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.leftovers import Leftovers
+from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Inconclusive, NotTestable
 from tests.faults import Case, outcomes
 from tests.variants.gallery import VARIANTS
@@ -23,6 +24,22 @@ def test_turns_end_with_the_budget() -> None:
         time.sleep(0.02)
     assert 1 <= budget.begun < 10
     assert budget.told(1000, "programs").startswith(f"{budget.begun} of 1000 programs")
+
+
+def test_a_busy_machine_gets_more_time_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [0.0]
+    starved = Starved(0.0, 0.0, 0.0, 0.0)
+    monkeypatch.setattr(Starvation, "since", lambda *_: starved._replace(own=kept[0]))
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    budget = Budget(1.0)
+    budget.start()
+    now[0] += 1.5
+    assert not budget.allows()
+    kept[0] = 0.5
+    assert budget.allows()
+    kept[0], now[0] = 9.0, 105.0
+    assert not budget.allows()
 
 
 def test_all_turns_of_a_fast_target_fit_in() -> None:

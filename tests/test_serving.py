@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,33 @@ def test_a_process_that_is_connected_to_another_server_may_only_forward() -> Non
         pytest.raises(NotTestable, match="behind the one that listens"),
     ):
         serving(OWN, server.getsockname())
+
+
+def test_a_server_that_is_connected_to_itself_forwards_nothing() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        assert serving(OWN, server.getsockname())[0].folder.name == str(os.getpid())
+
+
+def test_a_server_may_close_connections_while_it_is_looked_at() -> None:
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            for sock in [socket.socket() for _ in range(50)]:
+                sock.close()
+
+    others = threading.Thread(target=come_and_go)
+    others.start()
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            for _ in range(200):
+                assert serving(OWN, server.getsockname())
+    finally:
+        over.set()
+        others.join()
 
 
 def test_a_server_whose_process_is_elsewhere_is_not_seen() -> None:

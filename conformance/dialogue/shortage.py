@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from conformance.dialogue.connection import Connection
@@ -10,7 +11,7 @@ from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.growth import LONG
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, NotTestable
+from conformance.verdict import Deviation, NotTestable, TargetLost
 from reference_server.wire import FOUND, Reply
 
 ROOM = 2**25
@@ -90,16 +91,35 @@ def _left_open(
     return resources.descriptors - most
 
 
-def run_short(server: Target, client: Connection) -> Shortage:
-    """Put jobs of all sizes until a server has no room for more; raises NotTestable if it has."""
+@contextlib.contextmanager
+def before_shortage() -> Iterator[None]:
+    """Let a failure here be no matter of exhaustion; raises NotTestable instead.
+
+    The requirement that it breaks has a test of its own.
+    """
+    try:
+        yield
+    except TargetLost:
+        raise
+    except Deviation as deviation:
+        raise NotTestable(f"it fails without a shortage, too: {deviation}") from deviation
+
+
+def run_short(server: Target, client: Connection, resources: Resources, spare: int = 0) -> Shortage:
+    """Put jobs of all sizes until a server has no room for more; raises NotTestable if it has.
+
+    Its address space may grow by ``spare`` bytes at most, from when it has taken one of each size.
+    """
     shortage = Shortage()
-    for size, most in SIZES:
-        if not server.takes(size):
-            continue
+    sizes = [(size, most) for size, most in SIZES if server.takes(size)]
+    for size, _ in sizes:
+        with before_shortage():
+            if not shortage.put(client, _body(size)):
+                raise Deviation("INSERTED", "a put that was refused")
+    resources.limit_memory(spare)
+    for size, most in sizes:
         for number in range(most):
-            # Read as commands, it would be answered again and again.
-            body = (b"\r\n%d\r\n" % number * size)[:size]
-            if not shortage.put(client, body):
+            if not shortage.put(client, _body(size, number)):
                 break
     if not (shortage.refused or shortage.unclear or shortage.buried):
         raise NotTestable(
@@ -107,3 +127,8 @@ def run_short(server: Target, client: Connection) -> Shortage:
             " its address space could not grow"
         )
     return shortage
+
+
+def _body(size: int, number: int = 0) -> bytes:
+    """Return a body of so many bytes: read as commands, it would be answered again and again."""
+    return (b"\r\n%d\r\n" % number * size)[:size]

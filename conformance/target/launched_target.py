@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,8 @@ _HEEDLESS = (
     "import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL);"
     " signal.signal(signal.SIGXFSZ, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])",
 )
+_ONE_ARENA = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "1")}
+"""What glibc reserves for each thread would be room that no limit takes away."""
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
 
@@ -239,7 +242,7 @@ class LaunchedTarget(Target):
             self._choice,
             self._known_to_follow,
             self.limits,
-            environment=None,
+            environment=_ONE_ARENA,
             learnt=self.learnt,
             **configuration,
         )

@@ -98,19 +98,26 @@ class _Kind(Enum):
 def _sockets(folder: Path, address: Address) -> set[_Kind]:
     """Return the kinds of sockets that a process has; raises OSError."""
     kinds = dict(_known(folder, address))
-    own = {str(file.readlink()) for file in (folder / "fd").iterdir() if file.is_symlink()}
+    own: set[str] = set()
+    for file in (folder / "fd").iterdir():
+        # It may be closed meanwhile.
+        with contextlib.suppress(OSError):
+            own.add(str(file.readlink()))
     return {kinds[socket] for socket in own & kinds.keys()}
 
 
 def _known(folder: Path, address: Address) -> Iterator[tuple[str, _Kind]]:
-    """Yield the sockets of its network that matter, and their kinds."""
+    """Yield the sockets of its network that matter, and their kinds.
+
+    A server that is connected to itself forwards nothing.
+    """
     port = "" if isinstance(address, str) else f":{address[1]:04X}"
     for name in ("tcp", "tcp6"):
         for line in _lines(folder / "net" / name):
             if line[1].endswith(port or " "):
                 if line[3] == _LISTENS:
                     yield f"socket:[{line[9]}]", _Kind.LISTENS
-            elif line[3] == _ESTABLISHED:
+            elif line[3] == _ESTABLISHED and not line[2].endswith(port or " "):
                 yield f"socket:[{line[9]}]", _Kind.FORWARDS
     for line in _lines(folder / "net/unix"):
         if line[7:] == [address]:

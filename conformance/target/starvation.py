@@ -30,6 +30,11 @@ class CpuTime(NamedTuple):
     ran: float
     waited: float
 
+    @classmethod
+    def none(cls) -> CpuTime:
+        """Return that of nobody."""
+        return cls(0.0, 0.0)
+
     @property
     def wanted(self) -> float:
         """Seconds for which they were not idle."""

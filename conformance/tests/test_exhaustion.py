@@ -6,7 +6,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
-from conformance.dialogue.shortage import reply_in_need, run_short
+from conformance.dialogue.shortage import before_shortage, reply_in_need, run_short
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
@@ -38,8 +38,7 @@ def test_what_is_refused_is_no_job_and_what_is_not_is_one(
     own_server: Target, client: Connection, connect: Connect, resources: Resources, spare: int
 ) -> None:
     before = _jobs(client)
-    resources.limit_memory(spare)
-    shortage = run_short(own_server, client)
+    shortage = run_short(own_server, client, resources, spare)
     resources.lift()
     shortage.are_there(client)
     there = _jobs(connect()) - before
@@ -59,8 +58,7 @@ def test_what_is_refused_is_no_job_and_what_is_not_is_one(
 def test_a_job_that_was_buried_for_want_of_memory_is_buried(
     own_server: Target, client: Connection, resources: Resources
 ) -> None:
-    resources.limit_memory(0)
-    shortage = run_short(own_server, client)
+    shortage = run_short(own_server, client, resources)
     resources.lift()
     if not shortage.buried:
         raise NotTestable("the server answered no put with BURIED when it had no memory")
@@ -76,9 +74,9 @@ def test_a_job_that_was_buried_for_want_of_memory_is_buried(
 def test_a_released_job_is_in_the_state_that_was_told(
     own_server: Target, client: Connection, resources: Resources
 ) -> None:
-    jobs = [client.put_and_reserve() for _ in range(20)]
-    resources.limit_memory(0)
-    run_short(own_server, client)
+    with before_shortage():
+        jobs = [client.put_and_reserve() for _ in range(20)]
+    run_short(own_server, client, resources)
     told = {
         job: reply_in_need(client, client.send(f"release {job} 5 0"), "RELEASED", "BURIED").word
         for job in jobs
@@ -97,8 +95,7 @@ def test_a_released_job_is_in_the_state_that_was_told(
 def test_behind_a_body_that_was_refused_the_next_command_is_read(
     own_server: Target, client: Connection, resources: Resources
 ) -> None:
-    resources.limit_memory(0)
-    shortage = run_short(own_server, client)
+    shortage = run_short(own_server, client, resources)
     for body in (b"stats\r\n" * 500, b"\r\n" * 2000, _large(own_server)):
         shortage.put(client, body)
         ping = client.raw(client.ping)
@@ -117,10 +114,10 @@ def test_jobs_from_before_are_whole_afterwards(
 ) -> None:
     body = _large(own_server)
     states = ("buried", "reserved", "delayed", "ready")
-    jobs = {client.job_in(state): state for state in states}
-    whole = client.put(body, pri=7)
-    resources.limit_memory(0)
-    run_short(own_server, client)
+    with before_shortage():
+        jobs = {client.job_in(state): state for state in states}
+        whole = client.put(body, pri=7)
+    run_short(own_server, client, resources)
     resources.lift()
     for job, state in jobs.items():
         client.job_is(job, state=state)
@@ -135,9 +132,9 @@ def test_jobs_from_before_are_whole_afterwards(
 def test_each_command_is_answered_without_memory(
     own_server: Target, client: Connection, resources: Resources, profile: Profile
 ) -> None:
-    lines = [line for line in _lines(client) if line.partition(" ")[0] in profile.commands]
-    resources.limit_memory(0)
-    run_short(own_server, client)
+    with before_shortage():
+        lines = [line for line in _lines(client) if line.partition(" ")[0] in profile.commands]
+    run_short(own_server, client, resources)
     for line in lines:
         verb = line.partition(" ")[0]
         reply_in_need(client, client.send(line), *COMMANDS[verb].replies)
@@ -170,9 +167,9 @@ def test_a_job_that_is_there_is_found_without_memory(
     own_server: Target, client: Connection, resources: Resources
 ) -> None:
     body = _large(own_server)
-    job = client.put(body)
-    resources.limit_memory(0)
-    run_short(own_server, client)
+    with before_shortage():
+        job = client.put(body)
+    run_short(own_server, client, resources)
     for line in (f"peek {job}", f"stats-job {job}", "peek-ready"):
         if client.profile.commands >= {line.partition(" ")[0]}:
             reply_in_need(client, client.send(line), "FOUND", "OK")
@@ -194,9 +191,8 @@ def test_when_there_is_memory_again_it_serves_as_before(
     clock: Timeline,
 ) -> None:
     waits = client.send("reserve")
-    resources.limit_memory(0)
     # In default, where this client does not wait.
-    run_short(own_server, connect())
+    run_short(own_server, connect(), resources)
     resources.lift()
     body = _large(own_server)
     job = new_producer().put(body)

@@ -5,7 +5,7 @@ import time
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
-from conformance.dialogue.shortage import leaves_descriptors
+from conformance.dialogue.shortage import before_shortage, leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation
@@ -16,8 +16,10 @@ WINDOW = 0.1
 """Seconds in which it is looked at whether a server rests."""
 WINDOWS = 5
 """Windows after which it is said not to."""
+USUAL = 3
+"""Windows before, in which it has nothing to do."""
 BUSY = 0.2
-"""The part of a window for which a server needs a CPU that does not rest."""
+"""The part of a window for which a server needs a CPU, more than before, that does not rest."""
 TALK = 1000
 """The bytes that it writes in a window, of which it may be kept from more by a slow disk."""
 
@@ -26,14 +28,36 @@ def _exhaust(
     connect: Connect, resources: Resources, earlier: Connect | None = None
 ) -> tuple[list[Connection], list[Connection]]:
     """Let clients come until there are no descriptors left; return the earlier and the later."""
-    served = [(earlier or connect)() for _ in range(SERVED)]
-    for client in served:
-        client.linger()
+    served = _served(earlier or connect)
+    return served, _exhausted(served, connect, resources)
+
+
+def _served(connect: Connect) -> list[Connection]:
+    """Return clients that have been answered."""
+    with before_shortage():
+        served = [connect() for _ in range(SERVED)]
+        for client in served:
+            client.linger()
+    return served
+
+
+def _exhausted(
+    served: list[Connection], connect: Connect, resources: Resources
+) -> list[Connection]:
+    """Return the clients that come until there are no descriptors left."""
     resources.limit_descriptors(SPARE)
     late = [connect() for _ in range(TOO_MANY)]
     for client in served:
         client.linger()
-    return served, late
+    return late
+
+
+def _need(resources: Resources) -> tuple[float, int]:
+    """Return for which part of a window it needed a CPU, and the bytes that it wrote."""
+    begun, wanted, written = time.monotonic(), resources.wanted(), resources.written()
+    time.sleep(WINDOW)
+    share = (resources.wanted() - wanted) / (time.monotonic() - begun)
+    return share, resources.written() - written
 
 
 @requirement(
@@ -57,21 +81,24 @@ def test_who_is_connected_is_served_without_descriptors(
 def test_without_descriptors_a_server_rests_when_nobody_sends(
     own_server: Target, connect: Connect, resources: Resources
 ) -> None:
-    _, late = _exhaust(connect, resources)
-    shares, prints = [], []
-    for _ in range(WINDOWS):
-        begun, wanted, written = time.monotonic(), resources.wanted(), resources.written()
-        time.sleep(WINDOW)
-        prints.append(resources.written() - written)
-        shares.append((resources.wanted() - wanted) / (time.monotonic() - begun))
-        if shares[-1] < BUSY and prints[-1] < TALK:
-            break
+    served = _served(connect)
+    # On a busy machine, who only has a timer waits long for a CPU.
+    usual = max(_need(resources)[0] for _ in range(USUAL))
+    late = _exhausted(served, connect, resources)
+    shares: list[float] = []
+    prints: list[int] = []
+    rests = False
+    while not rests and len(shares) < WINDOWS:
+        share, written = _need(resources)
+        shares.append(share)
+        prints.append(written)
+        rests = share < usual + BUSY and written < TALK
     _close(late)
-    if shares[-1] >= BUSY or prints[-1] >= TALK:
+    if not rests:
         raise Deviation(
             "a server that waits while clients wait to be accepted",
-            f"it needed a CPU for {min(shares):.0%} of the time at least, and wrote"
-            f" {sum(prints):,} bytes",
+            f"it needed a CPU for {min(shares):.0%} of the time at least, {usual:.0%} at most"
+            f" before, and wrote {sum(prints):,} bytes",
             conclusive=True,
         )
 

@@ -9,7 +9,7 @@ from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
-from conformance.dialogue.shortage import Shortage, reply_in_need
+from conformance.dialogue.shortage import Shortage, before_shortage, reply_in_need
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
@@ -77,7 +77,8 @@ def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
 def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
     own_server: Target, client: Connection, connect: Connect, resources: Resources
 ) -> None:
-    jobs = client.put_many([BODY] * 5)
+    with before_shortage():
+        jobs = client.put_many([BODY] * 5)
     with _full(own_server, resources):
         deletes = [(job, client.send(f"delete {job}")) for job in jobs]
         # It may be answered only when it can be written.
@@ -99,8 +100,9 @@ def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
 def test_jobs_from_before_are_kept_when_the_disk_was_full(
     own_server: Target, client: Connection, connect: Connect, resources: Resources
 ) -> None:
-    buried = client.put_and_bury()
-    jobs = {client.put(BODY, pri=7): "ready", client.put(BODY, delay=LONG): "delayed"}
+    with before_shortage():
+        buried = client.put_and_bury()
+        jobs = {client.put(BODY, pri=7): "ready", client.put(BODY, delay=LONG): "delayed"}
     with _full(own_server, resources):
         for _ in range(5):
             Shortage().put(client, BODY)

@@ -1,0 +1,41 @@
+"""Exhaustion: what fails without a shortage, too, is no matter of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.dialogue.shortage import before_shortage
+from conformance.verdict import Deviation, NotTestable, TargetLost
+from reports.results import read_results
+from tests.servers import changed_server
+from tests.test_plugin import suite
+
+NO_LINE_ENDS = r"""
+    from reference_server.wire.messages import EXPECTED_CRLF
+    plain = Model._body
+    Model._body = lambda self, conn, data: (
+        EXPECTED_CRLF if data and b"\r\n" in data else plain(self, conn, data)
+    )
+"""
+"""It takes no body with the end of a line in it."""
+
+
+def test_a_deviation_without_a_shortage_is_not_testable() -> None:
+    told = "without a shortage, too: expected INSERTED"
+    with pytest.raises(NotTestable, match=told), before_shortage():
+        raise Deviation("INSERTED", "JOB_TOO_BIG")
+    with pytest.raises(TargetLost), before_shortage():
+        raise TargetLost("a reply", "the target crashed")
+
+
+def test_bodies_that_a_server_never_takes_are_no_matter_of_memory(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, NO_LINE_ENDS)
+    chosen = "exhaustion and (put-buried or in-step or not-found or earlier)"
+    suite("--launch", command, "-k", chosen, f"--report={tmp_path}", "--clock=real")
+    tests = read_results(tmp_path / "results.json").tests
+    memory = [test for test in tests if "test_exhaustion::" in test.id]
+    assert len(memory) >= 4
+    assert {test.verdict for test in memory} == {"not testable"}
+    assert {"EXPECTED_CRLF" in test.reason for test in memory} == {True}
