@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from functools import partial
@@ -327,6 +328,23 @@ def test_the_end_of_a_connection_needs_a_reason() -> None:
     oracle.half_close(1, 0)
     oracle.received(1, TIMED_OUT, 0)
     oracle.ended(1, 0)
+
+
+def test_quit_behind_a_reserve_that_waits_is_not_read_until_that_is_over() -> None:
+    oracle = _oracle()
+    oracle.sent(1, b"reserve-with-timeout 5\r\n", 0)
+    oracle.sent(1, b"quit\r\n", 0)
+    oracle.quiet(SECOND)
+    oracle.received(1, TIMED_OUT, 5 * SECOND)
+    oracle.ended(1, 5 * SECOND)
+    oracle = _oracle()
+    oracle.sent(1, b"reserve-with-timeout 5\r\n", 0)
+    oracle.sent(1, b"quit\r\n", 0)
+    oracle.half_close(1, SECOND)
+    with pytest.raises(Violation, match="expected TIMED_OUT"):
+        copy.deepcopy(oracle).quiet(SECOND)
+    oracle.received(1, TIMED_OUT, SECOND)
+    oracle.ended(1, SECOND)
 
 
 def test_statistics_are_compared_by_what_they_say() -> None:

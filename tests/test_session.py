@@ -54,6 +54,17 @@ def test_clients_may_be_there_before_and_go(said: bytes, told: bytes, count: int
         session.abandon()
 
 
+def test_who_waits_and_has_said_quit_is_heard_until_the_wait_is_over() -> None:
+    with contextlib.closing(BuiltIn()) as server:
+        session = Exploration(1).session(server)
+        session.ask(1, b"reserve-with-timeout 5\r\n", apart=True, hasty=True)
+        session.ask(1, b"quit\r\n", apart=True)
+        session.wait(6)
+        session.ask(2, STATS)
+        session.finish()
+        session.abandon()
+
+
 def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
     with contextlib.closing(BuiltIn()) as server:
         session = Exploration(1).session(server)

@@ -149,8 +149,10 @@ class Oracle(Transitions):
         return any(it is not None and (it.waiting or it.deadlines) for it in connections)
 
     def is_leaving(self, conn: int) -> bool:
-        """Tell whether a client sends nothing more that is handled."""
-        return self.clients[conn].leaving
+        """Tell whether the target must end a connection now, as its client sends nothing more."""
+        models = [state.model for state in self.states]
+        waits = any(conn in model.connections and model.is_waiting(conn) for model in models)
+        return self.clients[conn].leaving and not waits
 
     def next_due(self, now: int) -> int | None:
         """Return when a timer falls due next after ``now``, in any of the possible states."""
@@ -190,6 +192,7 @@ class Oracle(Transitions):
     def half_close(self, conn: int, now: int) -> None:
         """Note that a client sends nothing more."""
         client = self.clients[conn]
+        client.gone = True
         if not client.leaving:
             client.items.append(Item(HalfClose(), now))
             client.leave(now)
@@ -197,7 +200,7 @@ class Oracle(Transitions):
     def close(self, conn: int, now: int) -> None:
         """Note that a client has closed its connection, and does not hear of anything more."""
         client = self.clients[conn]
-        client.deaf = True
+        client.gone = client.deaf = True
         if not client.leaving:
             client.leave(now)
 

@@ -62,6 +62,8 @@ class OracleClient:
     """When it was last seen that the target attends to it: it has answered a neutral command."""
     leaving: bool = False
     """It sends nothing more; the last item is the end of its connection."""
+    gone: bool = False
+    """The target can see that, even while the client waits: it has not only said quit."""
     deaf: bool = False
     """It does not read any more either."""
 
@@ -147,7 +149,7 @@ class Transitions:
             return False
         if conn not in state.model.connections:
             return conn == SIGNALS
-        return client.leaving or not state.model.is_waiting(conn)
+        return client.gone or not state.model.is_waiting(conn)
 
     def _may_be_lost(self, state: State, alarm: Alarm) -> bool:
         """Tell whether this is the TTR of a client that has been idle since; tested elsewhere."""
