@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
-from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import Lines
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import PATIENCE, Exploration
 from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session

@@ -10,8 +10,8 @@ import pytest
 
 from conformance.oracle.attribution import broken
 from conformance.oracle.diagnosis import diagnose
-from conformance.oracle.oracle import Violation
 from conformance.oracle.reply_comparison import Before
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
 from conformance.reading import parse

@@ -13,7 +13,7 @@ from conformance import oracle
 from conformance.oracle.attribution import broken
 from conformance.oracle.check import check
 from conformance.oracle.diagnosis import diagnose
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.reading import NotATranscript, parse
 from conformance.target.builtin import BuiltIn

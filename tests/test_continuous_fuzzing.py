@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from fuzz import atheris_target
 from fuzz.atheris_target import LAUNCH, TestOneInput
 from tests.servers import REFERENCE_COMMAND

@@ -9,7 +9,7 @@ import pytest
 from hypothesis.errors import Flaky
 
 from conformance import yamlish
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import OutOfTime, minimise
 from conformance.random_testing.steps import Ask, Program, take

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from conformance.oracle.invariants import Ledger, NotReleased
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.concurrent_clients import Crowd, NotEnded
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn

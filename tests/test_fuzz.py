@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import Lines, is_decided
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
 from conformance.random_testing.steps import Program, Step, take

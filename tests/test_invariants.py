@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from conformance.oracle.invariants import Asked, Ledger, Told
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from reference_server.wire import (
     DELETED,
     FOUND,

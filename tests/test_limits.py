@@ -9,7 +9,7 @@ import pytest
 
 from conformance.dialogue.connection import Connection
 from conformance.oracle.invariants import Ledger
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.concurrent_clients import Crowd
 from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run

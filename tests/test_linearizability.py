@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from conformance.oracle.linearizability import History, Misplaced
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.verdict import Inconclusive
 from reference_server.wire import (
     DELETED,

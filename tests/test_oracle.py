@@ -10,8 +10,9 @@ from functools import partial
 import pytest
 
 from conformance.oracle.fast_gear import FastGear
-from conformance.oracle.oracle import Oracle, Violation
+from conformance.oracle.oracle import Oracle
 from conformance.oracle.states import State
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, take

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.target.address import TargetError
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
 from tests.servers import changed_server

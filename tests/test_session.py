@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from conformance.oracle.judge import Judge
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from reference_server.faults import FAULTS

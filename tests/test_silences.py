@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from conformance.dialogue.connection import Connection
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
 from conformance.run.runner import run
 from conformance.run.step import step_of

@@ -8,7 +8,8 @@ import pytest
 
 from conformance.oracle.check import check
 from conformance.oracle.diagnosis import Diagnosis, diagnose
-from conformance.oracle.oracle import Oracle, Violation
+from conformance.oracle.oracle import Oracle
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.reading import NotATranscript, parse
 from conformance.target.builtin import BuiltIn

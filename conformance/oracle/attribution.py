@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from conformance import yamlish
 from conformance.catalogue import catalogue
-from conformance.oracle.oracle import Violation
 from conformance.oracle.reenactment import Course, Recording, reenacted
+from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import Profile

@@ -8,8 +8,8 @@ from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
 from conformance.oracle.judged_entries import first_violation
-from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import has_taken_open_line
+from conformance.oracle.violation import Violation
 from conformance.recorded import Conversation
 from conformance.transcript import Entry
 from reference_server.profiles import NEWEST, Profile

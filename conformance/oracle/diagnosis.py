@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from conformance.catalogue import catalogue
 from conformance.oracle.attribution import broken
 from conformance.oracle.misplacement import KEEPS_PLACES, is_misplaced
-from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import (
     Lines,
     answered,
@@ -19,6 +18,7 @@ from conformance.oracle.underspecification import (
     talks,
     understood,
 )
+from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Deviation, TargetLost
 from reference_server.commands import VERBS

@@ -13,10 +13,11 @@ from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from conformance.oracle.oracle import Oracle, Violation
+from conformance.oracle.oracle import Oracle
 from conformance.oracle.states import EARLY, State, Undecided, decided, guess, is_open, waiting
 from conformance.oracle.transitions import MAKE_READY, MAY_ASK
 from conformance.oracle.underspecification import Open
+from conformance.oracle.violation import Violation
 from reference_server.commands import WAITING
 from reference_server.events import Event
 from reference_server.lifecycle import SAFETY_MARGIN

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from conformance.oracle.oracle import FOR_EVER, Violation
+from conformance.oracle.oracle import FOR_EVER
+from conformance.oracle.violation import Violation
 from reference_server.wire import Reply
 
 

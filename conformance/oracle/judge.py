@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from conformance.oracle.fast_gear import FastGear
 from conformance.oracle.open_model import OpenModel
-from conformance.oracle.oracle import Oracle, Violation
+from conformance.oracle.oracle import Oracle
 from conformance.oracle.reply_comparison import NOTHING, Before
+from conformance.oracle.violation import Violation
 from conformance.transcript import Counters
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from conformance.oracle.judge import Judge
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.transcript import LIMITED, RESTARTS, Counters, Entry
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile

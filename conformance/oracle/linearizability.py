@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from conformance.oracle.oracle import FOR_EVER, Violation
+from conformance.oracle.oracle import FOR_EVER
 from conformance.oracle.states import State, Undecided, restored
 from conformance.oracle.transitions import Item, Transitions
+from conformance.oracle.violation import Violation
 from conformance.verdict import Inconclusive
 from reference_server import wire
 from reference_server.commands import WAITING

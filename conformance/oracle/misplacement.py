@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conformance.oracle.judged_entries import first_violation
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from conformance.oracle.reply_comparison import NOTHING, Before, difference
 from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by, restarted
 from conformance.oracle.transitions import SIGNALS, Item, Transitions
-from conformance.printable import printable
+from conformance.oracle.violation import Violation
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import HalfClose
@@ -33,33 +33,6 @@ MAX_TRANSITIONS = 2000
 """Transitions looked at for one reply beyond which the oracle gives up."""
 _KEPT = 64
 """Items of a client beyond which those that are done are forgotten."""
-
-
-class Violation(Exception):
-    """The target did what no state allows; ``expected`` is what the states would have given.
-
-    ``mark``: the number that was given to the message that shows it.
-    """
-
-    def __init__(self, expected: Sequence[str], observed: str, mark: int = 0) -> None:
-        self.expected, self.observed = tuple(map(printable, expected)), printable(observed)
-        super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
-        self.mark = mark
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        """The first words of what was expected and observed: many are alike."""
-        return self.expected[0].partition(" ")[0], self.observed.partition(" ")[0]
-
-    @property
-    def is_silence(self) -> bool:
-        """Return whether nothing has come though the target has had all the time to answer."""
-        return self.observed == "nothing"
-
-    @property
-    def is_end(self) -> bool:
-        """Return whether the target has ended a connection."""
-        return self.observed.startswith("the end of the connection")
 
 
 class Oracle(Transitions):

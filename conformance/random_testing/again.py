@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from conformance.oracle.check import Finding, check, found
-from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import has_taken_open_line
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.replay import Counterexample, lost, program_of, told

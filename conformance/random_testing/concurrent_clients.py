@@ -11,7 +11,7 @@ from random import Random
 
 from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History, Misplaced
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.crowd_client import CrowdClient
 from conformance.random_testing.crowd_requests import NAME, Requests, Said
 from conformance.target.address import ask, visit

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from conformance.oracle.diagnosis import diagnose
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.effort import Effort
 from conformance.random_testing.findings import keep, kept, not_kept

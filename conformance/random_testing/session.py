@@ -11,9 +11,9 @@ import contextlib
 from conformance import yamlish
 from conformance.dialogue.soon import STEP, looks
 from conformance.oracle.judge import Judge
-from conformance.oracle.oracle import Violation
 from conformance.oracle.states import EARLY
 from conformance.oracle.underspecification import is_plain
+from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.leftovers import Leftovers
 from conformance.random_testing.snapshot import counted

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from conformance.oracle.judge import Judge
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
 from conformance.random_testing.smaller import Reducer

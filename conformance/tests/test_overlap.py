@@ -9,7 +9,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.scenario import NewTube
 from conformance.oracle.invariants import Ledger, NotReleased
 from conformance.oracle.linearizability import Misplaced
-from conformance.oracle.oracle import Violation
+from conformance.oracle.violation import Violation
 from conformance.random_testing.concurrent_clients import Crowd, NotEnded
 from conformance.random_testing.exploration import Exploration
 from conformance.target.target import Target

@@ -10,8 +10,8 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from conformance.catalogue import requirement
-from conformance.oracle.oracle import Violation
 from conformance.oracle.underspecification import is_free
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import PATIENCE, Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
 from conformance.random_testing.session import Session
