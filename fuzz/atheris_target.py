@@ -19,7 +19,7 @@ LAUNCH = "BEANSTALK_CONFORMANCE_LAUNCH"
 @cache
 def _judge() -> Callable[[bytes], None]:
     # Imported late: what is imported while Atheris looks is instrumented.
-    from conformance.run.suite import Options
+    from conformance.run.options import Options
     from fuzz.engine import judge
 
     options = Options(None, os.environ.get(LAUNCH), "auto")

@@ -17,7 +17,7 @@ import click
 from conformance import usage
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT

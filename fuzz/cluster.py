@@ -17,7 +17,7 @@ from pathlib import Path
 
 from conformance.random_testing.findings import at_first_sight, not_kept
 from conformance.run.cluster import Cluster, Job
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.address import TargetError
 from fuzz.corpus import Pool
 from fuzz.edges import count

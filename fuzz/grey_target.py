@@ -7,7 +7,7 @@ from random import Random
 from typing import Self
 
 from conformance.printable import printable
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.target import Target

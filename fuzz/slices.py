@@ -17,7 +17,7 @@ from pathlib import Path
 from conformance.random_testing.exploration import Exploration
 from conformance.run.cluster import tell
 from conformance.run.handed_over import HandedOver
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.cleanup import leave
 from conformance.target.launch import LaunchError

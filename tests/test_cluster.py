@@ -20,7 +20,7 @@ from conformance.console.explore import Explored, Far
 from conformance.oracle.diagnosis import Diagnosis
 from conformance.random_testing.steps import Ask
 from conformance.run.handed_over import HandedOver
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.small_worlds.world import WORLDS
 from conformance.transcript import Entry as Message
 from conformance.transcript import Transcript

@@ -17,7 +17,8 @@ import pytest
 
 from conformance import yamlish
 from conformance.run.interruption import Interruption
-from conformance.run.suite import Options, Suite
+from conformance.run.options import Options
+from conformance.run.suite import Suite
 from conformance.target.address import Address, ask, ask_all, visit
 from conformance.target.clock import clear_leftovers
 from conformance.target.launch import Launched, LaunchError

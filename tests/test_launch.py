@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.address import TargetError, ask, visit
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launch import DidNotStart, Launched

@@ -12,8 +12,8 @@ from conformance.oracle.invariants import Ledger
 from conformance.oracle.violation import Violation
 from conformance.random_testing.concurrent_clients import Crowd
 from conformance.random_testing.exploration import Exploration
+from conformance.run.options import Options
 from conformance.run.runner import run
-from conformance.run.suite import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget

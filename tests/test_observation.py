@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conformance.run.observation import Observation, observation_of
-from conformance.run.suite import Options, Suite
+from conformance.run.options import Options
+from conformance.run.suite import Suite
 from reports import results
 from reports.verdicts import Verdict
 

@@ -22,7 +22,7 @@ from conformance.durability.recording import Kept, Recording, read, record
 from conformance.durability.report import Report
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.launch import DidNotStart
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits

@@ -12,7 +12,7 @@ from conformance.console.crashing import Crashing, Tried
 from conformance.durability.campaign import workers
 from conformance.durability.recording import NEVER
 from conformance.random_testing.findings import FOLDER
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
 from conformance.usage import (

@@ -21,7 +21,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.cluster import Cluster, Job
 from conformance.run.handed_over import HandedOver
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.small_worlds.recorded_tour import recorded_tour
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
 from conformance.small_worlds.world import LARGER, WORLDS, World

@@ -15,7 +15,7 @@ from conformance.random_testing.again import replayed
 from conformance.random_testing.replay import GOES_ON
 from conformance.reading import NotATranscript
 from conformance.recorded import Conversation, Recorded
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
 from conformance.transcript import RESTARTS, Transcript, rendered

@@ -19,12 +19,13 @@ from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
 from conformance.run.observation import Observation, observation_of
+from conformance.run.options import Options
 from conformance.run.own import check_named, take_in
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
 from conformance.run.step import step_of
-from conformance.run.suite import Options, Suite, module_of, requirements, slugs, test_id
+from conformance.run.suite import Suite, module_of, requirements, slugs, test_id
 from conformance.run.summary import REMARKS, Summary
 from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT

@@ -16,7 +16,7 @@ import pytest
 
 from conformance.run.evidence import clean
 from conformance.run.labels import labels_of, parsed
-from conformance.run.suite import Options
+from conformance.run.options import Options
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
 from reports import results as format

@@ -1,0 +1,126 @@
+"""The choices of the command line, and the target that they name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import pytest
+
+from conformance.run.entry import AUTO
+from conformance.run.labels import parsed
+from conformance.target.builtin import BuiltIn
+from conformance.target.command import LaunchError, check_command
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.limits import USUAL, Limits
+from conformance.target.target import Remote, Target
+from conformance.usage import refuse
+from reference_server.dialect import DialectError
+from reference_server.finding import find_profile
+from reference_server.profiles import NEWEST, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of the command line; times are in seconds."""
+
+    address: str | None
+    command: str | None
+    clock: str
+    lateness: float = USUAL.lateness
+    examples: int = 25
+    seed: int = 0
+    fuzz_time: float = 10.0
+    profile: str = AUTO
+    name: str = ""
+    labels: tuple[str, ...] = ()
+    start_timeout: float = USUAL.start
+    peers: int = USUAL.peers
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a launched server gets."""
+
+    @classmethod
+    def of_command(
+        cls,
+        address: str | None,
+        command: str | None,
+        clock: str,
+        start_timeout: float,
+        profile: str = AUTO,
+    ) -> Self:
+        """Return those of a subcommand that names a target; refuses what makes no sense.
+
+        ``clock`` is that of a server to start.
+        """
+        clock = clock if command is not None else "auto"
+        options = cls(address, command, clock, start_timeout=start_timeout, profile=profile)
+        try:
+            options.check()
+        except pytest.UsageError as error:
+            raise refuse(str(error)) from None
+        return options
+
+    def check(self) -> None:
+        """Raises UsageError if they contradict each other or make no sense."""
+        if self.address is not None and self.command is not None:
+            raise pytest.UsageError("--target and --launch exclude each other")
+        if self.command is not None:
+            try:
+                check_command(self.command)
+            except LaunchError as error:
+                raise pytest.UsageError(str(error)) from None
+        if self.clock == "fake" and self.command is None:
+            raise pytest.UsageError("a fake clock needs --launch: it is set when a server starts")
+        for what, number in (("examples", self.examples), ("peers", self.peers)):
+            if number < 1:
+                raise pytest.UsageError(f"the number of {what} is 1 or more")
+        if not 0 < self.fuzz_time < math.inf:
+            raise pytest.UsageError("the time for hostile bytes is more than 0 seconds")
+        if not 0 < self.start_timeout < math.inf:
+            raise pytest.UsageError("the time until a server listens is more than 0 seconds")
+        if not 0 < self.lateness <= 0.5:
+            raise pytest.UsageError("the lateness is more than 0 and at most 0.5 seconds")
+        try:
+            self.named_profile()
+        except DialectError as error:
+            raise pytest.UsageError(str(error)) from None
+        parsed(self.labels)
+
+    def named_profile(self) -> Profile | None:
+        """Return the profile that they name, None if the target tells; raises DialectError."""
+        return None if self.profile == AUTO else find_profile(self.profile)
+
+    def recognise(self, target: Target) -> Profile:
+        """Set the profile of a target: the one that they name, or else the one that it tells."""
+        found = target.probe()
+        target.profile = self.named_profile() or found
+        return target.profile
+
+    def target(self) -> Target:
+        """The target that they name; raises TargetError or LaunchError."""
+        limits = Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
+        if self.address is not None:
+            return Remote(self.address, limits)
+        if self.command is not None:
+            return LaunchedTarget(
+                self.command, self.clock, limits=limits, environment=self.environment
+            )
+        return BuiltIn(self.named_profile() or NEWEST, limits=limits)
+
+    @property
+    def names_server(self) -> bool:
+        """Return whether a server is to be tested, not the built-in one."""
+        return self.address is not None or self.command is not None
+
+    @property
+    def chosen(self) -> list[str]:
+        """The arguments that name the same target again."""
+        if self.address is not None:
+            target = [f"--target={self.address}"]
+        else:
+            target = [] if self.command is None else ["--launch", self.command]
+        if self.start_timeout != USUAL.start:
+            target.append(f"--beanstalk-start-timeout={self.start_timeout:g}")
+        return target if self.profile == AUTO else [*target, f"--beanstalk-profile={self.profile}"]
