@@ -10,14 +10,14 @@ does not depend on how often the model is stepped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from reference_server import wire
 from reference_server.commands import U64
 from reference_server.events import Hangup, Output
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Alarm, Client, Job, Timer, Tube
+from reference_server.state import SECOND, Alarm, Client, Job, JobState, KeptJob, Timer, Tube
 from reference_server.store import Store
 from reference_server.wire import Reply
 
@@ -77,6 +77,21 @@ class Lifecycle(Store):
         self._outputs: list[Output] = []
 
     # ------------------------------------------------------------ into a state
+
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        """Begin with jobs that another server has left; those reserved are ready again."""
+        self.next_id = next_id
+        for id, name, body, state, pri, delay, ttr, created, deadline, _, *counters in kept:
+            tube = self._tube(name)
+            tube.refs += 1
+            job = Job(id, pri, delay, ttr, tube, created, body, state, 0, None, *counters)
+            self.jobs[id] = job
+            if state is JobState.DELAYED:
+                self._make_delayed(job, deadline)
+            elif state is JobState.BURIED:
+                tube.buried[id] = job
+            else:
+                self._make_ready(job)
 
     def _enqueue(self, job: Job) -> None:
         """Make a job delayed or ready, as its delay says."""

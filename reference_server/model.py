@@ -11,7 +11,7 @@ jobs, tubes and queues of `store`; here is a method for each command, in the ord
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from reference_server import stats, wire
@@ -19,7 +19,7 @@ from reference_server.commands import COMMANDS
 from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Output
 from reference_server.lifecycle import Lifecycle
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Client, Job, JobState, KeptJob
+from reference_server.state import SECOND, Client, Job, JobState
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 T = TypeVar("T")
@@ -67,21 +67,6 @@ class Model(Lifecycle):
         self.draining = False
         self.commands: Counter[str] = Counter()
         self.total_jobs = self.total_connections = 0
-
-    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
-        """Begin with jobs that another server has left; those reserved are ready again."""
-        self.next_id = next_id
-        for id, name, body, state, pri, delay, ttr, created, deadline, _, *counters in kept:
-            tube = self._tube(name)
-            tube.refs += 1
-            job = Job(id, pri, delay, ttr, tube, created, body, state, 0, None, *counters)
-            self.jobs[id] = job
-            if state is JobState.DELAYED:
-                self._make_delayed(job, deadline)
-            elif state is JobState.BURIED:
-                tube.buried[id] = job
-            else:
-                self._make_ready(job)
 
     def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
         """Handle one event at ``now`` (nanoseconds) and return the replies it causes, in order.
