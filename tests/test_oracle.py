@@ -1,11 +1,10 @@
-"""The oracle: what it allows, what it does not, and random programs that it judges."""
+"""The oracle: what it allows, and what it does not."""
 
 from __future__ import annotations
 
 import copy
 import time
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -19,16 +18,12 @@ from conformance.random_testing.steps import Ask, take
 from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
-from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
-from conformance.target.target import Remote, Target
-from fuzz.campaign import Campaign
-from fuzz.player import second_gear
+from conformance.target.target import Remote
 from reference_server import stats
 from reference_server.events import Connected
-from reference_server.faults import FAULTS
 from reference_server.model import Model
-from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.profiles import NEWEST
 from reference_server.state import SECOND
 from reference_server.wire import (
     DELETED,
@@ -44,13 +39,9 @@ from reference_server.wire import (
 )
 from tests.proxy import proxy
 from tests.servers import (
-    BEANSTALKD_COMMAND,
     REFERENCE_COMMAND,
-    needs_beanstalkd,
-    needs_faketime,
 )
 
-PROGRAMS = 6
 PUT = b"put 0 0 60 1\r\na\r\n"
 
 
@@ -400,51 +391,6 @@ def test_many_replies_may_take_longer_than_one(patience: float) -> None:
         else:
             session.flush()
         session.abandon()
-
-
-def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
-    exploration = Exploration(PROGRAMS, seed, profile=profile)
-    finding = Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(PROGRAMS)
-    target.close()
-    if finding is not None:
-        transcript = finding.transcript.render(finding.violation.mark)
-        raise AssertionError(f"{finding.violation}\n{transcript}")
-    # Too many possible states are no verdict, but they must be rare.
-    assert exploration.undecided <= 1
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_random_programs_on_the_reference_server(seed: int) -> None:
-    _explore(BuiltIn(), NEWEST, seed)
-
-
-@needs_beanstalkd
-@needs_faketime
-@pytest.mark.parametrize("seed", range(4))
-def test_random_programs_on_beanstalkd(seed: int) -> None:
-    _explore(LaunchedTarget(BEANSTALKD_COMMAND, "fake"), PROFILES["1.12"], seed)
-
-
-@needs_beanstalkd
-@pytest.mark.parametrize("seed", range(2))
-def test_fast_random_programs_on_beanstalkd(seed: int) -> None:
-    _explore(LaunchedTarget(BEANSTALKD_COMMAND, "real"), PROFILES["1.12"], seed, brisk=True)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        *("use-names-the-tube-used-before", "reserve-job-takes-jobs-of-watched-tubes-only"),
-        *("the-last-watched-tube-can-be-ignored", "a-peek-counts-as-a-reservation"),
-        *("stats-job-lacks-age", "only-the-first-watched-tube-is-served"),
-    ],
-)
-def test_random_programs_find_faults_and_make_them_small(fault: str) -> None:
-    server = BuiltIn(fault=FAULTS[fault], limits=Limits(reply=1.0))
-    finding = Campaign(Exploration(40), server).run(40)
-    server.close()
-    assert finding is not None
-    assert len(finding.program) <= 6
 
 
 def test_what_says_nothing_is_not_in_the_transcript() -> None:
