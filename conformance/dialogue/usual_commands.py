@@ -100,9 +100,9 @@ class UsualCommands(ABC):
         ]
         return [int(put.reply("INSERTED").args[0]) for put in self.each(puts)]
 
-    def put_and_reserve(self, body: bytes = b"a", pri: int = 0) -> int:
+    def put_and_reserve(self, body: bytes = b"a", pri: int = 0, ttr: int = 60) -> int:
         """Puts a job and reserves it, where no ready job comes before it; gives its id."""
-        job = self.put(body, pri=pri)
+        job = self.put(body, pri=pri, ttr=ttr)
         self.reserve().expect(RESERVED(job, body))
         return job
 

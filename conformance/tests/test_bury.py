@@ -7,8 +7,7 @@ from reference_server.wire import BURIED, FOUND, KICKED_COUNT, RESERVED
 
 @requirement("bury.buried", 'The bury command puts a job into the "buried" state.')
 def test_bury_makes_a_job_buried(client: Connection) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"bury {job} 0").expect(BURIED)
     assert client.state_of(job) == "buried"
     client.peek_buried().expect(FOUND(job, b"a"))

@@ -24,8 +24,7 @@ from reference_server.wire import (
 def test_with_a_ttr_of_one_second_the_margin_begins_at_once(
     client: Connection, command: str, ttr: int
 ) -> None:
-    job = client.put(b"a", ttr=ttr)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.put_and_reserve(ttr=ttr)
     client.send(command).expect(DEADLINE_SOON)
 
 
@@ -36,8 +35,7 @@ def test_with_a_ttr_of_one_second_the_margin_begins_at_once(
 )
 @pytest.mark.parametrize("command", ["reserve", "reserve-with-timeout 0", "reserve-with-timeout 9"])
 def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, command: str) -> None:
-    job = client.put(b"a", ttr=3)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.put_and_reserve(ttr=3)
     client.finds_no_job()
     clock.advance(2)
     client.send(command).expect(DEADLINE_SOON)
@@ -51,8 +49,7 @@ def test_reserve_in_the_safety_margin(client: Connection, clock: Timeline, comma
 def test_a_client_without_reserved_jobs_is_not_warned(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=2)
     clock.advance(1)
     other.finds_no_job()
     client.send(f"delete {job}").expect(DELETED)
@@ -83,8 +80,7 @@ def test_a_pending_reserve_is_answered_deadline_soon(
 def test_after_deadline_soon_the_job_is_still_the_clients(
     client: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=2)
     waiting = client.send("reserve")
     clock.advance(1)
     waiting.expect(DEADLINE_SOON)

@@ -17,8 +17,7 @@ from reference_server.wire import DELETED, KICKED_COUNT, NOT_FOUND, RESERVED
     "are buried.",
 )
 def test_delete_of_a_job_that_the_client_has_reserved(client: Connection) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"delete {job}").expect(DELETED)
     client.send(f"peek {job}").expect(NOT_FOUND)
 
@@ -133,8 +132,7 @@ def test_delete_of_a_deleted_job(client: Connection) -> None:
 def test_delete_of_a_job_that_another_client_has_reserved(
     client: Connection, other: Connection
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     other.send(f"delete {job}").expect(NOT_FOUND)
     client.send(f"delete {job}").expect(DELETED)
 
@@ -148,8 +146,7 @@ def test_delete_of_a_job_that_another_client_has_reserved(
 def test_delete_of_an_expired_job_that_is_merely_ready_again(
     client: Connection, clock: Timeline, profile: Profile
 ) -> None:
-    job = client.put(b"a", ttr=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=1)
     clock.advance(1)
     client.send(f"delete {job}").expect(DELETED if "ready" in profile.deletes else NOT_FOUND)
 
@@ -163,8 +160,7 @@ def test_delete_of_an_expired_job_that_is_merely_ready_again(
 def test_delete_of_an_expired_job_that_somebody_else_has_reserved(
     client: Connection, new_worker: Connect, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=1)
     worker = new_worker()
     waiting = worker.send("reserve")
     clock.advance(1)

@@ -157,8 +157,7 @@ def test_a_job_that_the_client_has_released(
 def test_a_job_whose_ttr_is_over(
     client: Connection, other: Connection, clock: Timeline, command: str
 ) -> None:
-    job = client.put(b"a", ttr=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=1)
     clock.advance(1)
     assert other.state_of(job) == "ready"
     client.send(command.format(job)).expect(NOT_FOUND)

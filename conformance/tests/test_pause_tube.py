@@ -173,8 +173,7 @@ def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
 def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", ttr=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=1)
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     clock.advance(1)
     assert other.state_of(job) == "ready"
@@ -188,8 +187,7 @@ def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock:
 def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    held = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(held, b"a"))
+    client.put_and_reserve(ttr=2)
     client.put(b"b")
     client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
     warned, timed_out = client.send("reserve"), worker.reserve_within(1)

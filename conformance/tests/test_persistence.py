@@ -103,8 +103,7 @@ def test_a_delay_that_ends_while_the_server_is_down(
 def test_a_buried_job_stays_buried(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"bury {job} 5").expect(BURIED)
     own_server.restart()
     client = new_client()
@@ -197,8 +196,7 @@ def test_a_deleted_job_stays_deleted(
 def test_a_job_released_with_a_delay_stays_delayed(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"release {job} 7 3600").expect(RELEASED)
     own_server.restart()
     stats = new_client().stats_job(job)
@@ -214,8 +212,7 @@ def test_a_job_released_with_a_delay_stays_delayed(
 def test_a_reserved_job_is_ready_again(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     own_server.restart()
     client = new_client()
     assert client.state_of(job) == "ready"

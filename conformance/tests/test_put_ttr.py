@@ -40,8 +40,7 @@ def test_the_ttr_is_counted_from_the_reservation(
 def test_a_second_reservation_has_the_whole_ttr(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=2)
     clock.advance(1)
     client.send(f"release {job} 0 0").expect(RELEASED)
     client.reserve().expect(RESERVED(job, b"a"))
@@ -63,8 +62,7 @@ def test_a_second_reservation_has_the_whole_ttr(
 def test_a_job_is_ready_again_when_its_ttr_is_over(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=2)
     clock.advance(1)
     other.finds_no_job()
     clock.advance(1)
@@ -84,8 +82,7 @@ def test_a_job_is_ready_again_when_its_ttr_is_over(
 def test_a_client_that_waits_gets_a_job_when_its_ttr_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=1)
     waiting = worker.send("reserve")
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
@@ -100,8 +97,7 @@ def test_a_client_that_waits_gets_a_job_when_its_ttr_is_over(
 def test_a_job_that_was_let_go_does_not_time_out(
     client: Connection, other: Connection, clock: Timeline, how: str
 ) -> None:
-    job = client.put(b"a", ttr=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=1)
     match how:
         case "delete":
             client.send(f"delete {job}").expect(DELETED)
@@ -153,8 +149,7 @@ def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
 def test_a_ttr_of_zero_lasts_a_second(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=0)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=0)
     waiting = worker.send("reserve")
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
@@ -164,8 +159,7 @@ def test_a_ttr_of_zero_lasts_a_second(
 def test_the_longest_ttr(
     own_server: Target, client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2**32 - 1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=2**32 - 1)
     clock.advance(2**32 - 10)
     assert other.state_of(job) == "reserved"
     clock.advance(10)

@@ -67,8 +67,7 @@ def test_what_comes_behind_quit_is_not_done(client: Connection, other: Connectio
 
 @requirement("quit.lets-jobs-go", "The quit command simply closes the connection.")
 def test_jobs_of_a_client_that_quits_are_ready_again(client: Connection, other: Connection) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.raw(b"quit\r\n", replies=0)
     client.is_closed_by_target()
     other.becomes(lambda: other.state_of(job) == "ready")

@@ -14,8 +14,7 @@ from reference_server.wire import BAD_FORMAT, RELEASED, RESERVED
     '"ready") to be run by any client.',
 )
 def test_release_makes_a_job_ready_for_any_client(client: Connection, other: Connection) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"release {job} 0 0").expect(RELEASED)
     assert client.state_of(job) == "ready"
     other.reserve().expect(RESERVED(job, b"a"))
@@ -64,8 +63,7 @@ def test_release_with_a_delay_makes_a_job_delayed(client: Connection) -> None:
 def test_a_job_released_with_a_delay_is_ready_when_it_is_over(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"release {job} 0 2").expect(RELEASED)
     clock.advance(1)
     other.finds_no_job()
@@ -80,8 +78,7 @@ def test_a_job_released_with_a_delay_is_ready_when_it_is_over(
 def test_a_client_that_waits_gets_a_released_job_when_its_delay_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"release {job} 0 1").expect(RELEASED)
     waiting = worker.send("reserve")
     clock.advance(1)

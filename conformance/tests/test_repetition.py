@@ -123,8 +123,7 @@ def test_a_job_times_out_again_and_again(
 def test_a_job_is_touched_again_and_again(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=3)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=3)
     client.says([(f"touch {job}", TOUCHED)] * TIMES)
     for _ in range(4):
         clock.advance(2)

@@ -54,7 +54,6 @@ def test_reserve_job_does_not_ask_for_a_watched_tube(client: Connection, new_tub
     "ready, buried or delayed.",
 )
 def test_reserve_job_of_a_reserved_job(client: Connection, other: Connection) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     client.send(f"reserve-job {job}").expect(NOT_FOUND)
     other.send(f"reserve-job {job}").expect(NOT_FOUND)

@@ -97,8 +97,7 @@ def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
     "available, […] the server will respond with TIMED_OUT.",
 )
 def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", ttr=4)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.put_and_reserve(ttr=4)
     waiting = client.reserve_within(1)
     clock.advance(1)
     waiting.expect(TIMED_OUT)

@@ -114,8 +114,7 @@ def _command(verb: str, client: Connection) -> str:
     if verb.startswith("peek-"):
         client.job_in(verb.removeprefix("peek-"))
         return verb
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     return verb + {
         **dict.fromkeys(("use", "watch", "stats-tube"), f" {client.tube}"),
         "ignore": " default",

@@ -85,8 +85,7 @@ def test_stats_job_tells_what_put_said(client: Connection, key: str, value: str)
     '"pri" is the priority value set by the put, release, or bury commands.',
 )
 def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
-    job = client.put(b"a", pri=1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(pri=1)
     assert client.stats_job(job)["pri"] == "1"
     client.send(f"release {job} 2 0").expect(RELEASED)
     assert client.stats_job(job)["pri"] == "2"
@@ -115,8 +114,7 @@ def test_stats_job_tells_the_age(client: Connection, clock: Timeline) -> None:
     "queue. This number is only meaningful if the job is reserved or delayed.",
 )
 def test_stats_job_tells_the_ttr_that_is_left(client: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", ttr=100)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=100)
     assert client.stats_job(job)["time-left"] in ("99", "100")
     clock.advance(2)
     assert client.stats_job(job)["time-left"] in ("97", "98")
@@ -260,8 +258,7 @@ def test_stats_job_tells_delay_and_ttr_as_they_were_given(
 def test_commands_that_fail_do_not_count(
     client: Connection, other: Connection, profile: Profile, verb: str
 ) -> None:
-    job = client.put(b"a")
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve()
     arguments = {"release": " 0 0", "bury": " 0"}.get(verb, "")
     other.send(f"{verb} {job}{arguments}").expect(NOT_FOUND)
     client.send("kick 1").reply("KICKED")

@@ -26,8 +26,7 @@ def test_touch_of_a_job_that_the_client_has_reserved(client: Connection) -> None
 def test_touch_gives_the_whole_ttr_again(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=2)
     clock.advance(1)
     client.send(f"touch {job}").expect(TOUCHED)
     clock.advance(1)
@@ -59,8 +58,7 @@ def test_touch_of_one_job_does_not_postpone_another(
     "(e.g. it may do this on DEADLINE_SOON).",
 )
 def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", ttr=3)
-    client.reserve().expect(RESERVED(job, b"a"))
+    job = client.put_and_reserve(ttr=3)
     waiting = client.send("reserve")
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
