@@ -70,9 +70,7 @@ class DeletesOthers(Model):
         job = self.jobs.get(id)
         if job is not None and job.reserver not in (None, conn) and not job.timeouts:
             self._unreserve(job)
-            job.state = JobState.READY
-            job.tube.ready.add((job.pri, job.id))
-            job.tube.urgent += job.pri < 1024
+            self._queue(job)
         return super()._delete(conn, id)
 
 

@@ -195,9 +195,7 @@ class DeafWaiter(Model):
     def _make_ready(self, job: Job) -> None:
         waiting = list(job.tube.waiting)
         if waiting and all(conn.timeout_at is not None for conn in waiting):
-            job.state = JobState.READY
-            job.tube.ready.add((job.pri, job.id))
-            job.tube.urgent += job.pri < 1024
+            self._queue(job)
             return
         super()._make_ready(job)
 
@@ -315,9 +313,7 @@ class Steals(Model):
         job = self.jobs.get(id)
         if job is not None and job.reserver not in (None, conn):
             self._unreserve(job)
-            job.state = JobState.READY
-            job.tube.ready.add((job.pri, job.id))
-            job.tube.urgent += job.pri < 1024
+            self._queue(job)
         return super()._reserve_job(conn, id)
 
 
