@@ -7,9 +7,11 @@ import time
 
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.fitting import fitted
+from conformance.oracle.underspecification import has_large_id
+from conformance.target.limits import USUAL
 from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, CRLF, JOB_TOO_BIG, UNKNOWN_COMMAND, Reply
+from reference_server.wire import BAD_FORMAT, CRLF, JOB_TOO_BIG, NOT_FOUND, UNKNOWN_COMMAND, Reply
 
 _LOOK = 0.01
 """Seconds between looks at what has come."""
@@ -20,18 +22,26 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
     """Expects that a line is malformed, or one of the replies ``allowed``.
 
     No text says that a put is refused before its body has come, nor whether what was to be the
-    body is then read as a command.
+    body is then read as a command; nor how large an id may be.
     """
-    data, replies = fitted(line.encode(), client.profile), allowed or (BAD_FORMAT,)
+    data = fitted(line.encode(), client.profile)
+    replies = allowed or (BAD_FORMAT, *((NOT_FOUND,) if has_large_id(data) else ()))
     for added in client.profile.dialect.added:
         if line.startswith(added.verb):
             raise NotApplicable(f"profile {client.profile.name} has a command {added.verb}")
-    size = _PUT.fullmatch(data)
-    if size is None:
+    if not data.startswith(b"put "):
         client.send(data).expect(*replies)
         return
     client.needs(data)
-    client.raw(data + CRLF + b"a" * int(size[1]) + CRLF).expect(*replies)
+    size = _PUT.fullmatch(data)
+    if size is not None:
+        client.raw(data + CRLF + b"a" * int(size[1]) + CRLF).expect(*replies)
+    else:
+        refused = client.raw(data + CRLF)
+        if not _is_answered_soon(client):
+            # It reads a line as the body first.
+            client.raw(b"a" + CRLF, replies=0)
+        refused.expect(*replies)
     behind = client.raw(client.ping, replies=2)
     if behind.expect(client.pong, UNKNOWN_COMMAND, BAD_FORMAT) != client.pong:
         behind.nth(1).expect(client.pong)
@@ -46,6 +56,13 @@ def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
     if profile.skips_big_bodies or not client.eventually(lambda: _is_answered(client)):
         client.raw(body + CRLF, replies=0)
     refused.expect(JOB_TOO_BIG)
+
+
+def _is_answered_soon(client: Connection) -> bool:
+    limit = time.monotonic() + USUAL.soon
+    while not (is_answered := _is_answered(client)) and time.monotonic() < limit:
+        pass
+    return is_answered
 
 
 def _is_answered(client: Connection) -> bool:

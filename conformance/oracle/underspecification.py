@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
-from reference_server.commands import ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
+from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
 from reference_server.dialect import Added
 from reference_server.events import Close
 from reference_server.profiles import NAME_CHARS, Profile
@@ -156,15 +156,28 @@ def has_odd_word(line: bytes, profile: Profile) -> bool:
 
 
 def is_unlimited(line: bytes, profile: Profile) -> bool:
-    """Return whether an argument is larger than others allow, of which old texts tell no limit.
+    """Return whether an argument is larger than others allow, and the text tells no limit of it.
 
-    A delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as well.
+    Of old texts: a delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as
+    well.
     """
     arguments = line.split(b" ")[1:]
+    if has_large_id(line):
+        return True
     return not profile.limits_arguments and not (
         all(len(argument) <= profile.max_name for argument in arguments)
         and all(map(_is_below_limit, filter(bytes.isdigit, arguments)))
     )
+
+
+def has_large_id(line: bytes) -> bool:
+    """Return whether a command names a job by more than 64 bits.
+
+    No text limits ids: it may be malformed, or find no job.
+    """
+    word, *arguments = line.split(b" ")
+    is_number = word.decode("latin-1") in ABOUT_A_JOB and bool(arguments) and arguments[0].isdigit()
+    return is_number and integer(arguments[0]) > U64
 
 
 def _is_name(argument: bytes, profile: Profile) -> bool:

@@ -1,4 +1,4 @@
-"""What a target did that no model of the protocol allows."""
+"""The violation: a target did something that the model does not allow."""
 
 from __future__ import annotations
 

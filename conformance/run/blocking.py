@@ -1,7 +1,7 @@
 """Failures of a test's set-up: they block its requirement, and are told of the one that is broken.
 
 A requirement is blocked by another if its test has failed at a command that it is not about, in the
-same way as the other's own test, which had not even to do more for it. There are three cases:
+same way as the other's own test, which had not even to do more for it. There are four cases:
 
 - The requirement is of a command that was not sent until then, and the other is of the one that
   was answered wrongly.
@@ -9,6 +9,8 @@ same way as the other's own test, which had not even to do more for it. There ar
   named after it, as ``put.inserted``, or else is the command's first: it does not matter which
   other answers came. If the target does not know the command at all, whatever else was expected of
   it has the same cause.
+- Nothing comes instead of a reply to the command, not even in the tests of the requirement of that
+  reply.
 - What came is no reply at all, and replies have not even come in the order of their commands: it
   may be the rest of any reply before.
 
@@ -24,7 +26,7 @@ from functools import cache
 from typing import NamedTuple
 
 from conformance.catalogue import catalogue
-from conformance.run.step import Cause, Step
+from conformance.run.step import SILENCE, Cause, Step
 from reference_server.commands import COMMANDS, VERBS
 from reference_server.wire import UNKNOWN_COMMAND
 from reports.results import Test
@@ -123,10 +125,19 @@ def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
     if _is_never_answered(root, passed):
         # Where it was answered before, something else is the matter.
         return command not in root.step.before and command not in failure.step.before
+    if _is_silent(root, passed) and root.step.cause == failure.step.cause:
+        return True
     own = _own_commands(failure.slug)
     sent = {_family(verb) for verb in (*failure.step.before, failure.step.cause.command)}
     begun = _section(failure.slug) not in own or not own.isdisjoint(sent)
     return failure.step.cause.is_of_reply and not begun
+
+
+def _is_silent(root: _Failure, passed: Collection[str]) -> bool:
+    """Return whether this reply to its command never comes, as its own test shows: nothing does."""
+    cause = root.step.cause
+    own = _section(root.slug) in (_family(cause.command), cause.command.partition("-")[0])
+    return own and root.slug not in passed and bool(cause.answer) and cause.observed == SILENCE
 
 
 def _had_less_to_do(root: _Failure, failure: _Failure) -> bool:

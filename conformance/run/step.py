@@ -22,8 +22,10 @@ MOST = 500
 """Messages beyond which nobody looks for the command."""
 _WORD = re.compile(r"([A-Z][A-Z_]+)(?=$|[ \\])")
 _ASIDE = re.compile(r"; it breaks |; the text does not |, as in |; reproduced ")
+SILENCE = "nothing within N seconds"
+"""The form of what was observed where a reply never came."""
 _VARYING = (
-    (re.compile(r"^nothing within [0-9.]+ seconds(, as before)?"), "nothing within N seconds"),
+    (re.compile(r"^nothing within [0-9.]+ seconds(, as before)?"), SILENCE),
     (re.compile(r"\bconformance-[0-9a-f]+-[0-9]+"), "TUBE"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\bonly .*"), "only others"),

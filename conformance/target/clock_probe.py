@@ -33,7 +33,7 @@ _AHEAD, _BEYOND = 600, 0.1
 """Seconds before a time, and after it: a server that is a bit early or late is for the tests."""
 _TUBE = b"conformance-clock"
 PAUSE_UNANSWERED = "under libfaketime, the launched server does not answer pause-tube"
-"""What is tried last: all else was as the clock says."""
+"""The reason that is tried last: all else was as the clock says."""
 _PAUSE = b"pause-tube default 0"
 _DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"

@@ -33,7 +33,7 @@ _HEEDLESS = (
     " signal.signal(signal.SIGXFSZ, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])",
 )
 _ONE_ARENA = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "1")}
-"""What glibc reserves for each thread would be room that no limit takes away."""
+"""glibc reserves memory for each thread: that would be room that no limit takes away."""
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
 

@@ -6,9 +6,10 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage, leaves_descriptors
+from conformance.target.fate import hangs
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, TargetLost
 
 SERVED, SPARE, TOO_MANY = 8, 2, 6
 """Clients that are connected before, that may come, and that come."""
@@ -46,7 +47,15 @@ def _exhausted(
 ) -> list[Connection]:
     """Return the clients that come until there are no descriptors left."""
     resources.limit_descriptors(SPARE)
-    late = [connect() for _ in range(TOO_MANY)]
+    late: list[Connection] = []
+    for _ in range(TOO_MANY):
+        try:
+            late.append(connect())
+        except TargetLost as lost:
+            if not hangs(lost.observed):
+                raise
+            # It lets the system keep others away, until somebody leaves.
+            break
     for client in served:
         client.linger()
     return late

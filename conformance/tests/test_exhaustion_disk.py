@@ -21,11 +21,15 @@ BODY = b"0123456789" * 100
 
 
 @contextlib.contextmanager
-def _full(server: Target, resources: Resources, size: int = 0) -> Iterator[None]:
+def _full(
+    server: Target, client: Connection, resources: Resources, size: int = 0
+) -> Iterator[None]:
     """Let a server write nothing into files beyond a size, for a while.
 
-    Raises NotTestable if a signal ends it.
+    Raises NotTestable if a signal ends it, or if it takes no such job before.
     """
+    with before_shortage():
+        client.put(BODY)
     resources.limit_files(size)
     try:
         yield
@@ -54,7 +58,7 @@ def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
     size: int,
 ) -> None:
     shortage = Shortage()
-    with _full(own_server, resources, size):
+    with _full(own_server, client, resources, size):
         for _ in range(size // len(BODY) + 20):
             shortage.put(client, BODY)
     own_server.restart()
@@ -79,7 +83,7 @@ def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
 ) -> None:
     with before_shortage():
         jobs = client.put_many([BODY] * 5)
-    with _full(own_server, resources):
+    with _full(own_server, client, resources):
         deletes = [(job, client.send(f"delete {job}")) for job in jobs]
         # It may be answered only when it can be written.
         wait_for([client.transport], own_server.limits.soon)
@@ -103,7 +107,7 @@ def test_jobs_from_before_are_kept_when_the_disk_was_full(
     with before_shortage():
         buried = client.put_and_bury()
         jobs = {client.put(BODY, pri=7): "ready", client.put(BODY, delay=LONG): "delayed"}
-    with _full(own_server, resources):
+    with _full(own_server, client, resources):
         for _ in range(5):
             Shortage().put(client, BODY)
     own_server.restart()
@@ -122,7 +126,7 @@ def test_jobs_from_before_are_kept_when_the_disk_was_full(
 def test_when_the_disk_has_room_again_jobs_are_kept(
     own_server: Target, client: Connection, connect: Connect, resources: Resources
 ) -> None:
-    with _full(own_server, resources):
+    with _full(own_server, client, resources):
         for _ in range(5):
             Shortage().put(client, BODY)
     job = client.put(BODY)

@@ -7,7 +7,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
-from conformance.dialogue.shortage import leaves_descriptors
+from conformance.dialogue.shortage import before_shortage, leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
@@ -49,7 +49,8 @@ def _slow_readers(server: Target, client: Connection, connect: Connect) -> list[
     server.needs_body(LARGE)
     if not server.learnt.pipelines:
         raise NotTestable("needs a target that takes several commands at once")
-    job = client.put(b"0123456789" * (LARGE // 10), ttr=LONG)
+    with before_shortage():
+        job = client.put(b"0123456789" * (LARGE // 10), ttr=LONG)
     peers = _connected(server, connect)
     for peer in peers:
         peer.transport.keep_little()
