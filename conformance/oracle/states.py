@@ -130,7 +130,10 @@ class State:
     def free(self, id: int) -> None:
         """Give a job whose id was guessed another, as the target has not meant that."""
         if id in self.guessed:
-            self._rename(id, max([self.model.next_id, *self.model.jobs]) + 1)
+            # The job itself may be gone, and its reply is still owed.
+            new = max(self.model.next_id, *self.model.jobs, *self.guessed) + 1
+            self._rename(id, new)
+            self.model.next_id = new + 1
 
     def _rename(self, old: int, new: int) -> None:
         if old in self.model.jobs:
