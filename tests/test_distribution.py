@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from conformance.run.distribution import parts_of
@@ -22,10 +24,22 @@ from tests.test_plugin import suite
             {"alone", "client", "connect", "key"},
         ),
         ("fuzz/test_hostile.py::test_any_bytes", {"server", "transcript", "exploration"}),
+        ("test_hostile.py::test_any_bytes", {"server", "transcript", "exploration"}),
+        ("tests/test_quit.py::test_quit_closes_the_connection", {"client", "other"}),
+        ("mine/test_truncate.py::test_it", {"alone", "clock", "real_clock"}),
     ],
 )
 def test_the_parts_of_a_test_are_known_by_its_name(test: str, parts: set[str]) -> None:
     assert parts_of(test) == parts
+
+
+def test_all_tests_are_distributed_wherever_pytest_is_started(tmp_path: Path) -> None:
+    with Launched(REFERENCE_COMMAND) as server:
+        address = "{}:{}".format(*server.address)
+        chosen = "test_known_bytes or test_quit"
+        done = suite(f"--target={address}", "-n2", "-k", chosen, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
 
 
 def test_tests_that_must_be_alone_are_alone_in_many_processes() -> None:

@@ -6,7 +6,7 @@ tests that must be alone with it come first, in one process; the others begin wh
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,12 +22,19 @@ _ALONE = "alone"
 
 
 def parts_of(test: str) -> frozenset[str]:
-    """Return the parts of a scenario that a test uses, by the name that pytest has for it."""
+    """Return the parts of a scenario that a test uses, by the name that pytest has for it.
+
+    That of a test outside of the suite is not known: it may need to wait, and to be alone.
+    """
     path, _, name = test.partition("::")
-    package, module = PurePosixPath(path).with_suffix("").parts[-2:]
-    place = f"conformance.tests.{module}" if package == "tests" else f"{package}.{module}"
-    function = getattr(importlib.import_module(place), name.partition("[")[0])
-    return frozenset(inspect.signature(function).parameters)
+    module = PurePosixPath(path).stem
+    for package in ("conformance.tests", "fuzz"):
+        # Where pytest is started elsewhere, its name for a test begins in the package.
+        if importlib.util.find_spec(f"{package}.{module}") is not None:
+            found = importlib.import_module(f"{package}.{module}")
+            if (function := getattr(found, name.partition("[")[0], None)) is not None:
+                return frozenset(inspect.signature(function).parameters)
+    return frozenset((_ALONE, *_WAITING))
 
 
 def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:
