@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,8 +46,9 @@ def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[
     places = {slug: place for place, slug in enumerate(known)}
 
     def order(test: Test) -> tuple[int, int]:
+        # What shows nothing is the last that is shown.
         length = len(test.evidence.transcript) if test.evidence else 0
-        return length, min(places[slug] for slug in test.requirements)
+        return length or sys.maxsize, min(places[slug] for slug in test.requirements)
 
     groups: dict[object, Group] = {}
     for test in sorted(tests, key=order):

@@ -306,6 +306,16 @@ def test_a_page_tells_why_there_are_no_plots() -> None:
     assert LATENCY.count == 100
 
 
+def test_the_first_cause_that_is_shown_has_a_transcript() -> None:
+    tests = [
+        case("put.a", Verdict.FAIL, evidence=evidence(transcript=[])),
+        case("put.b", Verdict.FAIL, evidence=evidence()),
+        case("put.c", Verdict.FAIL),
+    ]
+    broken = [requirement(f"put.{name}", Verdict.FAIL) for name in "abc"]
+    assert [group.title for group in grouped(broken, tests)] == ["put.b", "put.a", "put.c"]
+
+
 def test_a_cause_is_as_bad_as_its_own_tests_not_as_what_it_breaks() -> None:
     causes = (Cause(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED"))
     verdicts = (Verdict.FAIL, Verdict.NON_STRICT)
