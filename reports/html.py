@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.comparison import Comparison
+from reports.crashes import rate, tried
 from reports.grouping import first_causes, grouped
 from reports.plots import BOX, Plot, duration, histogram
 from reports.results import Requirement, Results, Test
@@ -88,6 +89,8 @@ def _environment() -> Environment:
         "stretch": stretch,
         "totals": totals,
         "lost": lost,
+        "tried": tried,
+        "rate": rate,
     }
     return environment
 

@@ -7,6 +7,7 @@ import re
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reports.comparison import Comparison, Difference
+from reports.crashes import tried
 from reports.grouping import grouped
 from reports.results import Requirement, Results
 from reports.source import totals
@@ -50,7 +51,7 @@ _TEXTS = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEXTS.filters |= {"code": _code, "sign": _sign, "totals": totals}
+_TEXTS.filters |= {"code": _code, "sign": _sign, "totals": totals, "tried": tried}
 _TEXTS.globals["most"] = MOST
 
 

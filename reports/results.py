@@ -189,7 +189,7 @@ class Test(_Data):
     """The result of one test."""
 
     id: Text
-    """As pytest finds it with ``--pyargs``."""
+    """As pytest finds it with ``--pyargs``; of crashes, ``durability::`` and what they show."""
     requirements: Annotated[list[str], Field(min_length=1)]
     """The requirements that it tests; the first one names it."""
     verdict: Verdict
@@ -256,6 +256,27 @@ class World(_Data):
     ! if one deviates; a blank where it has none."""
 
 
+class CrashPart(_Data):
+    """A part of the crashes that were tried: a conversation, damaged files, clients at work."""
+
+    name: Text
+    kind: Text
+    """The things that were tried, as "states of the disk"."""
+    tried: Count
+    said: Text
+    """More about them, such as their number of each kind."""
+    rate: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The number that was tried in a second; None if it was not measured."""
+
+
+class Crashes(_Data):
+    """The crashes of the target that were tried. What they have shown is among the tests."""
+
+    parts: list[CrashPart]
+    untried: list[Text] = []
+    """What was not tried, and why."""
+
+
 class LeftLines(_Data):
     """Lines of a source file that were not run, with none between that was."""
 
@@ -313,6 +334,8 @@ class Results(_Data):
     """More about the run: os, platform, hostname, commit, and labels of the user."""
     worlds: list[World] = []
     """The small worlds that were looked at."""
+    crashes: Crashes | None = None
+    """None unless the target was crashed."""
     source: SourceCoverage | None = None
     """None unless the run was asked for the coverage of the target's source."""
     gone: list[str]

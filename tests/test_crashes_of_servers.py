@@ -21,6 +21,8 @@ from conformance.target.limits import USUAL
 from conformance.usage import USAGE
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST
+from reports.results import read_results
+from reports.verdicts import Verdict
 from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
 
 COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
@@ -93,6 +95,7 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
 ) -> None:
     few = ["--states", "1", "--kills", "0", "--damages", "3", "--jobs", "1"]
     words = ["durability", "--launch", COMMAND, "--folder", str(tmp_path), *few]
+    words += ["--report", str(tmp_path / "report")]
     assert main(words) == 1
     said = capsys.readouterr().out
     assert "fail: persistence.buries: more buries than there were" in said
@@ -105,7 +108,13 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     again = capsys.readouterr().out
     assert "a second" in said
     assert "a second" not in again.replace("the second", "")
-    assert said.splitlines()[-1] == again.splitlines()[-1]
+    assert said.splitlines()[-2] == again.splitlines()[-2]
+    told = read_results(tmp_path / "report" / "results.json")
+    assert told.target.label == "beanstalkd"
+    assert told.crashes is not None
+    assert [part.name for part in told.crashes.parts][-1] == "two servers on one folder"
+    (buries,) = [one for one in told.requirements if one.slug == "persistence.buries"]
+    assert buries.verdict is Verdict.FAIL
 
 
 def test_a_server_without_a_binlog_is_refused(

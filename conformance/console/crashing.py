@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -19,7 +20,8 @@ from conformance.durability.inspection import Question, shown
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.recording import Kept, Recording, read, record
-from conformance.durability.report import Report
+from conformance.durability.report import DAMAGES, KILLS, STATES, Report
+from conformance.durability.results import added, earlier, nothing_yet
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
 from conformance.run.options import Options
@@ -29,7 +31,10 @@ from conformance.target.limits import Limits
 from conformance.usage import refuse
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
+from reports.crashes import line
+from reports.results import CrashPart, Results
 from reports.words import counted
+from reports.write import write_report
 
 
 class Tried(NamedTuple):
@@ -40,32 +45,42 @@ class Tried(NamedTuple):
     damages: int
 
 
+class Written(NamedTuple):
+    """The places of what is written; ``report``: that of a report, if one is wanted."""
+
+    folder: Path
+    report: Path | None
+
+
 class Crashing:
-    """One run of the command."""
+    """One run of the command; ``reproduce`` are the words that start it again."""
 
     def __init__(
-        self, options: Options, command: str, loss: float, folder: Path, resume: bool
+        self, options: Options, loss: float, written: Written, resume: bool, reproduce: str
     ) -> None:
+        assert options.command is not None
+        self._begun = time.monotonic()
         self._options = options
         self._limits = Limits(start=options.start_timeout)
-        self._command = command
+        self._command = options.command
         self._loss = loss
-        self._folder = folder
+        self._folder, self._written = written
         self._resume = resume
         self._cases: list[Case] = []
-        profile, limit = self._recognised()
-        if why := requirements()[STARTS].missing_in(profile.stage):
+        self._profile, limit, run = self._recognised()
+        if why := requirements()[STARTS].missing_in(self._profile.stage):
             raise refuse(f"the server keeps no jobs: that {why}")
-        self._profile = profile
-        self._scenes = scenes(profile, limit)
-        self._report = Report(command, profile)
+        self._run = run if self._written is None else earlier(self._written, run)
+        self._scenes = scenes(self._profile, limit)
+        self._report = Report(self._command, self._profile, reproduce)
 
-    def _recognised(self) -> tuple[Profile, int]:
-        """Return the profile of the server, and the bytes that a body may have."""
+    def _recognised(self) -> tuple[Profile, int, Results]:
+        """Return the profile of the server, the bytes that a body may have, and no results yet."""
         target = LaunchedTarget(self._command, "real", limits=self._limits, binlog=True)
         try:
             self._options.recognise(target)
-            return target.profile, target.learnt.max_job_size or LARGEST
+            limit = target.learnt.max_job_size or LARGEST
+            return target.profile, limit, nothing_yet(target, self._options)
         finally:
             target.close()
 
@@ -73,29 +88,30 @@ class Crashing:
         """Try all, tell what came of it, and return the exit code."""
         first: Recording | None = None
         for scene in self._scenes:
-            with self._testing(scene.name):
+            with self._testing(scene.name, STATES):
                 recording = self._recording(scene)
                 first = first or recording
                 self._crash(pool, recording, tried.states)
         if tried.damages:
-            with self._testing("damaged files"):
+            with self._testing("damaged files", DAMAGES):
                 if first is None:
                     raise NotTestable("no conversation was recorded")
                 self._damage(pool, first, tried.damages)
-            with self._testing("two servers on one folder"):
+            with self._testing("two servers on one folder", DAMAGES):
                 self._share()
         if tried.kills:
-            with self._testing("kills under load"):
+            with self._testing("kills under load", KILLS):
                 self._kill(tried.kills)
         return self._conclude()
 
     @contextlib.contextmanager
-    def _testing(self, what: str) -> Iterator[None]:
+    def _testing(self, what: str, kind: str) -> Iterator[None]:
         """Note what cannot be tested, and why."""
         try:
             yield
         except (NotTestable, DidNotStart) as error:
             self._missing(what, f"not testable: {error}")
+            self._report.untestable.setdefault(kind, f"{what}: {error}")
             print(f"{what}: not testable: {error}", flush=True)
 
     def _missing(self, what: str, why: str) -> None:
@@ -125,7 +141,7 @@ class Crashing:
         outcome = campaign.run(self._question(recording.ids.values()), recording, limit)
         self._cases += outcome.cases
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.states.items())
-        self._tell(name, "states of the disk", outcome.states.total(), kinds, campaign)
+        self._tell(name, STATES, outcome.states.total(), kinds, campaign)
         for reason, count in outcome.left_out.items():
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")
@@ -152,7 +168,7 @@ class Crashing:
         ended = sum(
             bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
         )
-        self._tell(name, "damages", len(chosen), f"{ended:,} ended with a message", campaign)
+        self._tell(name, DAMAGES, len(chosen), f"{ended:,} ended with a message", campaign)
         if len(work) > len(chosen):
             self._missing(name, f"{len(work) - len(chosen):,} left out: --damages")
 
@@ -162,7 +178,7 @@ class Crashing:
         where = place(Kind.DAMAGE, 0)
         words = "two servers on one folder"
         self._cases += [Case(one, Kind.DAMAGE, where, words, [], words, {}, words) for one in found]
-        self._tell(words, "damages", 1, found[0].cause if found else "the second one refuses")
+        self._tell(words, DAMAGES, 1, found[0].cause if found else "the second one refuses")
 
     def _kill(self, count: int) -> None:
         """Kill the server under load."""
@@ -170,7 +186,7 @@ class Crashing:
         done = kills(self._question(()), count, lambda number: bar.tell(number / count))
         bar.end()
         self._cases += done.cases
-        self._tell("kills under load", "kills", done.count, f"{done.commands:,} commands before")
+        self._tell("kills under load", KILLS, done.count, f"{done.commands:,} commands before")
         if done.count < count:
             self._missing("kills under load", f"{count - done.count} left out: it did not go on")
 
@@ -178,12 +194,10 @@ class Crashing:
         self, name: str, kind: str, count: int, said: str, campaign: Campaign | None = None
     ) -> None:
         """Tell how far a part has come."""
-        self._report.tried[kind] += count
-        line = f"{name}: {count:,} {kind} ({said})"
-        if campaign is not None and campaign.started:
-            line += f", {campaign.started / campaign.seconds:.0f} a second"
-        print(line, flush=True)
-        self._report.parts.append(line)
+        rate = campaign.started / campaign.seconds if campaign and campaign.started else None
+        part = CrashPart(name=name, kind=kind, tried=count, said=said, rate=rate)
+        print(line(part), flush=True)
+        self._report.parts.append(part)
 
     def _conclude(self) -> int:
         self._report.findings = grouped(self._cases)
@@ -194,4 +208,8 @@ class Crashing:
                 folder.mkdir(parents=True)
                 write_out(finding.case.files, folder)
         print("\n".join(self._report.lines(self._folder)))
+        if self._written is not None:
+            told = added(self._run, self._report, time.monotonic() - self._begun)
+            write_report(told, self._written, self._written)
+            print(f"report: {self._written / told.file('report.html')}")
         return int(self._report.broken > 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from conformance.console.crashing import Crashing, Tried
+from conformance.console.crashing import Crashing, Tried, Written
 from conformance.durability.campaign import workers
 from conformance.durability.recording import NEVER
 from conformance.random_testing.findings import FOLDER
@@ -23,6 +24,7 @@ from conformance.usage import (
     option,
     refuse,
 )
+from reports.results import ResultsError
 
 _TRIED, _KEPT = "How much to try", "What to keep"
 PLACE = FOLDER.parent / "durability"
@@ -80,6 +82,13 @@ _OPTION = re.compile(r"-f(\d+)")
 )
 @option(_TRIED, "--jobs", type=FROM_1, default=2, show_default=True, metavar="N")
 @option(_KEPT, "--folder", type=click.Path(path_type=Path), default=PLACE, show_default=True)
+@option(
+    *(_KEPT, "--report"),
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="write a report there, or add to that of a run on the same server",
+)
+@option(_KEPT, "--name", default="", metavar="NAME", help="the server's name in that report")
 @option(_KEPT, "--resume", is_flag=True, help="go on with what the folder has")
 def durability(
     launch: str,
@@ -91,6 +100,8 @@ def durability(
     damages: int,
     jobs: int,
     folder: Path,
+    report: Path | None,
+    name: str,
     resume: bool,
 ) -> int:
     """Crash a server's disk at every point, start it again, and see which jobs it has.
@@ -99,16 +110,21 @@ def durability(
     """
     if "{binlog}" not in launch or "[" in launch:
         raise refuse("durability needs {binlog} in the command to launch, outside of brackets")
-    options = Options.of_command(None, launch, "real", start_timeout, profile)
-    run = Crashing(options, launch, promised(launch, loss), folder, resume)
+    options = replace(Options.of_command(None, launch, "real", start_timeout, profile), name=name)
+    words = [*options.chosen, *([] if loss is None else [f"--loss={loss}"])]
+    # Those of the plugin begin with --beanstalk-, those of commands do not.
+    words = [word.replace("--beanstalk-", "--", 1) for word in words]
+    again = shlex.join(["beanstalk-conformance", "durability", *words])
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for place in filter(None, (folder, report)):
+            place.mkdir(parents=True, exist_ok=True)
+        run = Crashing(options, promised(launch, loss), Written(folder, report), resume, again)
         with workers(jobs) as pool:
             return run.everything(pool, Tried(states, kills, damages))
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
         return INTERRUPTED
-    except (TargetError, LaunchError, OSError) as error:
+    except (TargetError, LaunchError, ResultsError, OSError) as error:
         raise refuse(str(error)) from None
 
 

@@ -46,6 +46,14 @@ _OF_FIELD = {
     **dict.fromkeys(COUNTS, "persistence.buries"),
 }
 
+JUDGED = (
+    *(STARTS, "durability.whole-jobs", "durability.power-loss", "durability.buried-order"),
+    *("persistence.put", "persistence.priority", "persistence.delay", "persistence.bury"),
+    *("persistence.buries", "persistence.release-priority", "persistence.kick"),
+    *("persistence.delete", "persistence.release-with-delay", "persistence.largest-body"),
+    "persistence.reserved-becomes-ready",
+)
+"""All requirements that a job may show to be broken."""
 
 _NUMBER = re.compile(r"[0-9]+")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,24 +10,38 @@ from pathlib import Path
 from conformance.durability.findings import Finding
 from conformance.printable import printable
 from reference_server.profiles import Profile
+from reports.crashes import tried
 from reports.files import replace
+from reports.results import Crashes, CrashPart
 from reports.words import counted
 
 RESULTS = "durability.json"
+STATES, DAMAGES, KILLS = "states of the disk", "damages", "kills"
+"""The kinds of what is tried."""
 TALK = 24
 """Lines of a conversation that are shown."""
 
 
 @dataclass
 class Report:
-    """The result for a server; ``parts`` tell what was tried, ``missing`` what was not, and why."""
+    """The result for a server; ``parts`` tell what was tried, ``missing`` what was not, and why.
+
+    ``untestable``: of what was to be tried, the kinds of which something cannot be tested, and why.
+    ``reproduce`` is the command that tries all again.
+    """
 
     server: str
     profile: Profile
-    parts: list[str] = field(default_factory=list)
+    reproduce: str = ""
+    parts: list[CrashPart] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    untestable: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    tried: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def crashes(self) -> Crashes:
+        """Return what was tried, as results tell it."""
+        return Crashes(parts=self.parts, untried=self.missing)
 
     @property
     def broken(self) -> int:
@@ -43,15 +56,14 @@ class Report:
     @property
     def sentence(self) -> str:
         """Return the verdict."""
-        tried = ", ".join(f"{count:,} {what}" for what, count in self.tried.items()) or "nothing"
         if self.broken:
             said = counted(self.broken, "must requirement")
             told = f"does not conform, {said} broken, {self.loose} non-strict"
-        elif self.missing or not self.tried:
+        elif self.missing or not self.parts:
             told = f"incomplete: {self.loose or 'no'} non-strict in what was tried"
         else:
             told = f"conforms with {self.loose} non-strict" if self.loose else "conforms"
-        return f"{self.server}: {told}; tried {tried}"
+        return f"{self.server}: {told}; tried {tried(self.crashes)}"
 
     def lines(self, folder: Path) -> Iterator[str]:
         """Yield all that is told on a terminal."""
@@ -69,9 +81,8 @@ class Report:
             "server": self.server,
             "profile": self.profile.name,
             "verdict": self.sentence,
-            "parts": self.parts,
+            "parts": [part.model_dump() for part in self.parts],
             "not_tested": self.missing,
-            "tried": dict(self.tried),
             "findings": [finding.as_json(self.profile) for finding in self.findings],
         }
         replace(folder / RESULTS, json.dumps(told, indent=1).encode())

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from conformance.catalogue import Requirement
 from conformance.run.baseline import KnownDeviation
 from reference_server.profiles import NEWEST
-from reports.results import Conclusion, Test, Word, World
+from reports.crashes import tried
+from reports.results import Conclusion, Crashes, Test, Word, World
 from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 from reports.words import counted
 from reports.worlds import transitions
@@ -55,6 +56,7 @@ class Tally:
     ``baseline`` holds known deviations by slug; ``selected``: not all tests were meant to be run,
     or they were not, as the run has ended before. ``worlds``: the small worlds that were looked at.
     ``dialect``: what it is that the target conforms to, or not, if that is a fork's own protocol.
+    ``crashes``: those that were tried, if any.
     """
 
     catalogue: Mapping[str, Requirement]
@@ -64,6 +66,7 @@ class Tally:
     selected: bool = False
     worlds: Sequence[World] = ()
     dialect: str = ""
+    crashes: Crashes | None = None
     entries: dict[str, Judgement] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
@@ -136,6 +139,8 @@ class Tally:
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)
         if self.worlds:
             count += f" and {transitions(self.worlds)}"
+        if self.crashes is not None:
+            count += f" and {tried(self.crashes)}"
         if left_out:
             count += f"; {left_out} not offered"
         if not any(e.verdict in _TESTED for e in self.entries.values()):

@@ -67,13 +67,9 @@ class Recorder:
         options, observations = self._options, self._summary.observations
         tally = self._summary.tally()
         return format.Results(
-            suite=format.Suite(
-                version=suite_version(),
-                python=platform.python_version(),
-                platform=f"{platform.system()} {platform.machine()}",
-            ),
+            suite=this_suite(),
             run=format.Run(
-                date=datetime.now(UTC).replace(microsecond=0),
+                date=now(),
                 seconds=round(time.monotonic() - self._begun, 1),
                 seed=options.seed,
                 examples=options.examples,
@@ -105,6 +101,20 @@ class Recorder:
 def _vitals(summary: Summary) -> format.Vitals | None:
     vitals = summary.vitals()
     return format.Vitals.model_validate(vitals._asdict()) if vitals else None
+
+
+def this_suite() -> format.Suite:
+    """Return the suite that runs, and where."""
+    return format.Suite(
+        version=suite_version(),
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def now() -> datetime:
+    """Return the time as results tell it."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def suite_version() -> str:
