@@ -172,6 +172,14 @@ def test_a_job_may_be_as_before_or_after_the_command_that_was_on_its_way() -> No
     assert wrong(told, seen(), 1, 2) == [("persistence.put", "a job is lost, after put")]
 
 
+def test_a_job_is_lost_after_the_last_command_that_was_answered() -> None:
+    on_its_way = wrong(story(*RELEASED), seen(), 2, 3)
+    assert on_its_way == [("persistence.put", "a job is lost, after put")]
+    assert wrong(story(*RELEASED), seen(), 3) == [
+        ("persistence.put", "a job is lost, after release")
+    ]
+
+
 @pytest.mark.parametrize(
     ("job", "slug"),
     [
