@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from conformance.__main__ import main
 from conformance.console.durability import promised
 from conformance.durability.campaign import states_of
-from conformance.durability.crashes import Crash, Kind, crashes, safe
+from conformance.durability.crashes import Crash, Kind, crashes, points, safe
 from conformance.durability.disk import BLOCK, Content, Disk, digest, write_out
 from conformance.durability.findings import Case, grouped
 from conformance.durability.inspection import Question, Seen, look
@@ -132,6 +133,28 @@ def test_a_new_file_may_be_there_empty_where_the_old_one_is_gone() -> None:
     assert {"new": b""} not in states(*synced, kind=Kind.POWER)
 
 
+MANY = [op for n in range(9) for op in (Create(n, f"{n}"), Write(n, 0, b"a"), Said(1), Sync(n))]
+
+
+def test_of_many_operations_some_of_each_kind_are_tried() -> None:
+    operations = timed(*MANY)
+    chosen = points(operations, 8, 2)
+    kinds = Counter(type(operations[number].operation) for number in chosen)
+    assert kinds == {Create: 2, Write: 2, Sync: 2}
+    assert min(chosen) >= 8
+    assert len(operations) - 1 in chosen
+    found = [crash.at for crash in crashes(operations, True, among=chosen)]
+    assert {*found} <= {at + more for at in chosen for more in (0, 1)}
+    assert {crash.at for crash in crashes(operations, True)} == {*range(1, len(operations) + 1)}
+
+
+def test_of_many_losses_at_a_point_a_few_are_tried() -> None:
+    operations = timed(*(Write(1, n * BLOCK, b"a") for n in range(50)), Sync(1))
+    lost = [c for c in crashes(operations, True, among={50}) if c.kind is Kind.POWER]
+    assert 5 <= len(lost) <= 20
+    assert len([c for c in crashes(operations, True) if c.kind is Kind.POWER]) > 150
+
+
 def test_a_write_that_is_synced_at_once_cannot_be_lost() -> None:
     assert safe(timed(Create(1, LOG), Write(1, 0, b"a"), Write(1, 1, b"b", synced=True))) == [
         *(0, 0, 0, 3),
@@ -178,6 +201,29 @@ def test_a_job_is_lost_after_the_last_command_that_was_answered() -> None:
     assert wrong(story(*RELEASED), seen(), 3) == [
         ("persistence.put", "a job is lost, after release")
     ]
+
+
+def test_a_story_keeps_what_is_behind_its_beginning() -> None:
+    steps = (*RELEASED, put("b"), Say("reserve"), Say("bury {b} 3"), Say("kick 1"))
+    whole, late = story(*steps), Story(NEWEST, None, 5)
+    for second, step in enumerate(steps):
+        late.say(step, float(second))
+    assert late.moments[5:] == whole.moments[5:]
+    assert not any(moment.jobs for moment in late.moments[:5])
+    assert whole.moments[1].jobs["a"].by == "put"
+    assert late.moments[-1].jobs["a"].by == "release"
+    assert len(late.moments) == len(steps) + 1
+
+
+def test_thousands_of_jobs_are_in_all_states_when_the_crashes_begin() -> None:
+    scene = scenes(NEWEST, 100)[-1]
+    told = Story(NEWEST, None, scene.begin)
+    said = [told.say(step, 1.0) for step in scene.steps if isinstance(step, Say)]
+    assert sum(reply.word == "INSERTED" for reply in said) >= 2000
+    there = Counter(view.state for view in told.moments[scene.begin].jobs.values())
+    assert sum(there.values()) >= 1000
+    assert min(there[state] for state in ("ready", "delayed", "buried")) >= 100
+    assert {len(view.body) for view in told.moments[-1].jobs.values()} >= {0, 10_000}
 
 
 @pytest.mark.parametrize(
@@ -267,6 +313,40 @@ def test_what_must_be_there_was_answered_and_synced(
 ) -> None:
     recording = recorded(loss, *ANSWERED, *more)
     assert recording.bounds(Crash(kind, at, {}, ""))[0] == least
+
+
+@pytest.mark.parametrize(
+    ("loss", "begin", "kinds", "untried"),
+    [
+        (0.0, 0, {Kind.KILLED, Kind.TORN, Kind.POWER}, False),
+        (0.0, 1, {Kind.KILLED, Kind.TORN, Kind.POWER}, False),
+        (NEVER, 1, {Kind.KILLED}, True),
+    ],
+)
+def test_a_large_scene_is_crashed_behind_its_beginning(
+    loss: float, begin: int, kinds: set[Kind], untried: bool
+) -> None:
+    more = (Write(1, 2, b"cd"), Sync(1), Write(1, 4, b"ef"), Sync(1))
+    recording = recorded(loss, *ANSWERED[:3], Sync(1), Said(2), *more)
+    large = replace(recording, scene=recording.scene._replace(begin=begin, points=2))
+    found, outcome = states_of(large, 99)
+    tried = [one.crash for state in found.values() for one in state.crashes]
+    assert {one.kind for one in tried} == kinds
+    assert all(large.bounds(one)[0] >= begin for one in tried)
+    assert bool(outcome.untried) is untried
+    assert outcome.left_out["--states"] == 0
+    assert states_of(large, 1)[1].left_out["--states"] > 0
+
+
+def test_a_large_scene_is_not_crashed_in_the_pause_behind_its_beginning() -> None:
+    # What was put is synced in it, which is later than the 50 ms that may be lost.
+    recording = recorded(0.05, *ANSWERED, Sync(1), Idle(), Write(1, 2, b"cd"), Sync(1), Idle())
+    large = replace(recording, scene=recording.scene._replace(begin=1, points=9))
+    found, outcome = states_of(large, 99)
+    tried = [one.crash for state in found.values() for one in state.crashes]
+    assert {one.kind for one in tried} >= {Kind.KILLED, Kind.TORN}
+    assert min(one.at for one in tried) == 6
+    assert not outcome.left_out.total()
 
 
 def test_a_state_is_told_by_the_simplest_crash_that_leaves_it() -> None:

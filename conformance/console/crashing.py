@@ -141,7 +141,11 @@ class Crashing:
         outcome = campaign.run(self._question(recording.ids.values()), recording, limit)
         self._cases += outcome.cases
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.states.items())
+        if recording.scene.points:
+            kinds += f"; of {outcome.found:,}"
         self._tell(name, STATES, outcome.states.total(), kinds, campaign)
+        for reason in outcome.untried:
+            self._missing(name, f"not tried: {reason}")
         for reason, count in outcome.left_out.items():
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")

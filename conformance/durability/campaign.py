@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     Executor,
@@ -23,12 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from conformance.durability.crashes import Crash, Kind, crashes
+from conformance.durability.crashes import Crash, Kind, crashes, points, some
 from conformance.durability.disk import Files, digest
 from conformance.durability.findings import Case, place
 from conformance.durability.inspection import Question, Seen, look
 from conformance.durability.judging import differences
-from conformance.durability.recording import Recording
+from conformance.durability.operations import Idle
+from conformance.durability.recording import NEVER, Recording
 
 _AHEAD = 32
 """States that the processes have before them."""
@@ -63,41 +64,66 @@ class State:
 
 @dataclass
 class Outcome:
-    """The outcome of the crashes of a scene; ``states`` counts what they leave, by kinds."""
+    """The outcome of the crashes of a scene; ``states`` counts what they leave, by kinds.
+
+    ``found``: so many states were there to be tried. ``untried``: why some crashes were not.
+    """
 
     cases: list[Case] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     """The states that were not tried, by the reason."""
+    found: int = 0
+    untried: list[str] = field(default_factory=list)
 
 
 def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outcome]:
     """Return the states of the disk after crashes by their names; at most so many of each kind."""
-    outcome = Outcome()
+    outcome, scene = Outcome(), recording.scene
     # What is written through memory is not seen: only what is never synced may have any content.
     killed = not recording.mapped
     if not killed:
-        outcome.left_out["its files are written through memory, which strace does not show"] += 1
+        outcome.untried.append("its files are written through memory, which strace does not show")
+    # What may be lost must be known, and the jobs before a large scene begins are not.
+    power = not scene.begin or recording.loss != NEVER
+    if not power:
+        outcome.untried.append("lost power may cost all of it, as nothing is synced")
     found: dict[str, State] = {}
-    for crash in crashes(recording.operations, power=True, killed=killed):
-        state = found.setdefault(digest(crash.files), State(crash.files))
+    for crash in crashes(recording.operations, power, killed, _among(recording)):
         judged = Judged(crash, *recording.bounds(crash))
+        if judged.least < scene.begin:
+            outcome.left_out["it may cost more than the end of the scene"] += 1
+            continue
+        state = found.setdefault(digest(crash.files), State(crash.files))
         if all(other.way != judged.way for other in state.crashes):
             state.crashes.append(judged)
+    outcome.found = len(found)
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for name, state in found.items():
         by_kind[state.kind].append(name)
     kept: set[str] = set()
     for names in by_kind.values():
         # As evenly as they came, and the last, before which the most was done.
-        step = max(len(names) / limit, 1.0)
-        chosen = {names[int((n + 1) * step) - 1] for n in range(min(limit, len(names)))}
-        outcome.left_out["--states"] += len(names) - len(chosen)
-        kept |= chosen
+        chosen = some(names, min(limit, scene.points or limit))
+        due = min(len(names), scene.points or len(names))
+        outcome.left_out["--states"] += due - len(chosen)
+        kept |= {*chosen}
     found = {name: state for name, state in found.items() if name in kept}
     for state in found.values():
         outcome.states[state.kind] += 1
     return found, outcome
+
+
+def _among(recording: Recording) -> Container[int] | None:
+    """Return the numbers of the operations at which it crashes; None for all."""
+    scene = recording.scene
+    if not scene.points:
+        return None
+    begin = recording.answered[scene.begin - 1] if scene.begin else 0
+    kinds = [type(one.operation) for one in recording.operations]
+    # The pause behind the beginning, in which what came before it is synced.
+    begin = kinds.index(Idle, begin) + 1 if Idle in kinds[begin:] else begin
+    return points(recording.operations, begin, scene.points)
 
 
 class Campaign:

@@ -15,22 +15,30 @@ their usual mode (ext4, XFS), so that what it says is lost can be lost there:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from conformance.durability.disk import BLOCK, Disk, Files
 from conformance.durability.operations import (
+    Create,
     Idle,
+    Link,
     Operation,
+    Rename,
+    Resize,
     Sync,
     Timed,
+    Unlink,
     Write,
     changes_disk,
 )
 
 SECTOR = 512
+_FEW = 3
+"""Losses of each kind that are tried where not all of them are."""
+_Item = TypeVar("_Item")
 SHORT = 600
 """Bytes of a write that may be torn at each of them."""
 
@@ -81,22 +89,51 @@ class _Pending:
                 self.disk.apply(operation)
 
 
-def crashes(operations: Sequence[Timed], power: bool, killed: bool = True) -> Iterator[Crash]:
-    """Yield the states of the disk: those of a server that is killed, and of lost power."""
+def crashes(
+    operations: Sequence[Timed],
+    power: bool,
+    killed: bool = True,
+    among: Container[int] | None = None,
+) -> Iterator[Crash]:
+    """Yield the states of the disk: those of a server that is killed, and of lost power.
+
+    ``among`` are the numbers of the operations at which it crashes; None for all of them. Of many
+    losses at one of those, a few are tried.
+    """
     disk, pending = Disk(), _Pending()
+    losses = len(operations) if among is None else _FEW
     for number, (_, operation) in enumerate(operations):
-        if power and isinstance(operation, Write):
+        tried = among is None or number in among
+        if tried and power and isinstance(operation, Write):
             yield from _torn(disk, number, operation)
-        if power and isinstance(operation, Sync | Idle):
+        if tried and power and isinstance(operation, Sync | Idle):
             # All that can be lost until then is not safe yet.
-            yield from _lost(pending, disk, number + isinstance(operation, Idle))
+            yield from _lost(pending, disk, number + isinstance(operation, Idle), losses)
         pending.take(number, operation)
         if changes_disk(operation):
             disk.apply(operation)
-        if killed:
+        if tried and killed:
             yield Crash(Kind.KILLED, number + 1, disk.files(), _all(number + 1))
-    if power:
-        yield from _lost(pending, disk, len(operations))
+    if power and (among is None or len(operations) in among):
+        yield from _lost(pending, disk, len(operations), losses)
+
+
+def points(operations: Sequence[Timed], begin: int, most: int) -> set[int]:
+    """Return numbers of operations from ``begin`` on, of each kind so many at most.
+
+    The kinds are those that change names, those that write, and those that sync.
+    """
+    found: set[int] = set()
+    for kinds in ((Create, Rename, Link, Unlink), (Write, Resize), (Sync, Idle)):
+        of_kind = [n for n in range(begin, len(operations)) if isinstance(operations[n][1], kinds)]
+        found |= {*some(of_kind, most)}
+    return found
+
+
+def some(found: Sequence[_Item], most: int) -> list[_Item]:
+    """Return so many at most, as evenly as they come, the last among them."""
+    step = max(len(found) / most, 1.0)
+    return [found[int((n + 1) * step) - 1] for n in range(min(most, len(found)))]
 
 
 def safe(operations: Sequence[Timed]) -> list[int]:
@@ -124,8 +161,8 @@ def _sectors(write: Write) -> Sequence[int]:
     return starts if any(write.data) else starts[len(starts) // 2 :][:1]
 
 
-def _lost(pending: _Pending, now: Disk, at: int) -> Iterator[Crash]:
-    """Yield the states in which some of what was not synced is lost."""
+def _lost(pending: _Pending, now: Disk, at: int, most: int) -> Iterator[Crash]:
+    """Yield the states in which some of what was not synced is lost; of each kind, so many."""
     left = list(pending.left.values())
     before = f"{_all(at)}, of which {len(left)} were not synced"
 
@@ -135,11 +172,11 @@ def _lost(pending: _Pending, now: Disk, at: int) -> Iterator[Crash]:
             disk.apply(operation)
         return Crash(Kind.POWER, at, disk.files(), f"{before}: {words}")
 
-    for count in range(len(left)):
+    for count in some(range(len(left)), most):
         yield state(left[:count], f"the last {len(left) - count} are lost")
     pieces = [piece for operation in left for piece in _pieces(operation)]
     blocks = dict.fromkeys(block for piece in pieces if (block := _block(piece)))
-    for file, start in blocks if len(blocks) > 1 else ():
+    for file, start in some([*blocks], most) if len(blocks) > 1 else ():
         block = file, start
         told = f"the {BLOCK} bytes at {start} of {now.path(file)}"
         yield state((p for p in pieces if _block(p) != block), f"without {told}")

@@ -189,7 +189,8 @@ def _play(
     spoken: list[tuple[int, int, float, float, str]] = []
     idle: list[float] = []
     clients: dict[str, Transport] = {}
-    story = Story(profile, None)
+    # It is told again when the recording is read.
+    story = Story(profile, None, len(scene.steps))
     said = 0
     for step in scene.steps:
         if isinstance(step, Pause):
@@ -244,7 +245,7 @@ def read(kept: Kept, scene: Scene, profile: Profile, loss: float) -> Recording:
     reader = Reader(talk["folder"], re.compile(pattern))
     with kept.trace.open(encoding="ascii", errors="replace") as lines:
         operations = _coalesced([*reader.read(lines), *(Timed(t, Idle()) for t in talk["idle"])])
-    story = Story(profile, None)
+    story = Story(profile, None, scene.begin)
     spoken = []
     steps = (step for step in scene.steps if isinstance(step, Say))
     for step, (id, said, begun, took, reply) in zip(steps, talk["spoken"], strict=True):

@@ -40,15 +40,26 @@ DELAY = 1_000_000
 TTR = 100_000
 LARGEST = 2**16
 """Bytes of a body beyond which nothing else is to be learnt."""
+MANY = 2000
+"""The jobs of the scene that has thousands."""
+_LONG = 10_000
+"""Bytes of a few of their bodies, which small files do not hold."""
+_POINTS = 12
 TUBES = ("default", "orders", "a/b+c.d")
 """The tubes that jobs are put into."""
 
 
 class Scene(NamedTuple):
-    """A conversation, and what it is called."""
+    """A conversation, and what it is called.
+
+    ``begin``: so many commands are answered before it is crashed. ``points``: it is crashed after
+    so many operations at most, and has so many states of each kind; 0 if after all of them.
+    """
 
     name: str
     steps: tuple[Step, ...]
+    begin: int = 0
+    points: int = 0
 
 
 def put(job: str, body: bytes = b"x", pri: int = 0, delay: int = 0, ttr: int = TTR) -> Say:
@@ -142,6 +153,43 @@ def _bodies(limit: int) -> Iterator[Step]:
     yield Say("delete {largest}")
 
 
+def _thousands() -> Iterator[Step]:
+    """Yield thousands of jobs in all states, of which as many are deleted as make files go."""
+    for number in range(MANY):
+        body = b"%d" % (number % 10) * (_LONG if number % 100 == 57 else number % 7 * 40)
+        is_buried, is_delayed = number % 10 == 3, number % 10 in (6, 9)
+        tube = TUBES[number * len(TUBES) // MANY]
+        if number == 0 or tube != TUBES[(number - 1) * len(TUBES) // MANY]:
+            yield from (Say(f"use {tube}"), Say(f"watch {tube}"))
+        pri, delay = 0 if is_buried else 1 + number % 9, DELAY + number if is_delayed else 0
+        yield put(f"n{number}", body, pri=pri, delay=delay)
+        if is_buried:
+            yield _RESERVE
+            yield Say(f"bury {{n{number}}} {1 + number % 4}")
+    for number in range(0, MANY, 10):
+        yield from (Say(f"delete {{n{number + more}}}") for more in (0, 2, 4, 8))
+    yield Pause()
+
+
+def _at_work() -> Iterator[Step]:
+    """Yield what is done with the jobs that are left, by which files are rotated and compacted."""
+    for number in range(5, MANY, MANY // 40):
+        first = number - number % 10
+        yield put(f"m{number}", b"new" * (number % 60), pri=0)
+        yield _RESERVE
+        yield Say(f"release {{m{number}}} 10 {DELAY if number % 3 else 0}")
+        yield Say(f"delete {{n{first + 1}}}")
+        yield Say("kick 1")
+        yield Say(f"delete {{n{first + 5}}}")
+    yield Pause()
+
+
+def _large_scene() -> Scene:
+    before, behind = (*_thousands(),), (*_at_work(),)
+    begin = sum(isinstance(step, Say) for step in before)
+    return Scene("thousands", before + behind, begin, _POINTS)
+
+
 def scenes(profile: Profile, limit: int) -> tuple[Scene, ...]:
     """Return the conversations in a profile; ``limit``: the bytes that a body may have."""
     deletes = "delayed" in profile.deletes
@@ -149,6 +197,7 @@ def scenes(profile: Profile, limit: int) -> tuple[Scene, ...]:
         Scene("lives", (*_lives(), *_tubes(deletes))),
         Scene("files", (*_many(deletes),)),
         Scene("bodies", (*_bodies(min(limit, LARGEST)),)),
+        _large_scene(),
     ]
     if "kick-job" in profile.commands:
         found.insert(1, Scene("kick-job", (*_kicks(),)))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from conformance.durability.scenes import Say
 from reference_server.engine import Engine
+from reference_server.keeping import observed
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Job, JobState
@@ -53,15 +54,20 @@ class _Link:
 
 
 class Story:
-    """The model of a server that hears what the server heard; ``moments`` begins with nothing."""
+    """The model of a server that hears what the server heard; ``moments`` begins with nothing.
 
-    def __init__(self, profile: Profile, limit: int | None) -> None:
+    Those before ``begin`` commands are not kept, and have no jobs.
+    """
+
+    def __init__(self, profile: Profile, limit: int | None, begin: int = 0) -> None:
         self._profile = profile
+        self._begin = begin
         self._now = 0
-        self._model = Model(profile, max_job_size=limit)
+        self._model = observed(Model)(profile, max_job_size=limit)
         self._engine = Engine(self._model, lambda: self._now)
         self._links: dict[str, tuple[int, _Link]] = {}
         self._names: dict[int, str] = {}
+        self._views: dict[str, View] = {}
         self.ids: dict[str, int] = {}
         """The ids that jobs have in the model."""
         self.moments: list[Moment] = [Moment({}, {})]
@@ -90,18 +96,30 @@ class Story:
         return self._names[id]
 
     def _moment(self, step: Say) -> Moment:
-        before = self.moments[-1].jobs
-        jobs = {}
-        for id, job in self._model.jobs.items():
+        self._look(step.verb)
+        if len(self.moments) < self._begin:
+            return self.moments[0]
+        tubes = self._model.tubes
+        buried = {t.name: tuple(self._names[id] for id in t.buried) for t in tubes if t.buried}
+        return Moment({**self._views}, buried)
+
+    def _look(self, verb: str) -> None:
+        """Note how the jobs are that a command has changed."""
+        model = self._model
+        changed = {*model.changed, *model.counted}
+        model.changed.clear()
+        model.counted.clear()
+        for id in changed:
             name = self._names[id]
-            old, now = before.get(name), _view(job, step.verb)
+            old, job = self._views.get(name), model.jobs.get(id)
+            if job is None:
+                self._views.pop(name, None)
+                continue
+            now = _view(job, verb)
             # That it was reserved changes nothing but what is counted.
             if old is not None and old._replace(counts=now.counts) == now._replace(by=old.by):
                 now = now._replace(by=old.by)
-            jobs[name] = now
-        tubes = self._model.tubes
-        buried = {t.name: tuple(self._names[id] for id in t.buried) for t in tubes if t.buried}
-        return Moment(jobs, buried)
+            self._views[name] = now
 
 
 def _view(job: Job, verb: str) -> View:
