@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.durability.damage import damages, wrong
+from conformance.durability.damage import damages, other_files, wrong
 from conformance.durability.disk import Content
 from conformance.durability.inspection import Question, Seen
 from conformance.durability.kills import kills
@@ -35,8 +35,18 @@ def test_each_byte_and_each_number_is_damaged() -> None:
     assert found["byte 2 of log flipped"]["log"].bytes() == b"ab\x9cdefgh"
     assert found["4294967295 in the 32 bits at 4 of log"]["log"].bytes() == b"abcd" + b"\xff" * 4
     assert sum("flipped" in words for words in found) == 8
-    assert list(found["no log"]) == ["lock"]
-    assert "log/file" in found["a folder in place of log"]
+    whole = {damage.words: damage.files for damage in other_files(files)}
+    assert list(whole["no log"]) == ["lock"]
+    assert "log/file" in whole["a folder in place of log"]
+    assert not any("at the beginning" in words for words in whole)
+
+
+def test_a_file_that_begins_with_a_version_is_said_to_have_an_older_one() -> None:
+    files = {"log": Content.of(b"\x07\0\0\0job"), "new": Content.of(b"\x01\0\0\0")}
+    whole = {damage.words: damage.files for damage in other_files(files)}
+    assert whole["5 in place of 7 at the beginning of log"]["log"].bytes() == b"\x05\0\0\0job"
+    older = [words[:10] for words in whole if "at the beginning" in words]
+    assert older == [*(f"{version} in place" for version in (4, 5, 6)), "0 in place"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +122,10 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     told = read_results(tmp_path / "report" / "results.json")
     assert told.target.label == "beanstalkd"
     assert told.crashes is not None
-    assert [part.name for part in told.crashes.parts][-1] == "two servers on one folder"
+    *_, damaged, rivals = told.crashes.parts
+    assert rivals.name == "two servers on one folder"
+    # All that is done to whole files, and 3 places.
+    assert damaged.tried > 10
     (buries,) = [one for one in told.requirements if one.slug == "persistence.buries"]
     assert buries.verdict is Verdict.FAIL
 

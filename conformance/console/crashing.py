@@ -13,7 +13,7 @@ from conformance.console.progress import ProgressBar
 from conformance.durability.campaign import Campaign
 from conformance.durability.catalogue import requirements
 from conformance.durability.crashes import Kind
-from conformance.durability.damage import damages, wrong
+from conformance.durability.damage import damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import Case, grouped, place
 from conformance.durability.inspection import Question, shown
@@ -158,7 +158,9 @@ class Crashing:
             disk.apply(operation)
         bodies = {one.id: shown(one.step.body or b"") for one in recording.spoken if one.step.job}
         work = {digest(damage.files): damage for damage in damages(disk.files())}
-        chosen = [*work.items()][:: max(-(-len(work) // limit), 1)]
+        whole = {digest(damage.files): damage for damage in other_files(disk.files())}
+        places = [(state, damage) for state, damage in work.items() if state not in whole]
+        chosen = [*whole.items(), *places[:: max(-(-len(places) // limit), 1)]]
         if not self._resume:
             Kept.of(self._folder, name).seen.unlink(missing_ok=True)
         campaign = self._campaign(pool, name)
@@ -173,8 +175,8 @@ class Crashing:
             bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
         )
         self._tell(name, DAMAGES, len(chosen), f"{ended:,} ended with a message", campaign)
-        if len(work) > len(chosen):
-            self._missing(name, f"{len(work) - len(chosen):,} left out: --damages")
+        if left := len(whole) + len(places) - len(chosen):
+            self._missing(name, f"{left:,} left out: --damages")
 
     def _share(self) -> None:
         """Start two servers on one folder."""

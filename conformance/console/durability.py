@@ -78,7 +78,7 @@ _OPTION = re.compile(r"-f(\d+)")
     default=500,
     show_default=True,
     metavar="N",
-    help="in how many ways its files are damaged, at most",
+    help="at how many places its files are damaged, at most",
 )
 @option(_TRIED, "--jobs", type=FROM_1, default=2, show_default=True, metavar="N")
 @option(_KEPT, "--folder", type=click.Path(path_type=Path), default=PLACE, show_default=True)

@@ -17,6 +17,10 @@ DAMAGED = "durability.damaged-files"
 _LIMITS = (0, 2**31 - 1, 2**31, 2**32 - 1)
 """Numbers that are written in place of each 32 bits: where lengths are, these are their limits."""
 _FOREIGN = (b"", b"\0", b"hello, world\n" * 500, b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+_OLDER = 3
+"""Versions before that of a file, if it begins with one, that it is said to have."""
+_VERSIONS = 256
+"""The number at the beginning of a file from which on it is no version."""
 _CUT = 16
 """Bytes between two places at which a file is cut off."""
 _BEHIND = 64
@@ -31,7 +35,7 @@ class Damage(NamedTuple):
 
 
 def damages(files: Files) -> Iterator[Damage]:
-    """Yield files with one thing that is damaged."""
+    """Yield files with one place that is damaged."""
     for path, content in files.items():
         data = content.bytes()
         used = min(len(data.rstrip(b"\0")) + _BEHIND, len(data))
@@ -45,14 +49,23 @@ def damages(files: Files) -> Iterator[Damage]:
         for size in range(0, used, _CUT):
             cut = {**files, path: content.resized(size)}
             yield Damage(cut, f"{path} cut off after {size} bytes")
-        yield Damage({p: c for p, c in files.items() if p != path}, f"no {path}")
+
+
+def other_files(files: Files) -> Iterator[Damage]:
+    """Yield files of which one is missing, foreign, of an older version, or a folder."""
+    for path, content in files.items():
+        others = {p: c for p, c in files.items() if p != path}
+        yield Damage(others, f"no {path}")
         longer = content.written(content.size, b"\xff" * BLOCK)
         yield Damage({**files, path: longer}, f"{BLOCK} bytes of 255 behind {path}")
         for number, foreign in enumerate(_FOREIGN):
             other = {**files, path: Content.of(foreign)}
             yield Damage(other, f"a foreign file in place of {path} ({number})")
-        folder = {**{p: c for p, c in files.items() if p != path}, f"{path}/file": Content.of(b"x")}
-        yield Damage(folder, f"a folder in place of {path}")
+        yield Damage({**others, f"{path}/file": Content.of(b"x")}, f"a folder in place of {path}")
+        version = int.from_bytes(content.bytes()[:4], "little")
+        for older in range(max(version - _OLDER, 0), version) if version < _VERSIONS else ():
+            words = f"{older} in place of {version} at the beginning of {path}"
+            yield _changed(files, path, 0, older.to_bytes(4, "little"), words)
 
 
 def _changed(files: Files, path: str, place: int, data: bytes, words: str) -> Damage:
