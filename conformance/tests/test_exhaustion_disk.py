@@ -18,18 +18,21 @@ from reference_server.wire import FOUND, NOT_FOUND
 
 _SIGNAL = "SIGXFSZ"
 BODY = b"0123456789" * 100
+LARGE = BODY * 60
+A_FILE = 10 * 2**20
+"""Bytes of a file that a server may make at once, and that is full when another one is needed."""
 
 
 @contextlib.contextmanager
 def _full(
-    server: Target, client: Connection, resources: Resources, size: int = 0
+    server: Target, client: Connection, resources: Resources, size: int = 0, body: bytes = BODY
 ) -> Iterator[None]:
     """Let a server write nothing into files beyond a size, for a while.
 
     Raises NotTestable if a signal ends it, or if it takes no such job before.
     """
     with before_shortage():
-        client.put(BODY)
+        client.put(body)
     resources.limit_files(size)
     try:
         yield
@@ -49,18 +52,27 @@ def _full(
     "jobs.",
 )
 @configured(binlog=True, heedless=True)
-@pytest.mark.parametrize("size", [0, 100_000])
+@pytest.mark.parametrize(
+    ("size", "body"),
+    [
+        pytest.param(0, BODY, id="at-once"),
+        pytest.param(100_000, BODY, id="in-a-record"),
+        pytest.param(A_FILE - 1, LARGE, id="in-the-next-file"),
+    ],
+)
 def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
     own_server: Target,
     client: Connection,
     connect: Connect,
     resources: Resources,
     size: int,
+    body: bytes,
 ) -> None:
+    own_server.needs_body(len(body))
     shortage = Shortage()
-    with _full(own_server, client, resources, size):
-        for _ in range(size // len(BODY) + 20):
-            shortage.put(client, BODY)
+    with _full(own_server, client, resources, size, body):
+        for _ in range(size // len(body) + 20):
+            shortage.put(client, body)
     own_server.restart()
     client = connect()
     lost = [job for job in shortage.jobs if client.send(f"peek {job}").any_reply() == NOT_FOUND]
