@@ -1,7 +1,7 @@
-"""Names what a finding is about: the requirements without which a server would behave like that.
+"""The requirements that a finding breaks, found with the faults of the reference server.
 
-What the clients of a finding have sent is given to the reference server with each of its faults;
-where it answers as the target did, the fault's requirement is the one that is broken.
+The reference server gets what the clients of a finding have sent, with each of its faults in turn.
+Where it answers as the target did, the requirement of that fault is broken.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from reference_server.profiles import Profile
 from reference_server.wire import Reply
 
 LONGEST = 60
-"""Messages of a finding beyond which it is not worth to look for the text that it breaks."""
+"""Messages of a finding beyond which nobody looks for the text that it breaks."""
 LONGEST_LOOSE = 1000
-"""Messages of a finding beyond which it is not asked any more whether it breaks any text."""
+"""Messages of a finding beyond which nobody asks whether it breaks any text."""
 _VALUE = re.compile(r"OK with ([a-z-]+): (.+)")
 
 
@@ -30,7 +30,7 @@ def broken(
 ) -> list[str]:
     """The requirements whose faults make the reference server behave as a target did.
 
-    ``violation``: what the last message shows. Where a server explains it all that breaks no must,
+    ``violation``: what the last message shows. If a fault that breaks no must explains all of it,
     no must is known to be broken.
     """
     known = catalogue()
@@ -38,7 +38,7 @@ def broken(
     firm: list[Fault] = []
     for fault in FAULTS.values():
         rule = known.get(fault.requirement)
-        # Some are about what no conversation shows.
+        # Some faults are about what no conversation shows.
         if rule is not None and not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
             (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
     for faults, longest in ((loose, LONGEST_LOOSE), (firm, LONGEST)):

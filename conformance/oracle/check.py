@@ -16,14 +16,14 @@ from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
 LOOKED_AT = 100_000
-"""Messages before a finding from which its level, and what it breaks, are told."""
+"""Messages before a finding that are enough to tell its level, and what it breaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The first message of a transcript that is not as the model says, by its position.
 
-    ``level``: what says so, the text or every server, or nothing. ``about``: more of that in words.
+    ``level``: what forbids it: the text, only every server, or nothing. ``about``: more in words.
     """
 
     position: int
@@ -40,8 +40,8 @@ def check(
 ) -> Finding | None:
     """Return what is wrong with a transcript; None if nothing is. Raises Inconclusive.
 
-    What follows a finding is not judged, unless the text leaves open what was found. ``progress``
-    is told now and then which share is done.
+    Nothing after a finding is judged, unless the text leaves open what was found. ``progress`` is
+    called now and then with the share that is done.
     """
     entries = transcript.entries
     violation = first_violation(
@@ -63,7 +63,7 @@ def check(
 
 
 def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:
-    """Return a finding that says from how much its level is told, if that is not all."""
+    """Return a finding that says how many messages its level is judged by, if these are not all."""
     if len(shown) > finding.position:
         return finding
     limit = f"as far as the last {LOOKED_AT:,} messages tell"
@@ -71,7 +71,7 @@ def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:
 
 
 def _before(entries: Sequence[Entry], violation: Violation) -> Sequence[Entry]:
-    """Return what a violation is told from: of a long conversation, the last messages."""
+    """Return the messages that a violation is judged by: the last ones of a long conversation."""
     return entries[max(violation.mark + 1 - LOOKED_AT, 0) : violation.mark + 1]
 
 

@@ -36,19 +36,18 @@ _ISSUED = {
 }
 """The commands that make a client one of these, as it has issued them."""
 MOST_NAMES = 3
-"""Requirements beyond which a finding says too little to name any."""
+"""Requirements beyond which a finding names none: it could be any of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The requirements that a violation breaks.
 
-    ``requirements``: those that it breaks, if that can be told. ``open_line``: a line that the text
-    does not decide and on which it may depend, None if there is none; where requirements are known,
-    one that was sent earlier than what they speak of. ``is_quirk``: no text and no decision covers
-    what was sent. ``of_failures``: it is about how commands are counted that fail, or are cut
-    off. ``behind``: the command that was sent last.
-    ``profile``: the one that the levels of the requirements are of.
+    ``requirements``: those that it breaks, if they are known. ``open_line``: a line that the text
+    does not decide and that may have caused it, None if there is none; if requirements are known,
+    it was sent before the command that they speak of. ``is_quirk``: no text and no decision covers
+    what was sent. ``of_failures``: it is about the counts of commands that fail, or are cut off.
+    ``behind``: the command that was sent last. ``profile``: it gives the requirements' levels.
     """
 
     expected: str
@@ -74,7 +73,7 @@ class Diagnosis:
 
     @property
     def is_loosened(self) -> bool:
-        """It counts for less, as something in it is open that may be without importance."""
+        """Whether it counts for less: the text leaves open a line that may have caused it."""
         return self.open_line is not None or (
             not self.requirements and (self.is_quirk or self.of_failures)
         )
@@ -91,7 +90,7 @@ class Diagnosis:
         return ""
 
     def deviation(self, mark: int, more: str = "") -> Deviation:
-        """The failure of a test, shown at this position; ``more`` is said behind the rest."""
+        """The failure of a test, shown at this position; its text ends with ``more``."""
         about = f"; {self.about}" if self.about else ""
         kind = TargetLost if self.is_loss else Deviation
         deviation = kind(self.expected, self.observed + about + more, mark, conclusive=True)
@@ -100,7 +99,7 @@ class Diagnosis:
 
     @property
     def name(self) -> str:
-        """The same for findings that are about the same, and fit to name a folder."""
+        """A name for its folder, the same for findings about the same thing."""
         if self.requirements and self.open_line is None:
             return "-or-".join(self.requirements)
         if self.is_loss:
@@ -129,7 +128,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         return replace(lost, requirements=KEEPS_PLACES, profile=profile.stage)
     lines = [line for reader in readers for line in reader.lines]
     unlimited = any(line is not None and is_unlimited(line, profile) for line in lines)
-    # A line that is too long and no command may be called either.
+    # A line that is too long and no command may get either error.
     fits = None in lines and violation.observed.startswith(UNKNOWN_COMMAND.word)
     odd = any(line is not None and has_odd_word(line, profile) for line in lines)
     # Many faults explain that nothing came, and some a limit that is not in an old text, or how

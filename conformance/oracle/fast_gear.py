@@ -26,7 +26,7 @@ from reference_server.wire import Body, Command, Put, Reply
 _QUIT = Command("quit")
 _NOT_ALWAYS_CERTAIN = MAY_ASK | {"quit"}
 _CHECKPOINT = 1000
-"""Calls after which a new point is remembered from which to judge again."""
+"""Calls after which a new checkpoint is made; to judge again begins at the last one."""
 
 
 class _Call(NamedTuple):
@@ -41,13 +41,13 @@ class _Call(NamedTuple):
 class FastGear:
     """Drives an oracle in haste; ``oracle`` is as exact as ever.
 
-    ``guess_ids``: the id of a job is taken to be the next, until the target says another.
+    ``guess_ids``: take the next id for that of a new job, until the target tells another.
     """
 
     def __init__(self, oracle: Oracle, guess_ids: bool) -> None:
         self.oracle = oracle
         self._guess_ids = guess_ids
-        # Where any of equal priority may be next, the oldest is, until another one was.
+        # Among jobs of equal priority, expect the oldest, until the target has given another one.
         self._guess_order = True
         # The client, if any, whose commands are certain, as nothing else is going on.
         self._calm: int | None = None
@@ -89,7 +89,7 @@ class FastGear:
             self._again()
         except Violation as violation:
             self._again()
-            # It was only in haste that it was not allowed.
+            # The exact oracle has allowed it.
             if violation.observed.startswith("INSERTED") and "INSERTED" in violation.expected[0]:
                 self._guess_ids = False
             elif violation.observed.startswith(("RESERVED", "FOUND")):
@@ -99,16 +99,16 @@ class FastGear:
 
     @property
     def has_much(self) -> bool:
-        """Return whether so much has come since the last point from which to judge again."""
+        """Return whether much has come since the last checkpoint."""
         return len(self._calls) > _CHECKPOINT
 
     def rest(self, now: int, mark: int) -> None:
-        """Remember another point from which to judge again, if all is settled."""
+        """Make a new checkpoint, if all is settled."""
         if self._may_save(now):
             self.do("quiet", mark, now)
 
     def awaits(self, now: int) -> Sequence[str]:
-        """Return what must still come, in haste's eyes; nothing if that is nothing."""
+        """Return what the fast gear still expects; empty if it expects nothing."""
         self._calm = None
         self.oracle.real_now = time.monotonic_ns()
         try:
@@ -174,14 +174,14 @@ class FastGear:
     # ------------------------------------------------------------ judging again
 
     def _note(self, name: str, mark: int, *args: Any) -> None:
-        """Remember a call of the oracle, and the real time of it."""
+        """Remember a call of the oracle, and its real time."""
         self.oracle.real_now = time.monotonic_ns()
         self._calls.append(_Call(name, mark, self.oracle.real_now, args))
 
     def _may_save(self, now: int) -> bool:
-        """Tell whether all is settled, and so much has come that it is worth it."""
+        """Tell whether all is settled, and enough has come for a new checkpoint."""
         model = self.oracle.model
-        # All jobs are written down each time.
+        # A checkpoint copies all jobs.
         many = len(self._calls) > _CHECKPOINT + 5 * len(model.jobs)
         return many and not model.has_guessed and self.oracle.is_quiet(now)
 
@@ -191,7 +191,7 @@ class FastGear:
         self._calls.clear()
 
     def _again(self) -> None:
-        """Judge again without haste what has come since the last point that was remembered."""
+        """Judge again, without haste, what has come since the last checkpoint."""
         self._calm = None
         try:
             self.oracle = self._judged(hasty=True)
@@ -199,7 +199,7 @@ class FastGear:
             self.oracle = self._judged(hasty=False)
 
     def _judged(self, hasty: bool) -> Oracle:
-        """Return an oracle that has judged it all, each command when it is answered."""
+        """Return an oracle that has judged all calls, each command only when it was answered."""
         oracle: Oracle = pickle.loads(self._saved)
         oracle.hasty, oracle.ends = hasty, self.oracle.ends
         for call in self._calls:

@@ -17,7 +17,7 @@ from reference_server.wire import Reply
 
 
 class NotReleased(Violation):
-    """Jobs of clients that have left are not given back; every server does it, no text says so."""
+    """Jobs of clients that left stay held; every server gives them back, but no text says so."""
 
 
 GIVES_UP = ("delete", "release", "bury")
@@ -25,7 +25,7 @@ GIVES_UP = ("delete", "release", "bury")
 
 
 class Asked(NamedTuple):
-    """A command that was sent ``at`` (nanoseconds), and what it says, as far as it does.
+    """A command that was sent ``at`` (nanoseconds), with its arguments.
 
     ``watched``: the tubes that the client watches then.
     """
@@ -49,7 +49,7 @@ class Told(NamedTuple):
     at: int
     mark: int
     given_up: bool
-    """The client has sent, by now, something that may give up the job that it is told of."""
+    """Whether the client has sent, by then, a command that may give up this job."""
 
 
 @dataclass(slots=True)
@@ -90,12 +90,12 @@ class Ledger:
         self._gone: set[int] = set()
         self._early: dict[int, list[Told]] = {}
         self._early_asked: dict[int, list[Asked]] = {}
-        """Requests that may change jobs of which it is not heard yet that they were put."""
+        """Requests that may change jobs whose puts are not answered yet."""
         self._reserved: list[Told] = []
         self._sure: set[Asked] = set()
         """Requests about a job by the client that certainly holds it."""
         self._left: list[int] = []
-        """When clients that have left had asked for what they did not wait to the end for."""
+        """When clients had asked for jobs, and then left before they got one."""
 
     def jobs(self) -> list[int]:
         """Return the jobs that nobody has heard to be deleted."""
@@ -208,7 +208,7 @@ class Ledger:
             raise Violation([said], str(told.reply), told.mark)
 
     def overdue(self, waiting: Iterable[Asked]) -> int | None:
-        """Return a job that certainly is ready, though a client waits for it; else None."""
+        """Return a job that certainly is ready though a client waits for its tube; else None."""
         tubes = {tube for asked in waiting for tube in asked.watched}
         for id, job in self._jobs.items():
             certain = any(self._until(job, ready) == FOR_EVER for ready in job.ready)

@@ -58,7 +58,7 @@ class Judge:
 
     @property
     def oracle(self) -> Oracle:
-        """The oracle, to be asked only; it is another one when it has judged again."""
+        """The oracle, for questions only; judging again replaces it."""
         return self._gear.oracle
 
     @property
@@ -101,7 +101,7 @@ class Judge:
         return due is not None and due <= now
 
     def give_up_at(self, end: float) -> None:
-        """Set the time, in seconds of the monotonic clock, after which nothing open is judged."""
+        """Set when to give up what is still open, in seconds of the monotonic clock."""
         self.oracle.ends = end
 
     # ------------------------------------------------------------ what happens
@@ -187,11 +187,11 @@ class Judge:
         return quiet
 
     def awaits(self, now: int) -> Sequence[str]:
-        """Return what must still come, in haste's eyes; nothing if that is nothing."""
+        """Return what the fast gear still expects; empty if it expects nothing."""
         return self._gear.awaits(now)
 
     def rest(self, now: int, mark: int) -> None:
-        """Let go of what was before, if that is much and nothing is open."""
+        """Make a new checkpoint, if much has come and nothing is open."""
         if self._gear.has_much:
             self._gear.rest(now, mark)
 

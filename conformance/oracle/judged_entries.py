@@ -29,7 +29,7 @@ def first_violation(
     """
     judge = Judge(profile, counters=begins, lenient=lenient)
     if begins is not None:
-        # Whoever moves the clock, or looks whether the target attends to it.
+        # The connection that moves the clock, or that tests whether the target attends to it.
         judge.connect(-1)
     clients: dict[str, int] = {}
     numbers = itertools.count(1)

@@ -27,7 +27,7 @@ from reference_server.state import SECOND
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 MAX_STEPS = 1_500
-"""Steps that a search may go astray before it is given up."""
+"""Steps in wrong directions after which a search is given up."""
 FAILURES = 16
 """Dead ends after which the search goes further back at once, at most ``JUMPS`` times."""
 JUMPS = 100
@@ -174,7 +174,7 @@ class History(Transitions):
                 raise self._violation()
             failures += 1
             if failures == FAILURES and jumps < JUMPS:
-                # It may take long to come back to what was wrong: further back, with hindsight.
+                # The wrong step may be far behind: go further back, and use what was learnt.
                 back = 1 if self._deepest > deepest else 2 * back
                 failures, jumps, deepest = 0, jumps + 1, self._deepest
                 self._learn()
@@ -182,7 +182,7 @@ class History(Transitions):
         raise Inconclusive("there are too many orders in which it may have happened")
 
     def _learn(self) -> None:
-        """Try earlier what is not explained, and later what was expected."""
+        """Try replies without an explanation earlier, and those expected instead later."""
         for heard, expected in set(self._misfits):
             if heard is None:
                 continue
@@ -245,7 +245,7 @@ class History(Transitions):
                 return [(False, conn)]
             rank = 2
             if isinstance(event, Close):
-                # When a target comes to that is anybody's guess.
+                # Nobody can tell when a target comes to that.
                 rank = 4
             elif not isinstance(event, Command):
                 pass

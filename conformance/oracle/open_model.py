@@ -20,7 +20,7 @@ from reference_server.state import SECOND, Alarm, Client, Job, Timer, Tube
 from reference_server.wire import Body, Put, Reply
 
 LATE = ""
-"""The choice to refuse what is too big when its body has come."""
+"""The choice to refuse a job that is too big only when its body has come."""
 _NO_END = frozenset((wire.EXPECTED_CRLF.word,))
 _COUNTED = frozenset(("total-jobs", "cmd-delete", "cmd-pause-tube"))
 """The keys of stats-tube that count all that a tube has seen."""
@@ -61,7 +61,7 @@ class OpenModel(Model):
         self.keeps_places = profile.keeps_places
         """A job that comes back does so to its old place among those of its priority."""
         self.has_guessed = False
-        """Set once a choice was made of which nothing need have told since."""
+        """Set once a choice was made that no reply need have told since."""
         self._kicked = 0
         super().__init__(profile, choose=choose)
 

@@ -60,7 +60,7 @@ class Oracle(Transitions):
         """For how long a client that is gone may be counted, in nanoseconds of real time."""
         self.real_now = 0
         """The real time of what is judged, in nanoseconds; it goes on where a clock is moved."""
-        # When those have gone that may be counted still.
+        # The times at which clients have gone that may still be counted.
         self._left: deque[int] = deque()
         self.states = [self._first_state()]
         """The states that the target may be in."""
@@ -97,7 +97,7 @@ class Oracle(Transitions):
         return any(state.model.connections[conn].reserved for state in self.states)
 
     def gone(self) -> set[str]:
-        """Return the tubes that may linger though nothing keeps them, and nobody else does."""
+        """Return the tubes that may linger though nothing keeps them; none if others use them."""
         return {name for state in self.states for name in state.model.gone if self._alone}
 
     def forget_gone(self) -> None:
@@ -117,7 +117,7 @@ class Oracle(Transitions):
         return state.done[conn] == len(client.items) and not client.reader.buffered
 
     def is_needed(self, conn: int) -> bool:
-        """Tell whether a client has a job, or waits for one: others may get it when it ends."""
+        """Tell whether a client has a job, or waits for one: its end may give that to others."""
         connections = (state.model.connections.get(conn) for state in self.states)
         return any(it is not None and (it.waiting or it.deadlines) for it in connections)
 
@@ -199,7 +199,7 @@ class Oracle(Transitions):
         )
 
     def is_still(self, but: int | None = None) -> bool:
-        """Tell whether only one state is possible, and nothing can come of it but for ``but``."""
+        """Tell whether one state is possible, and nothing can come to any client except ``but``."""
         state = self.states[0]
         return len(self.states) == 1 and not any(
             conn != but and (state.owed[conn] or self.is_pending(state, conn))
@@ -282,7 +282,7 @@ class Oracle(Transitions):
             if neutral:
                 alarms, conns = [], neutral[:1]
             elif not conns:
-                # What need not have fired yet can still be looked at when it matters.
+                # A timer that need not have fired yet is looked at later, if it matters.
                 ordered = [a for a in alarms if not self._may_be_lost(state, a)]
                 alarms = ordered[:1] if self._must_fire(state, ordered, now) else []
                 if not alarms:
@@ -340,7 +340,7 @@ class Oracle(Transitions):
                 continue
             alarms, conns = self._possible(state, now)
             if conn in conns and self._is_neutral(state, conn):
-                # It may as well come first: nothing else depends on it, nor it on anything else.
+                # It may as well come first: it depends on nothing, and nothing depends on it.
                 alarms, conns = [], [conn]
             frontier.states += self._after(state, alarms, conns, now, conn, reply)
         return found

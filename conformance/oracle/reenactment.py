@@ -24,10 +24,10 @@ class Course(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """A transcript with all that a re-enactment needs to know of it, whatever the fault.
+    """A transcript, prepared once for the re-enactments by all faults.
 
-    ``times``: when each message is, in nanoseconds since the first. ``first_id``: of a job that was
-    put, as the target has told. ``silent``: it was waited for more, and nothing came.
+    ``times``: when each message was sent, in nanoseconds since the first. ``first_id``: the first
+    id that the target gave. ``silent``: the clients waited for more, and nothing came.
     """
 
     entries: Sequence[Entry]

@@ -11,7 +11,7 @@ from conformance.oracle.open_model import Loose
 from reference_server.wire import Reply
 
 TOLERANCE = 2
-"""Seconds by which ages and times left may differ: they are told in whole seconds, at some time."""
+"""Seconds by which ages and times left may differ: both are rounded, at different times."""
 _QUEUES = tuple(
     f"current-jobs-{state}" for state in ("urgent", "ready", "reserved", "delayed", "buried")
 )
@@ -33,7 +33,7 @@ _FREE = {
 UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
 """Keys that every beanstalkd has, and no text before 1.13 names."""
 ASKED_BY_US = "cmd-list-tube-used"
-"""Asked by those who want to know whether the target has settled, too."""
+"""The suite itself sends this command, to see whether the target has settled."""
 
 
 class Before(NamedTuple):
@@ -49,14 +49,14 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, stats: Mapping[str, str], tubes: Iterable[str]) -> Self:
-        """Return what statistics tell of that, to one client while there is another of ours."""
+        """Return the leftovers that statistics tell to one of two clients of ours."""
         jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
         told = stats.get("current-connections", "")
         clients = max(int(told) - 2, 0) if told.isdecimal() else 0
         return cls(frozenset(tubes), {key: n for key, n in jobs.items() if n}, clients)
 
     def explains(self, key: str, mine: str, theirs: str, of_all: bool) -> bool:
-        """Tell whether a value of statistics is higher because of that.
+        """Tell whether the leftovers explain that a value of statistics is higher.
 
         ``of_all``: those of the server, or of default; of another tube only we know.
         Delays and times to run may end meanwhile, and clients go, so that their jobs are ready.
@@ -120,7 +120,7 @@ def difference(
 
 
 def _is_alike(mine: bytes, theirs: bytes, alone: bool, fresh: bool) -> bool:
-    """Tell whether the few lines agree that are not the same in both: faster than all."""
+    """Tell whether the lines that differ say the same; faster than to compare all."""
     expected, told = mine.split(b"\n"), theirs.split(b"\n")
     if len(expected) != len(told):
         return False

@@ -23,7 +23,7 @@ EARLY = SECOND // 100
 """The most that the clocks of target and tester may differ, in nanoseconds."""
 
 MAX_BRANCHES = 64
-"""Outcomes of one transition beyond which it is not worth to look at them all."""
+"""Outcomes of one transition beyond which the oracle gives up."""
 
 NAMING = ("INSERTED", "RESERVED", "FOUND")
 """Replies that name a job first of all."""
@@ -49,8 +49,7 @@ def guess(options: Sequence[T]) -> T:
 
 
 def as_told(reply: Reply, options: Sequence[T]) -> T | None:
-    """Return the option that a reply tells: the id of its job, or its own word; None if it is
-    not told."""
+    """Return the option that a reply tells: its job's id, or its word; None if it tells none."""
     told = (reply.word, *reply.args[:1]) if reply.word in NAMING else (reply.word,)
     return next((option for option in options if option in told), None)
 
@@ -277,13 +276,13 @@ def waiting(model: OpenModel) -> int:
 
 
 def has_tie(model: OpenModel, conn: int) -> bool:
-    """Tell whether it cannot be told which delay of the tube that a client uses ends first."""
+    """Tell whether the first two delays in a client's used tube end too close to tell apart."""
     delayed = model.connections[conn].use.delayed
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
 
 
 def is_open(model: OpenModel, event: object) -> bool:
-    """Tell whether the text leaves open when something happens that makes a difference to this."""
+    """Tell whether the outcome of an event depends on a time that the text leaves open."""
     if isinstance(event, Put):
         return event.size > model.max_job_size
     if not isinstance(event, Command):
@@ -334,7 +333,7 @@ def take_id(state: State, conn: int, told: Reply | None) -> None:
     if following > model.next_id:
         model.next_id = following
     elif told is not None and following < model.next_id:
-        # The target counts from less than was guessed.
+        # The target's ids are smaller than was guessed.
         model.next_id = max([following - 1, *model.jobs]) + 1
 
 
@@ -376,7 +375,7 @@ class _Decider:
         return options[self._decisions[number] if number < len(self._decisions) else 0]
 
     def others(self) -> Iterator[list[int]]:
-        """Return the decisions that were not taken."""
+        """Yield the decisions that were not taken."""
         for number in range(len(self._decisions), len(self.sizes)):
             taken = [*self._decisions, *[0] * (number - len(self._decisions))]
             for option in range(1, self.sizes[number]):

@@ -28,10 +28,10 @@ from reference_server.state import Alarm
 from reference_server.wire import Body, Command, Reply, Request, RequestReader
 
 SIGNALS = -2
-"""The number of what sends signals; it is no client."""
+"""The number of the sender of signals, which is no client."""
 _QUIT = Command("quit")
 NEUTRAL = Command("list-tube-used")
-"""Nothing else depends on it, nor it on anything else."""
+"""A command that nothing else depends on, and that depends on nothing else."""
 _TAKE_NEXT = frozenset((*WAITING, "peek-ready"))
 _TAKE_SOONEST = frozenset(("kick", "peek-delayed"))
 MAKE_READY = frozenset(
@@ -41,7 +41,7 @@ MAKE_READY = frozenset(
 )
 _MAY_REVIVE = frozenset(("pause-tube", "use", "watch"))
 MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY | _MAY_REVIVE
-"""Commands that may ask the model to choose: a hint for speed, as it is noticed if others do."""
+"""Commands that may make the model choose. A hint for speed: the oracle notices others, too."""
 
 
 @dataclass(slots=True)
@@ -76,12 +76,12 @@ class OracleClient:
 class Transitions:
     """The next steps of a target of this profile; ``lateness`` of its timers in nanoseconds.
 
-    ``hasty``: transitions that are not thought to make the model choose are made without a copy;
-    where it chooses all the same, Undecided is raised, and the states are not to be used any more.
+    ``hasty``: make a transition without a copy of the state if the model should not have to choose.
+    If it chooses all the same, raise Undecided; the states must not be used any more.
     """
 
     lenient = False
-    """It may take a line that the text leaves open for what it likes."""
+    """Whether the target may read a line in any way that the text leaves open."""
 
     def __init__(self, profile: Profile, lateness: int) -> None:
         self.profile = profile
@@ -175,8 +175,8 @@ class Transitions:
         # The end of a pause gives away jobs, where any of equal priority may be next.
         only &= self.hasty and self.profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
-        # Just behind the start of a jump, it may have fired before. And a job that somebody gets
-        # now may be his since the timer was due.
+        # Just behind the start of a jump, it may have fired before. And a client that gets a job
+        # now may have held it since the timer was due.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
         before |= at > due + EARLY and waiting(state.model) > 0
         for time in (due, at) if before else (at,):
@@ -248,7 +248,7 @@ class Transitions:
     def may_choose(self, model: OpenModel, conn: int, event: Event | Open, untold: bool) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
 
-        That is a hint: others are noticed when they do.
+        That is a hint: the oracle notices others when they choose.
         """
         if isinstance(event, Close):
             # Which of its jobs is ready first is left open.

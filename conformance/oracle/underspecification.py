@@ -1,6 +1,6 @@
 """Underspecification: lines that the text decides, and lines that a server may answer as it likes.
 
-What a server does after a line that the text leaves open is at most de-facto wrong.
+After a line that the text leaves open, whatever a server does is at most de-facto wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
 _MAY_NOT_BE_FOUND = tuple(
     verb.encode() for verb in ABOUT_A_TUBE if "NOT_FOUND" in COMMANDS[verb].replies
 )
-"""Commands about a tube: of what cannot be the name of one, they may say that it does not exist."""
+"""Commands about a tube; they may answer that a tube with an impossible name does not exist."""
 _NO_NAME = re.compile(rb"[\x01-\x08\x0e-\x1f!-\xff]+")
 _WORD = re.compile(rb"[a-z][a-z-]*")
 _LETTERS = {Kind.TUBE: "t", Kind.COUNT: "c", Kind.TIMEOUT: "c"}
@@ -63,13 +63,13 @@ _STRAY = re.compile(rb"\r(?!\n)")
 
 @cache
 def _untold(commands: frozenset[str], added: tuple[Added, ...]) -> tuple[bytes, ...]:
-    """The commands of which a profile does not tell what they do: later ones, and a fork's own."""
+    """The commands that a profile does not describe: later ones, and a fork's own."""
     later = (verb for verb in VERBS if verb not in commands)
     return tuple(verb.encode() for verb in (*later, *(one.verb for one in added)))
 
 
 def _is_untold(line: bytes, profile: Profile) -> bool:
-    """Return whether a line is about a command of which the profile does not tell what it does."""
+    """Return whether a line is a command that the profile does not describe."""
     if not line.startswith(_untold(profile.commands, profile.dialect.added)):
         return False
     first = line.partition(b"\r\n")[0].replace(b"%d", b"1")
@@ -84,7 +84,7 @@ def _is_harmless(line: bytes, profile: Profile) -> bool:
 
 
 def is_free(line: bytes, profile: Profile) -> bool:
-    """Return whether nothing at all is said of a line, so that it is not worth sending."""
+    """Return whether the text says nothing of a line, so that to send it would show nothing."""
     if _is_untold(line, profile):
         return True
     if _MORE_THAN_QUIT.match(line):
@@ -132,7 +132,7 @@ def is_decided(line: bytes, profile: Profile) -> bool:
         # Some servers know a command by how a line begins.
         return not any(word.startswith(verb.encode()) for verb in profile.commands)
     if not arguments or b"" in arguments:
-        # No arguments: malformed, or unknown; several blanks: as one likes.
+        # No arguments: malformed, or unknown; several blanks: any answer is allowed.
         return not (kinds or arguments)
     if word in _MAY_NOT_BE_FOUND and not _is_name(arguments[0], profile):
         return False
@@ -150,13 +150,13 @@ def is_decided(line: bytes, profile: Profile) -> bool:
 
 
 def has_odd_word(line: bytes, profile: Profile) -> bool:
-    """Return whether a server may know the first word of a line, which is no command."""
+    """Return whether a line begins with no command, but with a word that a server may know."""
     word = line.partition(b" ")[0].decode("latin-1")
     return word not in ("", *profile.commands) and not is_decided(line, profile)
 
 
 def is_unlimited(line: bytes, profile: Profile) -> bool:
-    """Return whether an argument is larger than others allow, and the text tells no limit of it.
+    """Return whether an argument exceeds a limit that other texts have, and this one does not.
 
     Of old texts: a delay of more than 32 bits may be refused, kept, or cut; a name of 201 bytes as
     well.
@@ -181,7 +181,7 @@ def has_large_id(line: bytes) -> bool:
 
 
 def _is_name(argument: bytes, profile: Profile) -> bool:
-    """Return whether this may be the name of a tube, but for its length."""
+    """Return whether a tube may have this name, whatever its length."""
     return not (argument.startswith(b"-") or argument.translate(None, profile.name_chars))
 
 
@@ -227,7 +227,7 @@ def _hold(number: int) -> int:
 
 
 def _plain(line: bytes, fit: Callable[[int], int]) -> bytes:
-    """Return a line as servers read it that take an argument for the number that it begins with.
+    """Return a line with each argument cut to the number at its beginning, as some servers read it.
 
     ``fit`` makes the last number one of 32 bits: a time, of which old texts tell no limit.
     """
@@ -324,7 +324,7 @@ def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
 
 
 def open_line(readers: Iterable[Lines], profile: Profile) -> bytes | None:
-    """The first line that the text leaves open; empty if it is too long, None if there is none."""
+    """Return the first line that the text leaves open, empty if too long; None without any."""
     for reader in readers:
         for line in reader.lines:
             if line is None or not is_decided(line, profile):
