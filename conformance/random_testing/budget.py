@@ -19,11 +19,11 @@ SECONDS, WITH_WAITING = 0.8, 3.0
 SAMPLES = 5
 """Round trips that are measured; a busy machine may make some of them longer."""
 SLOW = 0.005
-"""Seconds of a round trip from which on a target is so slow that tests do not wait for others."""
+"""Seconds of a round trip from which on a target is slow: its tests do not wait for each other."""
 LEAST = 10
-"""Commands below which a conversation comes to nothing."""
+"""The least commands of a conversation; a shorter one shows nothing."""
 SHARE = 2
-"""One in so many conversations is to fit in, if need be by being shorter."""
+"""One in so many conversations should fit in; they get shorter for that."""
 BUSY = 3
 """Times the budget that are added where others need the CPU."""
 ENOUGH = 5

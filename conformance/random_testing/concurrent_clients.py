@@ -25,7 +25,7 @@ from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 LEAVES = 0.01
 """The share of turns in which a client that is idle, or waits, leaves, and another comes."""
 MOST_TIME = 5.0
-"""Seconds after which clients do nothing more; a slow target has less to do."""
+"""Seconds after which clients begin nothing more, so that a slow target has less to do."""
 
 
 class NotEnded(Violation):
@@ -93,7 +93,7 @@ class Crowd:
         for client in sorted(self._clients, key=lambda client: not client.asked):
             self._leaves(client, half=self._may_wait_on or not client.asked)
             if client.asked:
-                # What it holds is for the next that waits.
+                # The next client that waits gets what it holds.
                 self._await_replies()
         self._await_replies()
         self._clean()
@@ -254,7 +254,7 @@ class Crowd:
     # ------------------------------------------------------------ the end
 
     def _await_replies(self) -> None:
-        """Until all have got what they must get."""
+        """Waits until all clients have got what they must get."""
         end = time.monotonic() + self._limits.reply
         while busy := [client for client in self._clients if client.is_busy]:
             if not self._listen(end - time.monotonic()) and time.monotonic() > end:
@@ -262,7 +262,7 @@ class Crowd:
                 missing = "the end of the connection" if client.leaving else "a reply"
                 said = f"nothing for {client.name} within {self._limits.reply:g} s"
                 if client.leaving and client.may_wait:
-                    # It has half-closed: else, nothing of it would be awaited.
+                    # It has half-closed: nothing else of it would be awaited.
                     missing, said = str(TIMED_OUT), f"{said}; it breaks reserve.half-closed"
                 ends = client.leaving and (client.may_wait or not client.asked)
                 kind = NotEnded if ends else Violation
@@ -282,7 +282,7 @@ class Crowd:
         self._await_replies()
 
     def _await_jobs(self) -> None:
-        """Until those who wait do so because there is no job for them."""
+        """Waits until no client waits although there is a job for it."""
         end = time.monotonic() + self._limits.reply
         while self._listen(self._limits.grace):
             pass
@@ -306,7 +306,7 @@ class Crowd:
                     raise
 
     def _give_up(self) -> None:
-        """All delete what they hold; who gets a job meanwhile does so, too."""
+        """Lets all clients delete what they hold, and what they get meanwhile."""
         while holders := [client for client in self._clients if client.held and not client.asked]:
             for client in holders:
                 self._say(client, [self._requests.of_job("delete", job) for job in client.held])

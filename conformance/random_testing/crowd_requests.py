@@ -27,8 +27,8 @@ NAME = 6
 class Requests:
     """Makes up requests for clients of the same tubes.
 
-    ``now`` orders them. ``tidy``: a client knows what it holds before it says more. ``waits_on``:
-    it may say more while it waits. ``known``: jobs that anybody may name.
+    ``now`` orders them. ``tidy``: a client sends nothing more until it knows what it holds.
+    ``waits_on``: it may send more while it waits. ``known``: jobs that any client may name.
     """
 
     target: Target
@@ -85,7 +85,7 @@ class Requests:
         return self._pick(known)
 
     def put(self, client: CrowdClient) -> Said:
-        """Return a put of a job whose body is no other one's."""
+        """Return a put of a job with a body of its own."""
         pri, delay = self._pick(PRIORITIES), 0
         if self.chance.random() < 0.05 and "delayed" in self.profile.deletes:
             # No two delays end together: which is first, then, is left open.
@@ -106,7 +106,7 @@ class Requests:
         return b"reserve-with-timeout 0\r\n", asked
 
     def waits(self, client: CrowdClient) -> Said:
-        """Return a request for a job that is waited for."""
+        """Return a request that waits for a job."""
         lines = [b"reserve\r\n"]
         if self.profile.has_timeouts:
             lines.append(b"reserve-with-timeout %d\r\n" % LONG)

@@ -13,12 +13,12 @@ from conformance.target.starvation import CpuTime, Starvation
 EACH, IN_ALL = 5.0, 15.0
 """Seconds that a run of the suite takes for each finding, and for all of them."""
 BUSY = 4
-"""Times as long as it takes at most, where a busy machine keeps us or the target from a CPU."""
+"""The factor by which these seconds may grow, as long as we or the target wait for a CPU."""
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The time for one finding: ``seconds``, besides those for which we had to wait for a CPU."""
+    """The time for one finding: ``seconds``, not counting waits for a CPU."""
 
     seconds: float
     begun: float
@@ -41,7 +41,7 @@ class Effort:
 
     @contextlib.contextmanager
     def spent(self, cpu_time: Callable[[], CpuTime]) -> Iterator[None]:
-        """Count what is done meanwhile as for one finding; it may be begun again within.
+        """Count the time that passes meanwhile for one finding; calls may be nested.
 
         ``cpu_time``: what the target has had of a CPU, and waited for one, so far.
         """

@@ -32,7 +32,7 @@ from reports.worlds import transitions
 PATIENCE = 0.5
 """Seconds after which a reply is missing where something is looked for again."""
 LIMIT = 5.0
-"""Seconds after which it is given up."""
+"""Seconds after which that is given up."""
 KEPT = 3
 """Conversations that are kept in mind; some of them ask for statistics only."""
 
@@ -52,7 +52,7 @@ class Exploration:
     profile: Profile = NEWEST
     folder: Path | None = None
     shared: bool = False
-    """Set if conversations must leave alone the jobs and tubes of others on the target."""
+    """Whether conversations must leave alone the jobs and tubes of others on the target."""
     fuzz_time: float = 1.0
     """Seconds in which hostile bytes are tried."""
     budget: Budget = field(default_factory=Budget)
@@ -60,7 +60,7 @@ class Exploration:
     effort: Effort = field(default_factory=Effort)
     """The time for making small what is found."""
     undecided: int = 0
-    """Conversations that were given up, as too much was possible."""
+    """Conversations that were given up, as too many states were possible."""
     health: list[str] = field(default_factory=list)
     """Resources that the target was seen to take more and more of: told, and no verdict."""
     worlds: list[World] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Exploration:
     left_out: int = 0
     """Kept findings that were not played again, as their waits are too long for a real clock."""
     hastens: bool = False
-    """A finding about a reply is made small: it is one that was waited for in vain."""
+    """Whether the finding at hand is about a reply that never came."""
     fate: str = ""
     """The fate of a target that has ended a connection."""
     _new: Target | None = None
@@ -131,7 +131,7 @@ class Exploration:
             self._last.append(conversation)
 
     def show_last(self, transcript: Transcript) -> None:
-        """Make a transcript show what the target was last told, if it shows nothing of that."""
+        """Copy the last conversation with the target into a transcript in which nothing is sent."""
         if not any(entry.direction == ">" for entry in transcript.entries):
             for conversation in reversed(self._last):
                 if any(entry.direction == ">" for entry in conversation.entries):
@@ -161,7 +161,7 @@ class Exploration:
         self._new = None
 
     def judge(self, target: Target, transcript: Transcript, make_up: Callable[[], str]) -> str:
-        """Return what ``make_up`` tells that makes up conversations and judges them.
+        """Let ``make_up`` make up conversations and judge them; return what it tells.
 
         What earlier runs have found is looked at first. What is at most de-facto must not hide
         worse: if that is all that was found, conversations are made up again, plainer ones.
@@ -191,7 +191,7 @@ class Exploration:
         return f"{findings} not played again: long waits need a clock that can be moved"
 
     def _again(self, target: Target, transcript: Transcript) -> Loose | None:
-        """Look whether what earlier runs have found is still there; raise Deviation if it is."""
+        """Play the findings of earlier runs; raise Deviation if one is still there."""
         loose, self.left_out, left = None, 0, LIMIT
         for path, found in kept(self.folder) if self.folder else ():
             seconds = 0.0 if target.clock.movable else waits(program_of(found))
@@ -215,13 +215,13 @@ class Exploration:
         return loose or (deviation, list(transcript.entries))
 
     def note(self, violation: Violation, transcript: Transcript) -> None:
-        """Keeps in mind what has shown a violation, if nothing shorter has shown one like it."""
+        """Remembers what has shown a violation, unless something shorter has shown one like it."""
         known = self._shown.get(violation.kind)
         if known is None or len(transcript.entries) < len(known[1].entries):
             self._shown[violation.kind] = violation, transcript.copy()
 
     def once_more(self, target: Target, transcript: Transcript) -> NoReturn:
-        """Looks whether anything that has shown a violation shows one again.
+        """Plays the programs again that have shown a violation.
 
         Raises Deviation, or else Inconclusive; ``transcript`` then shows it.
         """
@@ -312,7 +312,7 @@ class Exploration:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         hastily = partial(replayed, anew=False)
-        # What never came in all that time need not be waited for so long again.
+        # It did not come in all that time: do not wait so long again.
         patience = PATIENCE if found.violation.is_silence else target.limits.reply
         patiently = partial(replayed, patience=patience, limit=math.inf)
         with self.effort.spent(target.cpu_time):

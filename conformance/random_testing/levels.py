@@ -1,9 +1,9 @@
 """Levels of findings: a finding that depends on an open line is looked for without it.
 
-Such a line may just be on the way to what is wrong. So before a finding counts for less, its open
-lines are left out, or replaced by lines of which the text says how they are answered: all at once
-first, then fewer and fewer of them (delta debugging). Only if nothing is wrong any more in any of
-these ways, it is the open line that it is about.
+An open line may have nothing to do with what is wrong. So before a finding counts for less, its
+open lines are left out, or replaced by lines that the text decides: all at once first, then fewer
+and fewer of them (delta debugging). Only if nothing is wrong any more in any of these ways, the
+finding is about the open line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire import CRLF
 
 AGAIN = 3
-"""Times that what was found without is looked for again; it must be seen then at least once."""
+"""Times that a finding without open lines is played again; it must be seen at least once."""
 
 Replayed = Callable[[Program], Counterexample | None]
 """The outcome of a program; None if nothing is wrong with it."""
@@ -79,7 +79,7 @@ class _Search:
                 if not any(self._accepts(chunk, change) for change in self._changes):
                     at += size
             size //= 2
-        # Without its quirks, one could not tell any more that it is about nothing.
+        # Without its quirks, one could not tell any more that it is about them.
         is_quirk = diagnosis_of(self._found, self._profile).is_quirk
         return self._firm or (self._found if is_quirk else self._best)
 
@@ -105,7 +105,7 @@ class _Search:
         if not diagnosis_of(found, self._profile).de_facto:
             self._firm = self._seen_again(found)
             return self._firm is not None
-        # What is about something else would lead astray.
+        # A finding about something else would mislead.
         if found.violation.kind != self._found.violation.kind:
             return False
         self._best = found
@@ -142,7 +142,7 @@ def diagnosis_of(found: Counterexample, profile: Profile) -> Diagnosis:
 
 
 def every_ask(program: Program) -> list[int]:
-    """The positions of all that clients ask."""
+    """The positions of all requests of clients."""
     return [number for number, step in enumerate(program) if isinstance(step, Ask)]
 
 

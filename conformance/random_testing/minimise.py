@@ -20,7 +20,7 @@ class OutOfTime(Exception):
 
 
 def minimise(program: Program, shows: Shows) -> list[Step]:
-    """The steps without which it is not shown any more, each as plain as it may be."""
+    """The steps that are needed to show it, each as plain as possible."""
     # Each command sent by itself, each put as plain as possible, where that still shows it.
     steps = with_plainer(without_steps(program, shows), _plainer, shows)
     steps = _with_longer_waits(steps, shows)
@@ -31,7 +31,7 @@ def minimise(program: Program, shows: Shows) -> list[Step]:
 
 
 def without_steps(program: Program, shows: Shows) -> list[Step]:
-    """The steps without which it is not shown any more."""
+    """The steps that are needed to show it."""
 
     def some(steps: list[Step]) -> bool:
         return bool(steps) and shows(steps)
@@ -77,7 +77,7 @@ def _atoms(text: bytes, escaped: bool) -> list[bytes]:
 
 
 def without_chunks(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
-    """The items without which it is not shown any more: larger chunks are left out first."""
+    """The items that are needed to show it; larger chunks are left out first."""
     size = max(len(items) // 2, 1)
     while True:
         smaller = _without_chunks_of(items, size, shown)

@@ -53,7 +53,7 @@ def lost(error: OSError, session: Session) -> Violation:
 def replay(session: Session, transcript: Transcript) -> None:
     """Does what the clients of a transcript did; raises Violation or Inconclusive.
 
-    What it asks of a job that it has put is asked of the job that is put instead now.
+    Commands about a job of the transcript now name the job that is put in its place.
     """
     play(session, program_of(transcript))
 

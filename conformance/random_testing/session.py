@@ -56,14 +56,14 @@ class Session:
         self.transcript = Transcript()
         self._limits = target.limits
         self.is_spent = False
-        """Set once the jobs and tubes on the target are not judged any more."""
+        """Whether the jobs and tubes on the target are not judged any more."""
         self._profile = profile
         self._jobs = JobTags()
         self._traffic = traffic = Traffic(target, self.transcript, self._jobs)
         self._sending: SessionClient | None = None
         late = round(target.limits.lateness * 1e9)
         self._margin = late + 4 * EARLY
-        # Some servers count a client with the first that it says: that is tested elsewhere.
+        # Some servers count a client only when it first says something; other tests look at that.
         traffic.settle()
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
@@ -84,7 +84,7 @@ class Session:
 
     @property
     def patience(self) -> float:
-        """The seconds that a reply may take: less for who is in haste."""
+        """The seconds that a reply may take; fewer while a finding is made small in haste."""
         return self._traffic.patience
 
     @patience.setter
@@ -177,7 +177,7 @@ class Session:
         if model.is_waiting(conn):
             client.behind += len(text)
             if client.behind > self._limits.behind or not self._profile.half_close:
-                # What is behind a reserve that waits is answered in the end, or it is open.
+                # A command behind a reserve that waits is answered in the end, or left open.
                 return
         else:
             client.behind = 0
@@ -268,7 +268,7 @@ class Session:
             # Far enough beyond it that it must have fired, unless its client is idle.
             self._move(self.now() + self._margin)
             self._nudge()
-        # Something may have come of it that nobody expects.
+        # It may have caused something that nobody expects.
         self._traffic.settle()
         self._traffic.poll(0.0)
 

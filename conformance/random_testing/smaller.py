@@ -23,7 +23,7 @@ HASTE = 0.03
 TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
 WHOLE = 10.0
-"""Seconds after which the whole program is given up: on a busy machine, it takes long."""
+"""Seconds after which the whole program is given up; a busy machine needs long for it."""
 
 
 class _Pace(NamedTuple):
@@ -72,7 +72,7 @@ class Reducer:
     def _reduced(self, found: Counterexample, pace: _Pace) -> Counterexample | None:
         """Return what becomes of a finding at a pace; None if it is not seen again."""
         effort = self.exploration.effort
-        # What is done with the result has its share of the time, too.
+        # The work on the result gets its share of the time, too.
         left, start = effort.remaining, time.monotonic()
         if not left:
             return None

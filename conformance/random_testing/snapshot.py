@@ -26,9 +26,9 @@ from reference_server.wire import ProtocolError
 class Counted(NamedTuple):
     """The counters that a target tells; ``profile`` has its limits.
 
-    ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if somebody else
-    may change that, or it is not complete. ``jobs``: how many there are in the tube in which all
-    clients begin. ``taken``: other tubes that have jobs.
+    ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if others may
+    change the counters, or some are missing. ``jobs``: the number of jobs in the tube in which all
+    clients begin. ``taken``: other tubes with jobs.
     """
 
     profile: Profile
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
 
 
 def counted(target: Target, profile: Profile) -> Counted:
-    """Asks a target for all that, on a connection that is counted, and then ends.
+    """Asks a target for its counters, on a connection that it counts, too, and that then ends.
 
     Raises TargetLost, or TargetError if it does not tell its stats.
     """
@@ -117,7 +117,7 @@ def _jobs(stats: Mapping[str, str]) -> int:
 
 
 def _last_id(sock: Transport, profile: Profile, limit: float) -> int:
-    """The id of a job that is put, and is gone then."""
+    """The id of a job that is put and deleted at once."""
     try:
         put = ask(sock, b"put 0 0 1 0\r\n", limit)
     except ProtocolError as error:

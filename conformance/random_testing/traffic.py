@@ -18,9 +18,9 @@ from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
 
 UNHURRIED = 0.1
-"""Seconds of waiting from which on it is asked whether that was in vain before."""
+"""Seconds of waiting after which we look whether such a wait was in vain before."""
 LOOKS = 0.25
-"""Seconds after which the target is seen to have come to what it was sent, while it is silent."""
+"""Seconds of silence after which we look whether the target has read what it was sent."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class SessionClient:
     puts: deque[int] = field(default_factory=deque)
     half_closed: bool = False
     known: bool = False
-    """All that comes of what it has sent last was known at once."""
+    """Whether all replies to what it sent last were known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
     said: bytes = b""
