@@ -29,9 +29,9 @@ class Pool:
     ) -> None:
         self.is_new = is_new
         self.shapes: set[Hashable] = set()
-        """All that was seen come of an input."""
+        """All outcomes of inputs that were seen."""
         self.avoids: frozenset[str] = frozenset()
-        """Commands that are not sent any more, as it is known what is wrong with them."""
+        """Commands that are not sent any more, as their bugs are known."""
         self.known = Suppression()
         """Lines that are hardly sent any more, for the same reason."""
         self._inputs: list[bytes] = []
@@ -44,7 +44,7 @@ class Pool:
         return len(self._inputs)
 
     def note(self, data: bytes, shape: Hashable) -> bool:
-        """Keeps an input of which something new came; gives whether it is new."""
+        """Keeps an input that led to something new; gives whether it did."""
         if shape in self.shapes:
             return False
         self.shapes.add(shape)

@@ -1,4 +1,4 @@
-"""Where a target has been, looked at after each turn: edges of its own code, or lines of ours."""
+"""The coverage of a target after each turn: edges of its own code, or lines of ours."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FILES = {
 
 
 class Coverage(Protocol):
-    """Looks where a target has been, as a set of ``fuzz.edges``."""
+    """Tells which code a target has reached, as a set of ``fuzz.edges``."""
 
     def take(self) -> int:
-        """Return what it has reached since this was asked last."""
+        """Return what it has reached since the last call."""
         ...
 
 
@@ -36,7 +36,7 @@ class Unknown:
 
 
 class CountedEdges:
-    """The edges that a server counts which is built for it."""
+    """The edges that an instrumented server counts."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment

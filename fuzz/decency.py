@@ -17,7 +17,7 @@ def decent(program: Program, profile: Profile) -> list[Step]:
 
 
 def _is_decent(ask: Ask, profile: Profile) -> bool:
-    """Return whether a client says whole lines, of which some text or decision says what comes.
+    """Return whether a client says whole lines, with answers that a text or a decision tells.
 
     With what is sent at once with quit, replies to what came before it may get lost.
     """

@@ -33,7 +33,7 @@ from fuzz.reported import Reports, program_of
 from fuzz.suppression import form, lines_of
 
 WILD = 8
-"""One program in so many is wild: of bytes of which no text says what comes of them."""
+"""One program in so many is wild: no text tells the answers to its bytes."""
 RESTART = 50 * WILD
 """Programs after which a server that has got what is wild gets rid of its jobs."""
 _STATISTICS = ("OK", "OK")
@@ -42,7 +42,7 @@ _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 ENOUGH = 2
 """The number of times that something that looks the same is made small."""
 MOST_LINES = 200
-"""Steps in which lines are looked for that show by themselves what is wrong."""
+"""Steps of a finding among which single lines are looked for that show it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Report:
     again: int = 0
     """Violations that were like one that is filed."""
     unjudged: int = 0
-    """Programs to somewhere new of which only a part can be judged."""
+    """Programs that reach something new, but can be judged only in part."""
     looks: list[Health] = field(default_factory=list)
     """At the process of the target, as long as that is the same."""
     health: dict[str, str] = field(default_factory=dict)
@@ -86,10 +86,10 @@ class Report:
 
 
 class Fuzzer:
-    """Sends hostile bytes to a target; where others use it, it lets alone what they have there.
+    """Sends hostile bytes to a target; leaves alone what others have there.
 
-    ``grey``: scouts who run ahead, where it can be seen what they reach; then programs of the
-    second gear are played, too. ``sees`` is called with a violation at first sight.
+    ``grey``: scouts who run ahead, if their coverage can be seen; then programs of the second gear
+    are played, too. ``sees`` is called with a violation at first sight.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Fuzzer:
             self._file(found, most)
 
     def _scout(self, seconds: float, most: float) -> None:
-        """Lets scouts run ahead for some seconds; judges what gets to where nothing has got."""
+        """Lets scouts run ahead for some seconds; judges the programs that reach something new."""
         if self._grey is None:
             return
         self._grey.exchange()
@@ -193,7 +193,7 @@ class Fuzzer:
         if self._kinds[kind] > ENOUGH:
             self.report.again += 1
             if kind == _STATISTICS:
-                # Whatever else is wrong would not be seen behind it.
+                # It would hide whatever else is wrong.
                 self._campaign.looks = False
                 self._pool.avoids = _STATS
             return
@@ -209,7 +209,7 @@ class Fuzzer:
                 first.unlink()
 
     def _file_lines(self, found: Counterexample, most: float) -> bool:
-        """Files what single lines of what was found show by themselves; gives whether any does."""
+        """Files the single lines of a finding that show it alone; gives whether there are any."""
         lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
         for single in self._campaign.alone(HOSTILE, self._pool.known.news(reversed(lines))):

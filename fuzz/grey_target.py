@@ -22,7 +22,7 @@ CHOICES = ("auto", "afl", "llvm", "off")
 
 
 class NotInstrumented(Exception):
-    """It is asked for the edges of a target that cannot be seen; the text says why."""
+    """The edges of a target were asked for, but cannot be seen; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

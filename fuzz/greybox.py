@@ -1,4 +1,4 @@
-"""A grey box: what judged programs reach, and scouts, who run ahead of them, makes up the corpus.
+"""A grey box: judged programs, and scouts who run ahead, fill the corpus by what they reach.
 
 After the manner of AFL: a program that reaches what none has reached before is done again, made
 small, kept, and varied. Variations are played unjudged, as that is faster; those that reach
@@ -36,11 +36,11 @@ _STOCK = 3000
 _BEHIND = 0.5
 """The chance that a judged program begins like one that is kept."""
 _WAITING = 20
-"""Programs of which it is still to be seen whether they reach something new each time."""
+"""Programs that are still to be played again, to see whether they reach it each time."""
 
 
 class GreyBox:
-    """Scouts for programs that get a target to where it has not been.
+    """Scouts for programs that reach new code of a target.
 
     ``coverage`` looks at the target on which programs are judged; ``shelf`` is shared with others.
     """
@@ -99,7 +99,7 @@ class GreyBox:
         yield from ProgramAuthor(session, chance, times).steps(COMMANDS)
 
     def has_news(self) -> bool:
-        """Return whether judged programs have got to something new since this was asked last."""
+        """Return whether judged programs have reached something new since the last call."""
         found, self._found_news = self._found_news, False
         return found
 
@@ -113,7 +113,7 @@ class GreyBox:
         self._foreign += programs
 
     def explore(self, seconds: float) -> Iterator[Program]:
-        """Yield programs that get to where none has got, for some seconds."""
+        """Yield programs that reach something new, for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             program = self._next()

@@ -1,6 +1,6 @@
 """The corpus of a grey box: programs, each with the edges that it reaches, and which to vary next.
 
-It knows nothing of targets or processes: who plays programs tells it what they have reached.
+It knows nothing of targets or processes: the player of programs tells it what they have reached.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from conformance.random_testing.steps import Program
 from fuzz.edges import count, edges
 
 _STRIKES = 3
-"""The number of times after which edges flicker that were reached, and not so again."""
+"""Times after which an edge flickers that was reached, and then not reached again."""
 _CANDIDATES = 8
-"""Edges of which the rarest is gone for."""
+"""Edges that are drawn, to go for the rarest of them."""
 _FOLLOWED = 300
 """Variations by which a new edge is followed up at once."""
 _NEW, _ANY = 0.5, 0.1
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 def union(entries: Iterable[Entry]) -> list[Entry]:
-    """Return those entries, short ones first, that reach together what all of them reach."""
+    """Return entries, short ones first, that together reach what all of them reach."""
     kept, seen = list[Entry](), 0
     for entry in sorted(entries, key=lambda entry: len(entry.program)):
         if entry.reached & ~seen:
@@ -67,7 +67,7 @@ class Guidance:
         return self._doubts[-1]
 
     def news(self, reached: int) -> int:
-        """Return what of it was never reached before, and does not flicker."""
+        """Return the edges of it that were never reached before, and do not flicker."""
         return reached & ~(self.seen | self.flickers)
 
     def meet(self, reached: int) -> None:
@@ -80,7 +80,7 @@ class Guidance:
         self._hits.update(edges(reached))
 
     def doubt(self, news: int) -> None:
-        """Takes to mind what was new, and was not reached when the same was done again."""
+        """Notes edges that were new, but were not reached when the program was played again."""
         for times in reversed(range(1, _STRIKES)):
             self._doubts[times] |= self._doubts[times - 1] & news
         self._doubts[0] |= news

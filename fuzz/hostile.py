@@ -59,9 +59,9 @@ _KINDS = 4
 _MISSING = 70_000
 """Bytes of a body beyond which it is not completed."""
 _UNSETTLED = 3
-"""Bursts after which a program ends if it is still open what came of an earlier one."""
+"""Bursts after which a program ends while the outcome of an earlier one is still open."""
 AGAIN = 0.01
-"""The chance that a line is sent whose flaw is known."""
+"""The chance to send a line with a known flaw."""
 TRIES = 8
 """Mutations that are tried until one is a case."""
 _SOON = 100
@@ -207,7 +207,7 @@ class CaseAuthor:
             if reader is None or not self._is_decent(template, reader, first):
                 continue
             if not (reader.is_complete or self._profile.half_close):
-                # What nobody waits for an answer to need not be counted.
+                # Nobody waits for its answer: it need not be counted.
                 continue
             self._progress.cases += 1
             self._progress.commands += len(reader.requests) + 1
@@ -295,7 +295,7 @@ class CaseAuthor:
 
 
 def _ends_soon(request: Request) -> bool:
-    """Return whether time will do something soon because of a request."""
+    """Return whether a request starts a timer that ends soon."""
     if isinstance(request, Put):
         return 0 < request.delay < _SOON or request.ttr < _SOON
     if not isinstance(request, Command):

@@ -21,7 +21,7 @@ WAITS = 0.01
 BURSTS = (1, 1, 1, 2, 3, 8, 20, 64)
 """Commands that are sent in one go."""
 OVERLAPS = 0.01
-"""The chance that a client does not wait for what another has asked, or goes on though it waits."""
+"""The chance that a client does not wait for another's replies, or sends more while it waits."""
 LONG_BURSTS = (256, 512, 1024)
 """The same where speed matters."""
 
@@ -87,7 +87,7 @@ class ProgramAuthor:
                     if b"%" not in last.text:
                         yield last._replace(apart=True, tag=None, text=last.text[:keep])
                 elif client in free and chance.random() < 0.2:
-                    # What comes together with it is not done.
+                    # Nothing that comes together with it is done.
                     behind = chance.choice((b"", b"put 0 0 1 1\r\na\r\n"))
                     yield Ask(client, b"quit\r\n" + behind, apart=True)
                 yield Leave(client, half=chance.random() < 0.5)

@@ -1,7 +1,7 @@
-"""Plays programs at wire speed, without judging what comes, to see where the target gets by them.
+"""A player at wire speed that judges nothing, but sees which code of the target programs reach.
 
-It is many times as fast as what is judged, and nothing is open that would have to be left out. What
-reaches something new is judged elsewhere.
+It is many times as fast as judged play, and need not leave out what would make judging hard.
+Programs that reach something new are judged elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fuzz.undefined_input import Action
 from reference_server.wire import CRLF, Reply
 
 ROUND_TRIPS = 2
-"""Round trips of somebody else in which a server comes to what it was sent."""
+"""Round trips of another client, in which a server comes to what it was sent."""
 _TOLD = re.compile(
     rb"^(INSERTED|BURIED) ([0-9]+)\r$|^(EXPECTED_CRLF|JOB_TOO_BIG|DRAINING)\r$", re.M
 )
@@ -139,7 +139,7 @@ class Scout:
     # ------------------------------------------------------------ somebody else
 
     def _settle(self) -> None:
-        """Lets the target come to what it was sent; raises OSError if it serves nobody else."""
+        """Lets the target come to what it was sent; raises OSError if it serves no other client."""
         if self._observer is None or self._observer.ended:
             self._observer = self.target.connect()
         for _ in range(ROUND_TRIPS):

@@ -1,7 +1,7 @@
-"""Bytes of which no text says what comes of them: a server must survive, and serve others.
+"""Undefined input: bytes that no text covers, and that a server must survive, and serve others.
 
-Nothing is judged but that: clients send noise, stop in the middle, do not read, and are gone, while
-somebody else goes on talking with the server.
+Only that is judged. Clients send noise, stop in the middle, do not read, and are gone, while
+another client goes on talking with the server.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Action(NamedTuple):
 
 
 def lines_of_fork(dialect: Dialect) -> tuple[bytes, ...]:
-    """Return lines with the commands that a fork has added, of which more or less is known."""
+    """Return lines with the commands that a fork has added."""
     lines = [one.line + CRLF for one in dialect.added if one.grammar is not None]
     for one in dialect.added:
         verb = one.verb.encode()
@@ -136,7 +136,7 @@ def _take(target: Target, clients: dict[int, Transport], action: Action) -> None
 
 
 def is_wild(transcript: Transcript, profile: Profile) -> bool:
-    """Return whether nothing of what was sent can be judged, and nothing that came is known."""
+    """Return whether none of the sent bytes can be judged, and no answer is recorded."""
     if any(entry.direction == "<" or not entry.connection for entry in transcript.entries):
         return False
     readers = understood(transcript.entries, profile)

@@ -24,7 +24,7 @@ _APART = 10**6
 """Added to the tags of jobs of another program, for each program that is put in."""
 _VERBS = tuple(verb for verb in KINDS if verb != "quit")
 _SMALL = (0, 0, 0, 1000, 2000)
-"""Numbers that make nothing fall due soon."""
+"""Numbers that start no timer which ends soon."""
 _NUMBER = re.compile(rb"(?<![^ ])[0-9]+(?=[ \r])")
 
 
