@@ -24,7 +24,7 @@ def edits(summary: str, edit: Callable[[bytes], bytes], *slugs: str) -> Variant:
                 for receiver, reply in super().step(event, now, conn)
             ]
 
-    return Variant("", summary, Edits, non_strict=non_strict(*slugs))
+    return Variant(summary, Edits, non_strict=non_strict(*slugs))
 
 
 def _in_order(order: Callable[[list[bytes]], list[bytes]]) -> Callable[[bytes], bytes]:

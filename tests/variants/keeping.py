@@ -176,7 +176,7 @@ def _says(summary: str, pattern: bytes, new: bytes) -> Variant:
             reply = super()._stats(conn)
             return wire.OK(re.sub(b"(?m)^" + pattern + b"$", new, reply.body or b""))
 
-    return Variant("", summary, Says)
+    return Variant(summary, Says)
 
 
 def _other_version(profile: Profile) -> Profile:
@@ -205,40 +205,35 @@ class _FarewellFirst(Model):
 
 
 KEEPING = (
-    Variant("", "tubes are deleted a tenth of a second late", _LateTubes),
+    Variant("tubes are deleted a tenth of a second late", _LateTubes),
     Variant(
-        "",
         "default goes when nobody needs it",
         _DefaultGoes,
         non_strict=non_strict("lifecycle.default-stays"),
     ),
     Variant(
-        "",
         "failed commands are not counted",
         _CountsSuccess,
         non_strict=non_strict("stats.failed-commands-count"),
     ),
     Variant(
-        "",
         "puts are counted by their jobs",
         _CountsJobs,
         non_strict=non_strict("stats.failed-commands-count"),
     ),
     Variant(
-        "",
         "malformed commands are counted",
         reader=_CountsMalformed,
         non_strict=non_strict("stats.malformed-commands-do-not-count"),
     ),
-    Variant("", "says at once that it is draining", _DrainsEarly),
-    Variant("", "draining comes before other errors", _DrainsBeforeAll),
-    Variant("", "memory is never given back", _KeepsMemory),
-    Variant("", "begins with jobs of its own", _Preloaded),
-    Variant("", "begins with a job in default", _PreloadedDefault),
-    Variant("", "a name of no tube may be ignored", _IndifferentToTubes),
-    Variant("", "jobs come back by their deadlines", _FarewellFirst),
+    Variant("says at once that it is draining", _DrainsEarly),
+    Variant("draining comes before other errors", _DrainsBeforeAll),
+    Variant("memory is never given back", _KeepsMemory),
+    Variant("begins with jobs of its own", _Preloaded),
+    Variant("begins with a job in default", _PreloadedDefault),
+    Variant("a name of no tube may be ignored", _IndifferentToTubes),
+    Variant("jobs come back by their deadlines", _FarewellFirst),
     Variant(
-        "",
         "jobs of a client that leaves stay reserved until their TTR",
         KeepsHeld,
         non_strict=non_strict(
@@ -246,8 +241,8 @@ KEEPING = (
             *("quit.lets-jobs-go", "protocol.any-overlap"),
         ),
     ),
-    Variant("", "another version", profile=_other_version),
-    Variant("", "an id like a UUID", _TellsUuid),
+    Variant("another version", profile=_other_version),
+    Variant("an id like a UUID", _TellsUuid),
     _says("a version that is a number", b"version: .*", b"version: 1.13"),
     _says("times of CPU in two digits", rb"(rusage-.time: [0-9]+\.[0-9]{2})[0-9]*", rb"\1"),
     _says("no system that could be told", b"(os|platform|hostname): .*", rb"\1: unknown"),

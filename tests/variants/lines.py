@@ -42,7 +42,7 @@ def _reads(
             request = super().parse(line)
             return change(line, request) or request
 
-    return Variant("", summary, reader=Reads, non_strict=non_strict(*slugs))
+    return Variant(summary, reader=Reads, non_strict=non_strict(*slugs))
 
 
 def _bare_word(line: bytes, _: Request) -> Request | None:
@@ -258,13 +258,11 @@ LINES = (
     ),
     _reads("commands of its own", _extra),
     Variant(
-        "",
         "commands in any case",
         reader=_AnyCase,
         non_strict=non_strict("error.commands-are-lower-case"),
     ),
     Variant(
-        "",
         "LF ends a line",
         reader=_LineFeeds,
         non_strict=non_strict("protocol.line-ends-with-crlf"),
@@ -272,40 +270,35 @@ LINES = (
     _reads("timeouts of any length", _long_timeout),
     _reads("what cannot name a tube is not found", _no_tube, *RANDOM),
     Variant(
-        "",
         "skips the body of a malformed put",
         reader=_SkipsBodies,
         non_strict=non_strict("put.malformed-line-has-no-body"),
     ),
     Variant(
-        "",
         "refuses a malformed put when its body has come",
         reader=_RefusesPutsLate,
         non_strict=non_strict("put.malformed-line-has-no-body", "put.size-of-32-bits"),
     ),
     Variant(
-        "",
         "long lines end the connection",
         _ClosesAfterLongLine,
         _MarksLongLines,
         non_strict=non_strict("error.long-line-resynchronises"),
     ),
     Variant(
-        "",
         "a long line of no command is unknown",
         reader=_KnowsNoLimit,
         non_strict=non_strict("error.long-line-resynchronises"),
     ),
-    Variant("", "says at once that a job is too big", _RefusesAtOnce),
+    Variant("says at once that a job is too big", _RefusesAtOnce),
     Variant(
-        "",
         "looks for the end of a body that is too big",
         _LooksForTheEnd,
         non_strict=non_strict("put.too-big-body-needs-no-end", "stats.failed-commands-count"),
     ),
-    Variant("", "larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
-    Variant("", "smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
-    Variant("", "jobs of 1000 bytes", profile=lambda profile: replace(profile, max_job_size=1000)),
-    Variant("", "jobs of 100 bytes", profile=lambda profile: replace(profile, max_job_size=100)),
+    Variant("larger jobs", profile=lambda profile: replace(profile, max_job_size=2**20)),
+    Variant("smaller jobs", profile=lambda profile: replace(profile, max_job_size=66000)),
+    Variant("jobs of 1000 bytes", profile=lambda profile: replace(profile, max_job_size=1000)),
+    Variant("jobs of 100 bytes", profile=lambda profile: replace(profile, max_job_size=100)),
 )
 LONG_DELAYS = _reads("jobs may be released for longer than 32 bits tell", _long_delay)

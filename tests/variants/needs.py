@@ -68,7 +68,7 @@ class _Buries(Model):
 
 
 NEEDS = (
-    Variant("", "a client that cannot be accepted is hung up on", listeners=_HangsUp),
-    Variant("", "without memory a put is answered internal error", model=_Confesses),
-    Variant("", "without memory small jobs are buried", model=_Buries, reader=_TakesSmall),
+    Variant("a client that cannot be accepted is hung up on", listeners=_HangsUp),
+    Variant("without memory a put is answered internal error", model=_Confesses),
+    Variant("without memory small jobs are buried", model=_Buries, reader=_TakesSmall),
 )

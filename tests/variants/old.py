@@ -40,9 +40,9 @@ class _TubesInTurn(Model):
 
 
 _NEWEST_FIRST = chooses("of equal priorities the newest is next", lambda options: options[-1])
-_TUBE_BY_TUBE = Variant("", "the first tube that has a job is served", _TubesInTurn)
+_TUBE_BY_TUBE = Variant("the first tube that has a job is served", _TubesInTurn)
 _LONG_LINES = Variant(
-    "", "lines of any length", profile=lambda profile: replace(profile, max_line=2**20)
+    "lines of any length", profile=lambda profile: replace(profile, max_line=2**20)
 )
 
 OF_OLD: tuple[tuple[str, Variant], ...] = (
@@ -57,7 +57,7 @@ OF_OLD: tuple[tuple[str, Variant], ...] = (
     ("0.6", _NEWEST_FIRST),
     ("0.6", numbers("ids high and with gaps", 2**40, lambda: 6)),
     ("0.6", LATE),
-    ("0.6", Variant("", "drains at once", _DrainsAtOnce)),
-    ("0.6", Variant("", "a ttr of 0 is no time", _NoTimeToRun)),
+    ("0.6", Variant("drains at once", _DrainsAtOnce)),
+    ("0.6", Variant("a ttr of 0 is no time", _NoTimeToRun)),
     ("0.6", edits("more keys", lambda yaml: yaml.replace(b"\nage:", b"\nttr: 1\nage:"))),
 )

@@ -22,7 +22,7 @@ def chooses(summary: str, choice: Choice, *slugs: str) -> Variant:
             super().__init__(*args, **options)
             self.choose = choice
 
-    return Variant("", summary, Chooses, non_strict=non_strict(*slugs))
+    return Variant(summary, Chooses, non_strict=non_strict(*slugs))
 
 
 def _of_clients(choice: Choice) -> Choice:
@@ -50,7 +50,7 @@ def numbers(summary: str, start: int, step: Callable[[], int], *slugs: str) -> V
             self.next_id += step()
             super()._put(conn, put)
 
-    return Variant("", summary, Numbers, non_strict=non_strict(*slugs))
+    return Variant(summary, Numbers, non_strict=non_strict(*slugs))
 
 
 class _FailedPutsHaveNoId(Model):
@@ -128,16 +128,14 @@ ORDERS = (
     numbers("ids of 19 digits", 2**62 + 2**61, lambda: 0),
     numbers("ids from 0 on", 0, lambda: 0),
     Variant(
-        "",
         "a put that fails does not use up an id",
         _FailedPutsHaveNoId,
         non_strict=non_strict("put.id-is-taken-with-the-line"),
     ),
     Variant(
-        "",
         "jobs that come back go to the end of their priority",
         _ByTimeOfReadiness,
         non_strict=non_strict(*_KEEPS_PLACE, "protocol.any-overlap"),
     ),
-    Variant("", "remembers jobs in another order", _RemembersBackwards),
+    Variant("remembers jobs in another order", _RemembersBackwards),
 )

@@ -123,7 +123,7 @@ class _PausesOfZeroNeverBegin(Model):
 
 
 def _timed(summary: str, model: Any, *slugs: str) -> Variant:
-    return Variant("", summary, model, non_strict=non_strict(*slugs))
+    return Variant(summary, model, non_strict=non_strict(*slugs))
 
 
 _OLD = ("stats.at-once", "stats.malformed-commands-do-not-count")
@@ -143,7 +143,7 @@ class _RoundsAgesUp(Model):
 
 
 TIMES = (
-    Variant("", "ages are rounded up", _RoundsAgesUp),
+    Variant("ages are rounded up", _RoundsAgesUp),
     _timed("a tick of a millisecond", _ticks(MILLISECOND)),
     _timed("a tick of 10 milliseconds", _ticks(10 * MILLISECOND)),
     _timed("a tick of 50 milliseconds", _ticks(50 * MILLISECOND)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reference_server.faults import Fault
 from reference_server.serve import Server
@@ -15,6 +15,8 @@ class Variant(Fault):
     ``non_strict``: the requirements in which it is not like any beanstalkd, all of them de-facto.
     """
 
+    requirement: str = field(default="", init=False)
+    """It breaks none."""
     server: type[Server] = Server
     non_strict: frozenset[str] = frozenset()
     slow: bool = False

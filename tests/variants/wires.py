@@ -230,7 +230,7 @@ def _travels(summary: str, connection: type[ServedConnection], **values: Any) ->
     elif issubclass(connection, _ReadsPieces):
         of_memory = ["exhaustion.refused-bodies-memory"]
     server = _server(connection, **values)
-    return Variant("", summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
+    return Variant(summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
 
 
 WIRES = (
@@ -246,5 +246,5 @@ WIRES = (
     _travels("reads 10 milliseconds later", _ReadsLate, seconds=10 * MILLISECOND),
     _travels("notices ends 20 milliseconds later", _NoticesLate, seconds=20 * MILLISECOND),
     _travels("small buffers", _SmallBuffers),
-    Variant("", "silent connections are accepted a second later", server=_AcceptsLate),
+    Variant("silent connections are accepted a second later", server=_AcceptsLate),
 )
