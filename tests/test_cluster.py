@@ -150,7 +150,7 @@ def test_a_world_is_explored_on_a_worker(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(exploring, "WORLDS", WORLDS[:1])
     monkeypatch.setattr(exploring, "LARGER", ())
-    assert main(["explore", "--cluster", machines.address, "--time", "20"]) == 0
+    assert main(["explore", "--cluster", machines.address, "--time", "120"]) == 0
     assert "1 of 1 world explored" in capfd.readouterr().out
 
 
