@@ -391,3 +391,17 @@ def test_what_was_allowed_instead_of_a_reply_is_told_in_words(
         assert isinstance(error, Deviation)
         assert error.expected == f"{allowed}, and the end of the connection"
         assert error.observed == "BAD_FORMAT\\r\\n"
+
+
+@pytest.mark.parametrize("minds_time", [False, True])
+def test_a_test_that_looks_at_times_minds_them_from_the_beginning(
+    server: BuiltIn, minds_time: bool
+) -> None:
+    def looks_at_times(client: Connection, **_: object) -> None:
+        client.put(b"a", ttr=100)
+        time.sleep(BELIEVABLE + 0.1)
+        raise AssertionError("time-left is 98")
+
+    arguments = {"client": None, **({"clock": None} if minds_time else {})}
+    error = run(looks_at_times, arguments, server).error
+    assert type(error) is (Inconclusive if minds_time else Deviation)

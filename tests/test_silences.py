@@ -20,7 +20,8 @@ from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.silences import AN_END, ENOUGH, FATAL, FEWER, LEAST, Silences, awaited
-from conformance.verdict import Deviation, NotTestable
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, NotTestable, TargetLost
 from reference_server.engine import Engine
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -181,6 +182,22 @@ def test_a_command_after_which_the_target_is_lost_each_time_is_not_sent_for_ever
     silences.came(awaited(b"peek-buried\r\n", "a reply"), "NOT_FOUND")
     assert run(_makes_up, {"exploration": None}, target).error is None
     assert run(_peeks_buried, {"client": None}, target).error is None
+
+
+def test_a_command_behind_a_signal_is_not_to_blame_for_the_loss(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "fate", lambda _: "the target is gone")
+
+    def peeks(client: Connection, transcript: Transcript, event: str) -> None:
+        transcript.add("" if event else client.name, "!", event.encode() or b"closes", 0.0)
+        client.send("peek-delayed").expect(NOT_FOUND)
+
+    for event, fatal in (("SIGUSR1", None), ("memory limited", None), ("", "peek-delayed")):
+        for _ in range(FATAL):
+            arguments = {"client": None, "transcript": None, "event": event}
+            assert isinstance(run(peeks, arguments, target).error, TargetLost)
+        assert target.learnt.silences.fatal() == fatal
 
 
 def test_only_the_reply_that_was_missed_restores_patience() -> None:

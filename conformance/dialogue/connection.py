@@ -331,7 +331,7 @@ class Connection(UsualCommands):
         after: bytes = b"",
     ) -> Deviation:
         if not self._garbage and (fate := self._target.fate(after)) is not None:
-            if after:
+            if after and not self._transcript.has_events:
                 self._target.learnt.silences.lost(after)
             return TargetLost(expected, fate, position)
         if not self._timeline.timed:
