@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import KnownDeviation
 from conformance.run.blocking import IN_STEP, blockers
-from conformance.run.step import Cause, Step, step_of
+from conformance.run.step import SILENCE, Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
 from conformance.verdict import Deviation, TargetLost
 from reference_server.faults import Fault
@@ -147,6 +148,21 @@ def test_a_command_without_a_requirement_for_its_answer_is_told_of_its_first() -
     ]
     # The last one did less.
     assert _blocked(*outcomes) == {"delete.buried": "delete.reserved-by-client"}
+
+
+SILENT = Cause("reserve-with-timeout", "TIMED_OUT …", SILENCE, "TIMED_OUT")
+
+
+def test_a_reply_that_never_comes_blocks_those_who_wait_for_it() -> None:
+    own = _failed("reserve.timeout-zero", SILENT)
+    waits = _failed("use.does-not-watch", SILENT, "use", "put")
+    assert _blocked(own, waits) == {"use.does-not-watch": "reserve.timeout-zero"}
+    # It comes now and then.
+    assert _blocked(own, waits, (case("reserve.timeout-zero"), None)) == {}
+    other = replace(SILENT, observed="RESERVED")
+    assert _blocked(own, _failed("use.does-not-watch", other, "use", "put")) == {}
+    # Another command's requirement does not say that the reply never comes.
+    assert _blocked(_failed("put.delay", SILENT, "put"), waits) == {}
 
 
 @pytest.mark.parametrize(
