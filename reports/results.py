@@ -274,7 +274,7 @@ class Crashes(_Data):
 
     parts: list[CrashPart]
     untried: list[Text] = []
-    """What was not tried, and why."""
+    """The parts that were not tried, and why."""
 
 
 class LeftLines(_Data):

@@ -73,7 +73,7 @@ class Diagnosis:
 
     @property
     def is_loosened(self) -> bool:
-        """Whether it counts for less: the text leaves open a line that may have caused it."""
+        """It counts for less, as the text leaves open a line that may have caused it."""
         return self.open_line is not None or (
             not self.requirements and (self.is_quirk or self.of_failures)
         )

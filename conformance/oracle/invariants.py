@@ -49,7 +49,7 @@ class Told(NamedTuple):
     at: int
     mark: int
     given_up: bool
-    """Whether the client has sent, by then, a command that may give up this job."""
+    """The client has sent, by then, a command that may give up this job."""
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ class Transitions:
     """
 
     lenient = False
-    """Whether the target may read a line in any way that the text leaves open."""
+    """The target may read a line in any way that the text leaves open."""
 
     def __init__(self, profile: Profile, lateness: int) -> None:
         self.profile = profile

@@ -52,7 +52,7 @@ class Exploration:
     profile: Profile = NEWEST
     folder: Path | None = None
     shared: bool = False
-    """Whether conversations must leave alone the jobs and tubes of others on the target."""
+    """Conversations must leave alone the jobs and tubes of others on the target."""
     fuzz_time: float = 1.0
     """Seconds in which hostile bytes are tried."""
     budget: Budget = field(default_factory=Budget)
@@ -70,7 +70,7 @@ class Exploration:
     left_out: int = 0
     """Kept findings that were not played again, as their waits are too long for a real clock."""
     hastens: bool = False
-    """Whether the finding at hand is about a reply that never came."""
+    """The finding at hand is about a reply that never came."""
     fate: str = ""
     """The fate of a target that has ended a connection."""
     _new: Target | None = None

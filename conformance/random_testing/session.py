@@ -56,7 +56,7 @@ class Session:
         self.transcript = Transcript()
         self._limits = target.limits
         self.is_spent = False
-        """Whether the jobs and tubes on the target are not judged any more."""
+        """The jobs and tubes on the target are not judged any more."""
         self._profile = profile
         self._jobs = JobTags()
         self._traffic = traffic = Traffic(target, self.transcript, self._jobs)

@@ -37,7 +37,7 @@ class SessionClient:
     puts: deque[int] = field(default_factory=deque)
     half_closed: bool = False
     known: bool = False
-    """Whether all replies to what it sent last were known at once."""
+    """All replies to what it sent last were known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
     said: bytes = b""
