@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 
 import pytest
@@ -21,8 +20,6 @@ from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.target.target import Remote
 from reference_server import stats
-from reference_server.events import Connected
-from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import SECOND
 from reference_server.wire import (
@@ -33,8 +30,6 @@ from reference_server.wire import (
     PAUSED,
     RESERVED,
     TIMED_OUT,
-    WATCHING,
-    Command,
     Reply,
 )
 from tests.proxy import proxy
@@ -52,76 +47,10 @@ def _oracle(clients: int = 1) -> Oracle:
     return oracle
 
 
-def _ask(oracle: Oracle, conn: int, data: bytes, reply: Reply, now: float = 0.0) -> None:
+def ask(oracle: Oracle, conn: int, data: bytes, reply: Reply, now: float = 0.0) -> None:
     """A command and its reply at the same point of time, in seconds."""
     oracle.sent(conn, data, round(now * SECOND))
     oracle.received(conn, reply, round(now * SECOND))
-
-
-@pytest.mark.parametrize(
-    ("linger", "now", "allowed"), [(0, 1.5, False), (SECOND, 1.5, True), (SECOND, 2.5, False)]
-)
-def test_a_client_that_is_gone_may_be_counted_for_a_while(
-    linger: int, now: float, allowed: bool
-) -> None:
-    oracle, model = Oracle(alone=True), Model()
-    oracle.real_now = SECOND
-    oracle.linger = linger
-    for number in (1, 2):
-        oracle.connect(number)
-        model.step(Connected(), 0, number)
-    oracle.close(1, SECOND)
-    oracle.quiet(SECOND + SECOND // 100)
-    [(_, told)] = model.step(Command("stats"), 0, 2)
-    assert isinstance(told, Reply)
-    both = told._replace(body=(told.body or b"").replace(b"pid: 0", b"pid: 1"))
-    oracle.real_now = int(now * SECOND)
-    if allowed:
-        _ask(oracle, 2, b"stats\r\n", both, now)
-        return
-    with pytest.raises(Violation, match="expected OK with current-connections: 1, observed"):
-        _ask(oracle, 2, b"stats\r\n", both, now)
-
-
-def test_a_client_that_is_gone_may_be_counted_in_a_tube_for_a_while() -> None:
-    oracle, model = Oracle(alone=True), Model()
-    oracle.linger = SECOND
-    for number in (1, 2):
-        oracle.connect(number)
-        model.step(Connected(), 0, number)
-        _ask(oracle, number, b"watch t\r\n", WATCHING(2))
-        model.step(Command("watch", ("t",)), 0, number)
-    oracle.close(1, 0)
-    oracle.quiet(SECOND // 100)
-    [(_, told)] = model.step(Command("stats-tube", ("t",)), 0, 2)
-    assert isinstance(told, Reply)
-    assert b"current-watching: 2" in (told.body or b"")
-    _ask(oracle, 2, b"stats-tube t\r\n", told, 0.1)
-    oracle.real_now = 2 * SECOND
-    with pytest.raises(Violation, match="expected OK with current-watching: 1, observed"):
-        _ask(oracle, 2, b"stats-tube t\r\n", told, 0.2)
-
-
-def test_a_client_that_went_long_ago_is_gone_when_all_is_judged_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real = [SECOND]
-    monkeypatch.setattr(time, "monotonic_ns", lambda: real[0])
-    oracle, model = Oracle(alone=True), Model()
-    oracle.linger = SECOND
-    gear = FastGear(oracle, guess_ids=True)
-    for number in (1, 2):
-        gear.do("connect", 0, number)
-        model.step(Connected(), 0, number)
-    gear.do("close", 0, 1, SECOND)
-    gear.do("quiet", 0, SECOND + SECOND // 100)
-    [(_, told)] = model.step(Command("stats"), 0, 2)
-    assert isinstance(told, Reply)
-    both = told._replace(body=(told.body or b"").replace(b"pid: 0", b"pid: 1"))
-    real[0] += 2 * SECOND
-    gear.sent(2, b"stats\r\n", 2 * SECOND)
-    with pytest.raises(Violation, match="expected OK with current-connections: 1, observed"):
-        gear.do("received", 0, 2, both, 2 * SECOND)
 
 
 def _seen_early(asked: bytes, id: int) -> Oracle:
@@ -135,11 +64,11 @@ def _seen_early(asked: bytes, id: int) -> Oracle:
 
 def test_what_the_model_does_is_allowed_whatever_the_ids() -> None:
     oracle = _oracle()
-    _ask(oracle, 1, PUT, INSERTED(7))
-    _ask(oracle, 1, PUT, INSERTED(1000))
-    _ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"a"))
-    _ask(oracle, 1, b"delete 1000\r\n", DELETED)
-    _ask(oracle, 1, b"delete 1000\r\n", NOT_FOUND)
+    ask(oracle, 1, PUT, INSERTED(7))
+    ask(oracle, 1, PUT, INSERTED(1000))
+    ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"a"))
+    ask(oracle, 1, b"delete 1000\r\n", DELETED)
+    ask(oracle, 1, b"delete 1000\r\n", NOT_FOUND)
     assert oracle.most_states == 1
 
 
@@ -148,9 +77,9 @@ def test_a_job_may_be_seen_before_its_id_is_told(first: int, second: int) -> Non
     oracle = _seen_early(b"put 0 9 60 1\r\nb\r\n", second)
     oracle.received(2, INSERTED(first), 0)
     oracle.received(2, INSERTED(second), 0)
-    _ask(oracle, 1, b"delete %d\r\n" % second, DELETED)
-    _ask(oracle, 2, b"peek %d\r\n" % first, FOUND(first, b"b"))
-    _ask(oracle, 2, b"peek-delayed\r\n", FOUND(first, b"b"))
+    ask(oracle, 1, b"delete %d\r\n" % second, DELETED)
+    ask(oracle, 2, b"peek %d\r\n" % first, FOUND(first, b"b"))
+    ask(oracle, 2, b"peek-delayed\r\n", FOUND(first, b"b"))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +114,7 @@ def test_a_guess_that_was_told_is_none() -> None:
     oracle.received(2, INSERTED(1), 0)
     oracle.received(2, INSERTED(2), 0)
     with pytest.raises(Violation, match="expected DELETED"):
-        _ask(oracle, 2, b"delete 1\r\n", NOT_FOUND)
+        ask(oracle, 2, b"delete 1\r\n", NOT_FOUND)
 
 
 def test_an_id_that_was_seen_stays() -> None:
@@ -196,9 +125,9 @@ def test_an_id_that_was_seen_stays() -> None:
 
 def test_a_violation_says_what_was_expected() -> None:
     oracle = _oracle()
-    _ask(oracle, 1, PUT, INSERTED(7))
+    ask(oracle, 1, PUT, INSERTED(7))
     with pytest.raises(Violation) as caught:
-        _ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"b"))
+        ask(oracle, 1, b"reserve\r\n", RESERVED(7, b"b"))
     assert caught.value.expected == (r"RESERVED 7 1\r\na\r\n",)
     assert caught.value.observed == r"RESERVED 7 1\r\nb\r\n"
 
@@ -238,7 +167,7 @@ def test_commands_in_flight_together_may_be_handled_in_any_order(reply: Reply) -
     oracle.sent(2, b"peek 5\r\n", 0)
     oracle.received(1, INSERTED(5), 0)
     oracle.received(2, reply, 0)
-    _ask(oracle, 2, b"peek 5\r\n", FOUND(5, b"a"))
+    ask(oracle, 2, b"peek 5\r\n", FOUND(5, b"a"))
 
 
 @pytest.mark.parametrize(
@@ -247,12 +176,12 @@ def test_commands_in_flight_together_may_be_handled_in_any_order(reply: Reply) -
 def test_a_timer_fires_within_its_lateness(at: float, allowed: str) -> None:
     for word, reply in (("F", FOUND(5, b"a")), ("N", NOT_FOUND)):
         oracle = _oracle()
-        _ask(oracle, 1, b"put 0 1 60 1\r\na\r\n", INSERTED(5))
+        ask(oracle, 1, b"put 0 1 60 1\r\na\r\n", INSERTED(5))
         if word in allowed:
-            _ask(oracle, 1, b"peek-ready\r\n", reply, at)
+            ask(oracle, 1, b"peek-ready\r\n", reply, at)
         else:
             with pytest.raises(Violation):
-                _ask(oracle, 1, b"peek-ready\r\n", reply, at)
+                ask(oracle, 1, b"peek-ready\r\n", reply, at)
 
 
 def test_an_alarm_in_haste_is_judged_again() -> None:
@@ -274,10 +203,10 @@ def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatc
     oracle.hasty = True
     monkeypatch.setattr(State, "saved", lambda _: pytest.fail("it was copied"))
     for job in (1, 2):
-        _ask(oracle, 1, PUT, INSERTED(job))
+        ask(oracle, 1, PUT, INSERTED(job))
         # From the second on, with a deadline that is far.
-        _ask(oracle, 1, b"reserve\r\n", RESERVED(job, b"a"))
-    _ask(oracle, 1, b"reserve-with-timeout 0\r\n", TIMED_OUT)
+        ask(oracle, 1, b"reserve\r\n", RESERVED(job, b"a"))
+    ask(oracle, 1, b"reserve-with-timeout 0\r\n", TIMED_OUT)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +216,7 @@ def test_a_job_that_a_timer_gives_away_may_be_had_since_it_was_due(
     at: float, allowed: bool
 ) -> None:
     oracle = _oracle(3)
-    _ask(oracle, 1, b"put 0 2 1 1\r\na\r\n", INSERTED(1))
+    ask(oracle, 1, b"put 0 2 1 1\r\na\r\n", INSERTED(1))
     oracle.sent(2, b"reserve\r\n", 0)
     # It is due at 2.
     oracle.moved(SECOND, round(2.9 * SECOND))
@@ -304,9 +233,9 @@ def test_a_job_that_a_timer_gives_away_may_be_had_since_it_was_due(
 def test_a_pause_of_no_time_may_be_over_at_once() -> None:
     for reply in (RESERVED(5, b"a"), TIMED_OUT):
         oracle = _oracle()
-        _ask(oracle, 1, PUT, INSERTED(5))
-        _ask(oracle, 1, b"pause-tube default 0\r\n", PAUSED)
-        _ask(oracle, 1, b"reserve-with-timeout 0\r\n", reply)
+        ask(oracle, 1, PUT, INSERTED(5))
+        ask(oracle, 1, b"pause-tube default 0\r\n", PAUSED)
+        ask(oracle, 1, b"reserve-with-timeout 0\r\n", reply)
 
 
 def test_the_end_of_a_connection_needs_a_reason() -> None:
@@ -341,14 +270,14 @@ def test_quit_behind_a_reserve_that_waits_is_not_read_until_that_is_over() -> No
 
 def test_statistics_are_compared_by_what_they_say() -> None:
     oracle = _oracle()
-    _ask(oracle, 1, PUT, INSERTED(5))
+    ask(oracle, 1, PUT, INSERTED(5))
     keys = (
         b"id: 5\ntube: 'default'\nstate: ready\npri: 0\nage: 1\ndelay: 0\nttr: 60\ntime-left: 9\n"
     )
     counts = b"file: 0\nreserves: 0\ntimeouts: 0\nreleases: 0\nburies: 0\nkicks: %d\n"
-    _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 0))
+    ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 0))
     with pytest.raises(Violation):
-        _ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 1))
+        ask(oracle, 1, b"stats-job 5\r\n", Reply("OK", (), keys + counts % 1))
 
 
 @pytest.mark.parametrize(
@@ -367,15 +296,15 @@ def test_statistics_may_have_any_form(
     form: Callable[[list[bytes]], list[bytes]], kicks: int
 ) -> None:
     oracle = _oracle()
-    _ask(oracle, 1, PUT, INSERTED(5))
+    ask(oracle, 1, PUT, INSERTED(5))
     document = stats.job(oracle.model, oracle.model.jobs[5])
     lines = document.replace(b"kicks: 0", b"kicks: %d" % kicks).split(b"\n")[1:-1]
     told = Reply("OK", (), b"\n".join(form(lines)) + b"\n")
     if kicks:
         with pytest.raises(Violation, match="expected OK with kicks: 0, observed OK with kicks: 1"):
-            _ask(oracle, 1, b"stats-job 5\r\n", told)
+            ask(oracle, 1, b"stats-job 5\r\n", told)
     else:
-        _ask(oracle, 1, b"stats-job 5\r\n", told)
+        ask(oracle, 1, b"stats-job 5\r\n", told)
 
 
 @pytest.mark.parametrize("patience", [0.6, 0.05])
