@@ -42,7 +42,7 @@ from tests.servers import (
 
 DECIDED = (
     *(b"delete 1", b"delete x", b"delete 1 2", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
-    *(b"put 0 0 0 1", b"release 1 2", b"kick abc", b"kick 3", b"touch 18446744073709551616"),
+    *(b"put 0 0 0 1", b"release 1 2", b"kick abc", b"kick 3", b"touch 18446744073709551615"),
     *(b"bury 1 -1", b"use " + b"n" * 201, b"pause-tube a 1.0", b"reserve-with-timeout 4"),
 )
 OPEN = (
@@ -50,7 +50,7 @@ OPEN = (
     *(b"put 0 0 0 4294967296", b"put 0 0 0 x", b"put 0 0 0", b"kick 1x", b"kick -1", b"quitx"),
     *(b"reserve-with-timeout -1", b"reserve-with-timeout 2147483648", b"x" * 300, b"use a\tb"),
     *(b"\xff", b" stats", b"use ", b"kick 1 2", b"reserve-with-timeout 1 a"),
-    *(b"peek-buried a\n", b"stats\nuse a"),
+    *(b"peek-buried a\n", b"stats\nuse a", b"touch 18446744073709551616"),
 )
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from conformance.target.starvation import session
+from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED
 from conformance.verdict import NotTestable
@@ -63,13 +63,13 @@ class Resources:
         """The descriptors that it has open."""
         return sum(len(_open(folder)) for folder in self._folders())
 
-    def wanted(self) -> float:
-        """Return the seconds of CPU time that it has had or waited for; raises NotTestable."""
+    def cpu_time(self) -> CpuTime:
+        """Return the CPU time that it has had, and waited for; raises NotTestable."""
         assert self._target.pid is not None
         told = session(self._target.pid).read()
         if not told.ran:
             raise NotTestable("needs a system that tells the CPU time of threads in schedstat")
-        return told.wanted
+        return told
 
     def written(self) -> int:
         """Return the bytes that it has written so far, wherever to; 0 if that is not told."""
