@@ -1,4 +1,4 @@
-"""What crashes have shown, in results and the reports that are made of them."""
+"""The findings of crashes, in results and the reports that are made of them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from conformance.durability.operations import (
     Operation,
     Said,
     Sync,
-    Timed,
     Write,
 )
 from conformance.durability.recording import NEVER, Kept, Recording, Spoken, record
@@ -33,13 +32,7 @@ from conformance.usage import USAGE
 from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST, PROFILES
 from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
-
-LOG = "log.1"
-
-
-def timed(*operations: Operation) -> list[Timed]:
-    return [Timed(float(second), operation) for second, operation in enumerate(operations)]
-
+from tests.test_disk_states import LOG, timed
 
 # ------------------------------------------------------------ the story, and what is judged
 

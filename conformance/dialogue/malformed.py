@@ -8,7 +8,6 @@ import time
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.fitting import fitted
 from conformance.oracle.underspecification import has_large_id
-from conformance.target.limits import USUAL
 from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, CRLF, JOB_TOO_BIG, NOT_FOUND, UNKNOWN_COMMAND, Reply
@@ -38,7 +37,7 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
         client.raw(data + CRLF + b"a" * int(size[1]) + CRLF).expect(*replies)
     else:
         refused = client.raw(data + CRLF)
-        if not _is_answered_soon(client):
+        if not client.eventually(lambda: _is_answered(client), soon=True):
             # It reads a line as the body first.
             client.raw(b"a" + CRLF, replies=0)
         refused.expect(*replies)
@@ -56,13 +55,6 @@ def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
     if profile.skips_big_bodies or not client.eventually(lambda: _is_answered(client)):
         client.raw(body + CRLF, replies=0)
     refused.expect(JOB_TOO_BIG)
-
-
-def _is_answered_soon(client: Connection) -> bool:
-    limit = time.monotonic() + USUAL.soon
-    while not (is_answered := _is_answered(client)) and time.monotonic() < limit:
-        pass
-    return is_answered
 
 
 def _is_answered(client: Connection) -> bool:

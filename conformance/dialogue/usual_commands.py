@@ -133,12 +133,15 @@ class UsualCommands(ABC):
         """Return whether something becomes so soon that must, though no text says when."""
         return self._timeline.becomes(is_so, within)
 
-    def eventually(self, is_so: Callable[[], bool], with_ends: bool = False) -> bool:
+    def eventually(
+        self, is_so: Callable[[], bool], with_ends: bool = False, soon: bool = False
+    ) -> bool:
         """Return whether something becomes so within the time in which a reply must come.
 
-        ``with_ends``: when the target notices the ends of connections.
+        ``with_ends``: when the target notices the ends of connections. ``soon``: in a shorter time,
+        as it need not become so.
         """
-        seconds = self._limits.reply
+        seconds = self._limits.soon if soon else self._limits.reply
         if with_ends:
             seconds = self._target.learnt.until_end(seconds)
         limit = time.monotonic() + seconds

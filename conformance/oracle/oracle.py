@@ -123,9 +123,10 @@ class Oracle(Transitions):
 
     def is_leaving(self, conn: int) -> bool:
         """Tell whether the target must end a connection now, as its client sends nothing more."""
-        models = [state.model for state in self.states]
-        waits = any(conn in model.connections and model.is_waiting(conn) for model in models)
-        return self.clients[conn].leaving and not waits
+        return self.clients[conn].leaving and not any(
+            conn in state.model.connections and state.model.is_waiting(conn)
+            for state in self.states
+        )
 
     def next_due(self, now: int) -> int | None:
         """Return when a timer falls due next after ``now``, in any of the possible states."""

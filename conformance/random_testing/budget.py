@@ -53,23 +53,26 @@ class Budget:
     begun: int = 0
     """Conversations that have fitted in."""
     _end: float = math.inf
-    _starvation: Starvation = field(default_factory=lambda: Starvation(CpuTime.none))
+    _starvation: Starvation = field(default_factory=lambda: Starvation(CpuTime))
     _found: bool = False
 
     def start(self) -> None:
         """Lets the time run from now on."""
         self._end = time.monotonic() + self.seconds
-        self._starvation = Starvation(CpuTime.none)
+        self._starvation = Starvation(CpuTime)
 
     def allows(self) -> bool:
         """Return whether there is time for one more conversation, which is counted then.
 
         A busy machine gets more time for them, within bounds.
         """
-        starved = min(SEEN * self._starvation.since().seconds, BUSY * self.seconds)
-        allowed = time.monotonic() < self._end + starved
+        allowed = (late := time.monotonic() - self._end) < 0 or late < self._starved
         self.begun += allowed
         return allowed
+
+    @property
+    def _starved(self) -> float:
+        return min(SEEN * self._starvation.since().seconds, BUSY * self.seconds)
 
     def found(self) -> None:
         """Gives as much time again, once, to see again what was found."""

@@ -78,13 +78,13 @@ def never_pauses(address: Address, limit: float, learnt: Learnt) -> bool:
             ask(client, _PAUSE, limit)
     except TimeoutError:
         learnt.silences.note(awaited(_PAUSE, "PAUSED"), limit)
+        return True
     except (OSError, EOFError):
         learnt.silences.lost(_PAUSE)
+        return True
     except ProtocolError:
-        return False
-    else:
-        return False
-    return True
+        pass
+    return False
 
 
 def _has_sanitizer(leader: int) -> bool:

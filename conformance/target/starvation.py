@@ -27,13 +27,8 @@ _STEP = 0.1
 class CpuTime(NamedTuple):
     """Seconds that threads ran on a CPU, and that they waited for one."""
 
-    ran: float
-    waited: float
-
-    @classmethod
-    def none(cls) -> CpuTime:
-        """Return that of nobody."""
-        return cls(0.0, 0.0)
+    ran: float = 0.0
+    waited: float = 0.0
 
     @property
     def wanted(self) -> float:
@@ -51,7 +46,7 @@ class Meter:
         self._threads = threads
         self._lock = threading.Lock()
         self._last: dict[Path, CpuTime] = {}
-        self._ended = CpuTime(0.0, 0.0)
+        self._ended = CpuTime()
 
     def read(self) -> CpuTime:
         """The CPU time up to now; nothing if the system does not tell it."""

@@ -144,7 +144,7 @@ class Target(ABC):
 
     def cpu_time(self) -> CpuTime:
         """Return for how long it has run, and waited for a CPU, as far as we can see that."""
-        return CpuTime(0.0, 0.0)
+        return CpuTime()
 
     def processes(self) -> list[ServerProcess]:
         """Return the processes of which one is the server, mostly the first; raises NotTestable."""
