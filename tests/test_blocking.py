@@ -13,7 +13,7 @@ from conformance.reading import parse
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import KnownDeviation
-from conformance.run.blocking import IN_STEP, blockers
+from conformance.run.blocking import IN_STEP, blockers, with_set_up
 from conformance.run.step import SILENCE, Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
 from conformance.verdict import Deviation, TargetLost
@@ -99,6 +99,7 @@ def test_failures_of_different_causes(one: tuple[str, str], other: tuple[str, st
 # ---------------------------------------------------------------- who blocks whom
 
 UNKNOWN = Cause("put", "INSERTED …", "UNKNOWN_COMMAND", "INSERTED")
+NO_USE = Cause("use", "USING …", "BAD_FORMAT", "USING")
 REFUSED = Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")
 
 
@@ -132,6 +133,15 @@ def test_a_command_that_is_not_known_is_told_once() -> None:
     refused = Cause("put", "BAD_FORMAT …", "UNKNOWN_COMMAND", "BAD_FORMAT")
     outcomes = [_failed("put.inserted", UNKNOWN), _failed("put.bad-format", refused)]
     assert _blocked(*outcomes) == {"put.bad-format": "put.inserted"}
+
+
+def test_a_command_that_is_not_known_blocks_tests_that_had_less_to_do() -> None:
+    known = Cause("pause-tube", "PAUSED …", "UNKNOWN_COMMAND", "PAUSED")
+    refused = Cause("pause-tube", "BAD_FORMAT …", "UNKNOWN_COMMAND", "BAD_FORMAT")
+    own = _failed("pause-tube.paused", known, "put")
+    long, second = (_failed("error.bad-format-name-too-long", refused, *b) for b in ((), ("put",)))
+    assert _blocked(own, long, second) == {"error.bad-format-name-too-long": "pause-tube.paused"}
+    assert _blocked(own, long, (case("pause-tube.paused"), None)) == {}
 
 
 def test_it_does_not_matter_what_came_instead_of_the_usual_answer() -> None:
@@ -177,8 +187,8 @@ def test_a_reply_that_never_comes_blocks_those_who_wait_for_it() -> None:
             ),
         ),
         # What is wrong may be what the other has done before.
-        (_failed("put.inserted", UNKNOWN, "kick"), _failed("delete.ready", UNKNOWN, "use")),
-        (_failed("put.inserted", UNKNOWN, timed=True), _failed("delete.ready", UNKNOWN)),
+        (_failed("put.inserted", REFUSED, "kick"), _failed("delete.ready", REFUSED, "use")),
+        (_failed("put.inserted", REFUSED, timed=True), _failed("delete.ready", REFUSED)),
         # The command was answered well before.
         (_failed("put.inserted", UNKNOWN, "put"), _failed("put.delay", UNKNOWN, "put")),
         # It is not a reply that was wrong.
@@ -210,6 +220,17 @@ def test_what_was_put_to_the_test_is_not_blocked(blocking: Came, other: Came) ->
     elsewhere = ["put.priority-limit"], ["lifecycle.starts-ready"]
     more = [passed] if other[0].requirements in elsewhere else []
     assert _blocked(blocking, other, *more) == {}
+
+
+def test_a_selection_that_fails_in_its_set_up_tests_the_command_of_the_set_up() -> None:
+    tests, steps = zip(*(_failed(f"stats.{name}", NO_USE) for name in ("pid", "os")), strict=True)
+    told = with_set_up(tests, steps)
+    assert {slug for _, slug in blockers(told, steps)} == {"stats.pid", "stats.os"}
+    assert all(test.requirements[1:] == ["use.using"] for test in told)
+    # Its own tests say more.
+    own = case("use.using")
+    assert with_set_up([*tests, own], [*steps, None]) == [*tests, own]
+    assert with_set_up([tests[0]], [_failed("stats.pid", UNKNOWN)[1]]) == [tests[0]]
 
 
 @pytest.mark.parametrize("verdict", [Verdict.NON_STRICT, Verdict.SEEN, Verdict.INCONCLUSIVE])

@@ -14,7 +14,8 @@ same way as the other's own test, which had not even to do more for it. There ar
 - What came is no reply at all, and replies have not even come in the order of their commands: it
   may be the rest of any reply before.
 
-Only a must that is broken itself blocks others: what is blocked never opens the gate.
+Only a must that is broken itself blocks others: what is blocked never opens the gate. In a
+selection that has no test of a command of the set-up, those that fail there are tests of it, too.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
                 root
                 for kind in (*_kinds(failure), _usual(failure))
                 for root in roots[kind]
-                if _had_less_to_do(root, failure)
+                if root.slug != failure.slug
             ]
             if blocking := [root for root in akin if _blocks(root, failure, passed)]:
                 found[failure.test, failure.slug] = min(blocking, key=_order).slug
@@ -75,6 +76,19 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
             roots[_kinds(failure)[-1 if failure.slug == IN_STEP else 0]].append(failure)
             if _is_never_answered(failure, passed):
                 roots[_usual(failure)].append(failure)
+    return found
+
+
+def with_set_up(tests: Sequence[Test], steps: Sequence[Step | None]) -> list[Test]:
+    """Return the tests, those that failed in their set-up as tests of that command, too.
+
+    But only where none that is about it was run, as in a selection.
+    """
+    ran = {"", *(slug for test in tests for slug in test.requirements)}
+    found = list(tests)
+    for number, (test, step) in enumerate(zip(tests, steps, strict=True)):
+        if step and step.cause.command in SET_UP and (slug := _answered(step.cause)) not in ran:
+            found[number] = test.model_copy(update={"requirements": [*test.requirements, slug]})
     return found
 
 
@@ -117,14 +131,19 @@ def _is_never_answered(root: _Failure, passed: Collection[str]) -> bool:
 
 
 def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
-    if root.slug == failure.slug:
+    command, never = root.step.cause.command, _is_never_answered(root, passed)
+    # Where it was answered before, something else is the matter.
+    first = command not in root.step.before and command not in failure.step.before
+    observed = {root.step.cause.observed, failure.step.cause.observed}
+    if never and first and observed == {UNKNOWN_COMMAND.word}:
+        # Whatever was done before, the command is not known.
+        return True
+    if not _had_less_to_do(root, failure):
         return False
     if root.slug == IN_STEP:
         return root.slug not in passed
-    command = root.step.cause.command
-    if _is_never_answered(root, passed):
-        # Where it was answered before, something else is the matter.
-        return command not in root.step.before and command not in failure.step.before
+    if never:
+        return first
     if _is_silent(root, passed) and root.step.cause == failure.step.cause:
         return True
     own = _own_commands(failure.slug)

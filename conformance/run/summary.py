@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from conformance.run.baseline import (
     is_known,
     write_baseline,
 )
-from conformance.run.blocking import blockers
+from conformance.run.blocking import blockers, with_set_up
 from conformance.run.identity import named, spoken
 from conformance.run.observation import Observation, observation_of
 from conformance.target.vitals import Vitals
@@ -35,7 +36,6 @@ class Summary:
     """Collects the reports of all tests, of all processes, and what they carry.
 
     ``baseline`` is by slug; what was found is written to ``update``, if that is given.
-    ``observations`` are in the order of ``reports``.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Summary:
         self.source = source
         """Gives the coverage of the target's source, once all servers have ended."""
         self.reports: list[pytest.TestReport] = []
-        self.observations: list[Observation] = []
+        self._observations: list[Observation] = []
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = False
         self.remarks: list[str] = []
@@ -62,7 +62,7 @@ class Summary:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if (observation := observation_of(report)) is not None:
             self.reports.append(report)
-            self.observations.append(observation)
+            self._observations.append(observation)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Gives deviations that do not fail the run names of their own."""
@@ -88,15 +88,30 @@ class Summary:
         tally.add(itertools.starmap(Result, zip(tests, self.blocked(), strict=True)))
         return tally
 
+    @property
+    def observations(self) -> list[Observation]:
+        """What was found up to now, in the order of ``reports``."""
+        self._settle()
+        return self._observations
+
     def blocked(self) -> list[dict[str, str]]:
         """Return for each test which of its requirements are blocked, and by which others."""
-        if len(self._blocked) < len(self.observations):
-            self._blocked = [{} for _ in self.observations]
-            tests = [observation.test for observation in self.observations]
-            steps = [observation.step for observation in self.observations]
-            for (number, slug), other in blockers(tests, steps).items():
-                self._blocked[number][slug] = other
+        self._settle()
         return self._blocked
+
+    def _settle(self) -> None:
+        """See all that was found up to now together: what is blocked, and by what."""
+        if len(self._blocked) == len(self._observations):
+            return
+        steps = [observation.step for observation in self._observations]
+        tests = with_set_up([observation.test for observation in self._observations], steps)
+        self._observations = [
+            replace(observation, test=test)
+            for observation, test in zip(self._observations, tests, strict=True)
+        ]
+        self._blocked = [{} for _ in tests]
+        for (number, slug), other in blockers(tests, steps).items():
+            self._blocked[number][slug] = other
 
     def is_excused(self, number: int) -> bool:
         """Return whether all that a test is about is known to be wrong, or blocked."""

@@ -97,10 +97,11 @@ def cut(lines: list[str], most: int) -> list[str]:
 def _shown(group: Group, profile: str) -> list[str]:
     """Return the lines of the first failure of a cause, and of all that it breaks and blocks."""
     test = group.tests[0]
-    asked = [catalogue()[slug].judged_by(profile) for slug in test.requirements]
+    broken = {requirement.slug for requirement in group.broken}
+    slug = next((slug for slug in test.requirements if slug in broken), test.requirements[0])
     lines = [test.reason]
     if test.evidence is not None:
-        lines = describe(asked[:1], test.evidence).split("\n")
+        lines = describe([catalogue()[slug].judged_by(profile)], test.evidence).split("\n")
     for word, requirements in (("BREAKS", group.broken[1:]), ("BLOCKS", group.blocked)):
         if requirements:
             names = ", ".join(requirement.slug for requirement in requirements[:NAMES])
