@@ -18,27 +18,46 @@ from tests.variants.gallery import VARIANTS
 from tests.variants.matrix import command
 
 
-def test_turns_end_with_the_budget() -> None:
-    budget = Budget(0.05)
-    for _ in budget.turns(1000):
-        time.sleep(0.02)
-    assert 1 <= budget.begun < 10
-    assert budget.told(1000, "programs").startswith(f"{budget.begun} of 1000 programs")
+class _Machine:
+    """A clock that only moves when told to, and for how long others had the CPU."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.kept = 100.0, 0.0
+        patch.setattr(time, "monotonic", lambda: self.now)
+        patch.setattr(Starvation, "since", lambda *_: Starved(self.kept, 0.0, 0.0, 0.0))
 
 
-def test_a_busy_machine_gets_more_time_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = [0.0]
-    starved = Starved(0.0, 0.0, 0.0, 0.0)
-    monkeypatch.setattr(Starvation, "since", lambda *_: starved._replace(own=kept[0]))
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> _Machine:
+    return _Machine(monkeypatch)
+
+
+def test_turns_end_with_the_budget(machine: _Machine) -> None:
+    budget = Budget(1.0)
+    for _ in budget.turns(30):
+        machine.now += 0.125
+    assert budget.begun == 8
+    assert budget.told(30, "programs") == "8 of 30 programs within the budget of 1 s"
+
+
+@pytest.mark.parametrize(("seconds", "begun"), [(1.0, 4), (4.0, 2)])
+def test_turns_go_on_until_they_are_enough_but_not_for_ever(
+    seconds: float, begun: int, machine: _Machine
+) -> None:
+    budget = Budget(0.5)
+    for _ in budget.turns(20):
+        machine.now += seconds
+    assert budget.begun == begun
+
+
+def test_a_busy_machine_gets_more_time_but_not_for_ever(machine: _Machine) -> None:
     budget = Budget(1.0)
     budget.start()
-    now[0] += 1.5
+    machine.now += 1.5
     assert not budget.allows()
-    kept[0] = 0.5
+    machine.kept = 0.5
     assert budget.allows()
-    kept[0], now[0] = 9.0, 105.0
+    machine.kept, machine.now = 9.0, 105.0
     assert not budget.allows()
 
 

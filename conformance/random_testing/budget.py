@@ -26,6 +26,8 @@ SHARE = 2
 """One in so many conversations should fit in; they get shorter for that."""
 BUSY = 3
 """Times the budget that are added where others need the CPU."""
+GRACE = 6.0
+"""Seconds that are added at most until enough have fitted in."""
 ENOUGH = 5
 """One in so many conversations must have fitted in, or nothing is said."""
 
@@ -61,12 +63,14 @@ class Budget:
         self._end = time.monotonic() + self.seconds
         self._starvation = Starvation(CpuTime)
 
-    def allows(self) -> bool:
+    def allows(self, count: int = 0) -> bool:
         """Return whether there is time for one more conversation, which is counted then.
 
-        A busy machine gets more time for them, within bounds.
+        A busy machine gets more time for them, within bounds; so does who has not yet had enough of
+        ``count``.
         """
-        allowed = (late := time.monotonic() - self._end) < 0 or late < self._starved
+        more = 0.0 if self.is_enough(count) else GRACE
+        allowed = (late := time.monotonic() - self._end) < 0 or late < max(more, self._starved)
         self.begun += allowed
         return allowed
 
@@ -84,7 +88,7 @@ class Budget:
         """So many turns, or those that fit in."""
         self.start()
         for number in range(count):
-            if not self.allows():
+            if not self.allows(count):
                 return
             yield number
 
