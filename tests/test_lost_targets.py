@@ -1,0 +1,74 @@
+"""Targets that are lost: in the middle of a test, at a connection, and before anything is asked."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.dialogue.connection import Connection
+from conformance.run.runner import run
+from conformance.target.address import ask, connect, visit
+from conformance.target.builtin import BuiltIn
+from conformance.target.transport import Transport
+from conformance.verdict import TargetLost
+
+
+@pytest.fixture
+def server() -> Iterator[BuiltIn]:
+    target = BuiltIn(real_time=True)
+    yield target
+    target.close()
+
+
+def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
+    server: BuiltIn,
+) -> None:
+    def loses(client: Connection) -> None:
+        server.generation += 1
+        client.send("peek 1").reply("FOUND")
+
+    outcome = run(loses, {"client": None}, server)
+    assert isinstance(outcome.error, TargetLost)
+    assert outcome.error.observed == "the target was lost meanwhile"
+
+
+def test_nothing_more_is_sent_on_a_connection_that_the_target_has_reset() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        Transport(connect(server.getsockname(), 5)) as client,
+    ):
+        Transport(server.accept()[0]).reset()
+        assert client.receive_within(5) == b""
+        assert isinstance(client.error, ConnectionResetError)
+        client.half_close()
+        client.send(b"quit\r\n")
+        assert not client.unsent
+
+
+def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:
+    def loses(client: Connection) -> None:
+        server.call(server._server.close)
+        client.send("peek 1").reply("FOUND")
+
+    outcome = run(loses, {"client": None}, server)
+    assert isinstance(outcome.error, TargetLost)
+    assert outcome.error.observed == "the target is gone: it refuses connections"
+
+
+def test_jobs_of_a_server_that_was_lost_are_not_deleted_on_the_next(server: BuiltIn) -> None:
+    def loses_it(client: Connection) -> None:
+        client.put(b"a")
+        server.generation += 1
+
+    assert run(loses_it, {"client": None}, server).error is None
+    with visit(server.address, 5) as sock:
+        assert ask(sock, b"peek 1", 5).word == "FOUND"
+
+
+def test_a_target_that_is_gone_may_come_back_as_another() -> None:
+    target = BuiltIn()
+    target.close()
+    assert target.fate() == "the target is gone: it refuses connections"
+    assert target.generation == 1
