@@ -80,7 +80,7 @@ def _outcome(test: Test, arguments: Mapping[str, object], target: Target) -> Out
     if outcome.doubt != RACED:
         # What keeps this server busy may be what it has been through.
         fresh = _attempt(test, arguments, target, target.limits.arrival[-1], fresh=True)
-        if fresh.doubt is None and isinstance(fresh.error, Deviation):
+        if not fresh.doubt and isinstance(fresh.error, Deviation):
             return fresh
         assert isinstance(outcome.error, Deviation)
         reason = f"{outcome.doubt}, {len(outcomes)} times: {outcome.error}"
