@@ -12,6 +12,7 @@ import contextlib
 import select
 import selectors
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,8 @@ READ, WRITE, ERROR, HANGUP = 1, 4, 8, 16
 _ALWAYS = select.EPOLLET | select.EPOLLRDHUP if hasattr(select, "epoll") else 0
 _BATCH = 64
 """Events taken from the kernel at a time."""
+_ROOM = 0.5
+"""Seconds after which it is looked whether there is room for who was without."""
 
 Handler = Callable[[int], object]
 """It takes what happened; another bit says that the other side sends nothing more."""
@@ -100,6 +103,7 @@ class Loop:
         self._handlers: dict[int, Handler] = {}
         self._forgotten: set[int] = set()
         self._without_room: set[int] = set()
+        self._room_at = 0.0
         self._calls: deque[Callable[[], object]] = deque()
         self._runs = True
         self._inside, self._outside = socket.socketpair()
@@ -119,7 +123,12 @@ class Loop:
         self._poller.modify(fd, _ALWAYS | interest)
 
     def again_with_room(self, fd: int) -> None:
-        """Report a descriptor again when another one has been forgotten."""
+        """Report a descriptor again when another one has been forgotten, or after a while.
+
+        What is missing may be another program's.
+        """
+        if not self._without_room:
+            self._room_at = time.monotonic() + _ROOM
         self._without_room.add(fd)
 
     def forget(self, fd: int) -> None:
@@ -129,6 +138,9 @@ class Loop:
         # The number may be taken again before the rest of a batch has been handled.
         self._forgotten.add(fd)
         self._without_room.discard(fd)
+        self._make_room()
+
+    def _make_room(self) -> None:
         while self._without_room:
             self.again(self._without_room.pop())
 
@@ -167,7 +179,9 @@ class Loop:
         handlers, forgotten, poll = self._handlers, self._forgotten, self._poller.poll
         while self._runs:
             forgotten.clear()
-            happened = RESERVE.needed(partial(poll, _guarded(self.before_wait), _BATCH))
+            happened = RESERVE.needed(partial(poll, self._longest_wait(), _BATCH))
+            if not happened:
+                self._make_room()
             for fd, events in happened:
                 if fd in forgotten:
                     continue
@@ -175,6 +189,17 @@ class Loop:
                     handlers[fd](events)
                 except Exception:
                     tell_error()
+
+    def _longest_wait(self) -> float | None:
+        """Return how many seconds may be waited; None for as many as there are."""
+        seconds = _guarded(self.before_wait)
+        if not self._without_room:
+            return seconds
+        left = self._room_at - time.monotonic()
+        if left <= 0:
+            self._make_room()
+            return 0.0
+        return left if seconds is None else min(left, seconds)
 
     def close(self) -> None:
         """Give back what the system lent, when it runs no more."""

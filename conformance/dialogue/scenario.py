@@ -238,11 +238,13 @@ class Scenario:
 
     def abandon(self) -> None:
         """Ends all connections to a target that is lost, without waiting for it."""
+        self._let_go()
         for connection in self._connections:
             connection.transport.close()
 
     def close(self) -> None:
         """Ends all connections, and deletes all jobs that the test has made, if they would stay."""
+        self._let_go()
         limit = self.target.limits.clean_up
         end = time.monotonic() + limit
         for connection in self._connections:
@@ -250,6 +252,10 @@ class Scenario:
         if (created := self.created) and not self._is_last:
             delete_jobs(self.target, self.generation, created, limit)
         _running.discard(self)
+
+    def _let_go(self) -> None:
+        if self.resources is not None:
+            self.resources.end()
 
     @property
     def created(self) -> list[int]:

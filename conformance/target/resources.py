@@ -1,6 +1,7 @@
 """The resources of a server that we have started: what it takes, and limits on what it gets.
 
-They are set on its running processes, and lifted again: address space, descriptors, size of files.
+They are set on its running processes, and lifted again: address space, descriptors, size of files,
+and system calls that fail.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from conformance.target.failing_calls import FailingCalls
 from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED
@@ -45,6 +47,7 @@ class Resources:
         self._target = target
         self._note = note
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        self._failing: list[FailingCalls] = []
         self.were_limited = False
         target.processes()
 
@@ -113,6 +116,12 @@ class Resources:
         """Let it write nothing into files beyond so many bytes."""
         self._limit("RLIMIT_FSIZE", b"files", lambda _: size)
 
+    def fail(self, error: str, *calls: str) -> None:
+        """Let system calls fail with this error, as ``ENFILE``; raises NotTestable."""
+        self._failing.append(FailingCalls(self._folders(), calls, error))
+        self.were_limited = True
+        self._note(f"{', '.join(calls)} ({error})".encode() + LIMITED)
+
     def _limit(self, name: str, what: bytes, least: Callable[[Path], int]) -> None:
         number = _LIMITS[name]
         for folder in self._folders():
@@ -130,13 +139,24 @@ class Resources:
         self.were_limited = True
         self._note(what + LIMITED)
 
-    def lift(self) -> None:
-        """Take all limits away again, as far as its processes are still there."""
+    def lift(self) -> int:
+        """Take all limits away again, as far as its processes are still there.
+
+        Return how many system calls have failed.
+        """
         for (pid, number), limits in self._before.items():
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(pid, number, limits)
         self._before.clear()
+        failed = self.end()
         self._note(b"limits lifted")
+        return failed
+
+    def end(self) -> int:
+        """Hold its processes no more; return how many calls have failed."""
+        failed = sum(failing.end() for failing in self._failing)
+        self._failing.clear()
+        return failed
 
 
 def _bytes(folder: Path, key: str) -> int:

@@ -1,6 +1,9 @@
-"""Exhaustion: clients of a server that gets no more descriptors."""
+"""Exhaustion: clients of a server that gets no more descriptors, or that cannot accept them."""
 
+import contextlib
 import time
+
+import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
@@ -9,7 +12,7 @@ from conformance.dialogue.shortage import before_shortage, leaves_descriptors
 from conformance.target.fate import hangs
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, TargetLost
+from conformance.verdict import Deviation, NotTestable, TargetLost
 
 SERVED, SPARE, TOO_MANY = 8, 2, 6
 """Clients that are connected before, that may come, and that come."""
@@ -19,6 +22,9 @@ WINDOWS = 5
 """Windows after which it is said not to."""
 BUSY, RUNS = 0.2, 0.04
 """The parts of a window for which a server needs a CPU, and has one, that does not rest."""
+ACCEPT = ("accept", "accept4")
+REASONS = ("ECONNABORTED", "ENFILE", "ENOMEM", "EPERM")
+"""The errors of accept(2) that others than the server itself are to blame for."""
 TALK = 1000
 """The bytes that it writes in a window, of which it may be kept from more by a slow disk."""
 
@@ -45,6 +51,14 @@ def _exhausted(
 ) -> list[Connection]:
     """Return the clients that come until there are no descriptors left."""
     resources.limit_descriptors(SPARE)
+    late = _come(connect)
+    for client in served:
+        client.linger()
+    return late
+
+
+def _come(connect: Connect) -> list[Connection]:
+    """Return new clients that are not accepted, or some of them not."""
     late: list[Connection] = []
     for _ in range(TOO_MANY):
         try:
@@ -54,8 +68,6 @@ def _exhausted(
                 raise
             # It lets the system keep others away, until somebody leaves.
             break
-    for client in served:
-        client.linger()
     return late
 
 
@@ -148,6 +160,51 @@ def test_who_could_not_be_accepted_leaves_no_descriptor(
 
     client.linger()
     leaves_descriptors(client, resources, come_and_go)
+
+
+@requirement(
+    "exhaustion.accept-connected",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+@pytest.mark.parametrize("reason", REASONS)
+def test_who_is_connected_is_served_while_nobody_can_be_accepted(
+    own_server: Target, new_client: Connect, connect: Connect, resources: Resources, reason: str
+) -> None:
+    served = _served(new_client)
+    resources.fail(reason, *ACCEPT)
+    late = _come(connect)
+    for client in served:
+        job = client.put_and_reserve()
+        client.send(f"delete {job}").reply("DELETED")
+    _lift(resources)
+    _close(late)
+
+
+@requirement(
+    "exhaustion.accept-serves-again",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+@pytest.mark.parametrize("reason", REASONS)
+def test_new_clients_are_served_when_they_can_be_accepted_again(
+    own_server: Target, connect: Connect, resources: Resources, reason: str
+) -> None:
+    served = _served(connect)
+    resources.fail(reason, *ACCEPT)
+    late = _come(connect)
+    with contextlib.suppress(Deviation):
+        # Whether that is served is another requirement.
+        served[0].linger()
+    _lift(resources)
+    _close(late)
+    client = connect()
+    if not client.eventually(lambda: connect().is_served()):
+        client.linger()
+
+
+def _lift(resources: Resources) -> None:
+    """Let accept succeed again; raises NotTestable if it was not called."""
+    if not resources.lift():
+        raise NotTestable("the server accepts clients in another way than by accept(2)")
 
 
 def _close(clients: list[Connection]) -> None:

@@ -1,7 +1,7 @@
 """Exhaustion: jobs of a server that cannot write its binlog."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,17 +23,38 @@ A_FILE = 10 * 2**20
 """Bytes of a file that a server may make at once, and that is full when another one is needed."""
 
 
+Limit = Callable[[Resources], object]
+"""It lets a server write no more, at once or later."""
+
+
+def _up_to(size: int) -> Limit:
+    """Nothing can be written into files beyond a size in bytes."""
+    return lambda resources: resources.limit_files(size)
+
+
+_nothing = _up_to(0)
+
+
+def _no_new_file(resources: Resources) -> None:
+    """No file can be opened or get room."""
+    resources.fail("ENOSPC", "open", "openat", "creat", "fallocate", "ftruncate")
+
+
 @contextlib.contextmanager
 def _full(
-    server: Target, client: Connection, resources: Resources, size: int = 0, body: bytes = BODY
+    server: Target,
+    client: Connection,
+    resources: Resources,
+    limit: Limit = _nothing,
+    body: bytes = BODY,
 ) -> Iterator[None]:
-    """Let a server write nothing into files beyond a size, for a while.
+    """Let a server have no room on its disk, for a while.
 
     Raises NotTestable if a signal ends it, or if it takes no such job before.
     """
     with before_shortage():
         client.put(body)
-    resources.limit_files(size)
+    limit(resources)
     try:
         yield
     except TargetLost as lost:
@@ -53,11 +74,12 @@ def _full(
 )
 @configured(binlog=True, heedless=True)
 @pytest.mark.parametrize(
-    ("size", "body"),
+    ("limit", "body", "room"),
     [
-        pytest.param(0, BODY, id="at-once"),
-        pytest.param(100_000, BODY, id="in-a-record"),
-        pytest.param(A_FILE - 1, LARGE, id="in-the-next-file"),
+        pytest.param(_nothing, BODY, 0, id="at-once"),
+        pytest.param(_up_to(100_000), BODY, 100_000, id="in-a-record"),
+        pytest.param(_up_to(A_FILE - 1), LARGE, A_FILE, id="in-the-next-file"),
+        pytest.param(_no_new_file, LARGE, A_FILE, id="for-the-next-file"),
     ],
 )
 def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
@@ -65,13 +87,14 @@ def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
     client: Connection,
     connect: Connect,
     resources: Resources,
-    size: int,
+    limit: Limit,
     body: bytes,
+    room: int,
 ) -> None:
     own_server.needs_body(len(body))
     shortage = Shortage()
-    with _full(own_server, client, resources, size, body):
-        for _ in range(size // len(body) + 20):
+    with _full(own_server, client, resources, limit, body):
+        for _ in range(room // len(body) + 20):
             shortage.put(client, body)
     own_server.restart()
     client = connect()

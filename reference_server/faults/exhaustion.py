@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
+import sys
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -147,6 +149,29 @@ _hangs_up = Fault(
 FAULTS[_hangs_up.name] = _hangs_up
 
 
+class _HangsUpWithoutMemory(_HangsUp):
+    def fails(self, listener: socket.socket) -> None:
+        if _lacks_memory():
+            super().fails(listener)
+        else:
+            Listeners.fails(self, listener)
+
+
+def _lacks_memory() -> bool:
+    """Return whether that is why accept has just failed."""
+    error = sys.exc_info()[1]
+    return isinstance(error, OSError) and error.errno == errno.ENOMEM
+
+
+_hangs_up_without_memory = Fault(
+    "exhaustion.accept-connected",
+    "for want of memory to accept a client all are hung up on",
+    connection=_HungUpOn,
+    listeners=_HangsUpWithoutMemory,
+)
+FAULTS[_hangs_up_without_memory.name] = _hangs_up_without_memory
+
+
 @fault("exhaustion.descriptors-no-spinning", "without a descriptor accept is tried at once again")
 class TriesAtOnce(Listeners):
     def fails(self, listener: socket.socket) -> None:
@@ -163,6 +188,15 @@ class GivesUp(Listeners):
     def accepts(self, listener: socket.socket, events: int) -> None:
         if not self.gave_up:
             super().accepts(listener, events)
+
+
+@fault("exhaustion.accept-serves-again", "once accept had no memory nobody is accepted any more")
+class GivesUpWithoutMemory(GivesUp):
+    def fails(self, listener: socket.socket) -> None:
+        if _lacks_memory():
+            super().fails(listener)
+        else:
+            Listeners.fails(self, listener)
 
 
 @fault("exhaustion.descriptors-all-given-back", "each failed accept costs a descriptor for ever")
