@@ -110,6 +110,23 @@ def test_a_server_that_is_stopped_hangs() -> None:
         target.close()
 
 
+def test_a_server_that_has_run_for_long_and_answers_nobody_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = LaunchedTarget(REFERENCE_COMMAND, "real")
+    try:
+        target.signal(signal.SIGSTOP)
+        # Others keep it waiting as well; it has 3 s of a CPU in a second.
+        monkeypatch.setattr(
+            target, "cpu_time", lambda: CpuTime(3 * time.monotonic(), time.monotonic())
+        )
+        began = time.monotonic()
+        assert "hangs" in str(target.fate())
+        assert time.monotonic() - began < target.limits.starved
+    finally:
+        target.close()
+
+
 def test_a_server_that_must_wait_for_a_cpu_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     target = LaunchedTarget(REFERENCE_COMMAND, "real")
     try:

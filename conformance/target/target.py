@@ -26,6 +26,8 @@ from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
+_ENOUGH = 2
+"""Times its patience that a server may run on a CPU, and serve nobody: then it was not kept from it."""
 _FINE = 0.001
 """Seconds between two times of a clock that can judge others."""
 
@@ -80,11 +82,13 @@ class Target(ABC):
         """
         limit = time.monotonic() + self.limits.starved
         patience = self.learnt.silences.patience_after(after, self.limits.alive)
+        before = self.cpu_time().ran
         while True:
             starvation = Starvation(self.cpu_time)
             fate = self._fate(patience)
+            had_its_time = self.cpu_time().ran - before > _ENOUGH * patience
             # It has not come to that, where others need the CPU.
-            starved = hangs(fate) and starvation.since().seconds > patience / 4
+            starved = hangs(fate) and starvation.since().seconds > patience / 4 and not had_its_time
             if not starved or time.monotonic() > limit:
                 if after and hangs(fate):
                     self.learnt.silences.hung(after)
