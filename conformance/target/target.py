@@ -27,7 +27,7 @@ from reference_server.wire import NotAReply, ProtocolError
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
 _ENOUGH = 2
-"""Times its patience that a server may run on a CPU, and serve nobody: then it was not kept from it."""
+"""Times its patience that a server may run and serve nobody: others did not keep it from that."""
 _FINE = 0.001
 """Seconds between two times of a clock that can judge others."""
 
