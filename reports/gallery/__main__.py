@@ -34,6 +34,8 @@ def run(name: str, server: GalleryServer, program: str) -> Results:
         launch = f"{shlex.quote(alias)} {server.options}"
         command = [sys.executable, "-m", "conformance", "run", "-q"]
         command += [f"--launch={launch}", f"--profile={server.profile}"]
+        if server.processes:
+            command.append(f"-n{server.processes}")
         if baseline.exists():
             command.append(f"--baseline={baseline}")
         subprocess.run(

@@ -15,7 +15,10 @@ FOLDER = Path(__file__).parent
 
 
 class GalleryServer(BaseModel):
-    """A server of the gallery; see ``servers.yaml``."""
+    """A server of the gallery; see ``servers.yaml``.
+
+    ``processes``: one that is slow to answer is run so many times, side by side.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -24,6 +27,7 @@ class GalleryServer(BaseModel):
     program: str
     options: str
     profile: str = "auto"
+    processes: int = 0
     language: str
     source: str = ""
     commit: str = ""
