@@ -9,6 +9,9 @@ from conformance.target.silences import LEAST, Awaited
 from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
 
+_PROMPT = 0.02
+"""Seconds in which most replies come: to look who is kept from a CPU takes longer than that pays."""
+
 
 @dataclass(slots=True)
 class Awaiting:
@@ -25,12 +28,12 @@ class Awaiting:
     _begun: float = field(default_factory=time.monotonic)
     _patience: float = field(init=False)
     _starvation: Starvation | None = field(init=False, default=None)
+    _unseen: float = field(init=False, default=0.0)
+    """The seconds that had passed when it was first looked who is kept from a CPU."""
 
     def __post_init__(self) -> None:
         patience = self.target.learnt.silences.patience(self.key, self.seconds)
         self._patience = max(patience, self.least)
-        if self._patience < self.seconds:
-            self._starvation = Starvation(self.target.cpu_time)
 
     @property
     def passed(self) -> float:
@@ -41,13 +44,23 @@ class Awaiting:
     def left(self) -> float:
         """The seconds that it may go on for; none if it is over."""
         passed = self.passed
-        if passed < self._patience or self._starvation is None:
+        if not self._is_short:
             return self._patience - passed
-        late = self._patience + SEEN * self._starvation.since().seconds
+        if self._starvation is None:
+            if passed < _PROMPT:
+                return _PROMPT - passed
+            self._starvation, self._unseen = Starvation(self.target.cpu_time), passed
+        if passed < self._patience:
+            return self._patience - passed
+        late = self._patience + self._unseen + SEEN * self._starvation.since().seconds
         return min(late, self.seconds) - passed
 
+    @property
+    def _is_short(self) -> bool:
+        return self._patience < self.seconds
+
     def __str__(self) -> str:
-        if self._starvation is None:
+        if not self._is_short:
             return f"nothing within {self.seconds:g} seconds"
         before = self.target.learnt.silences.is_expected_in_vain(self.key)
         return f"nothing within {self.passed:.2f} seconds{', as before' if before else ''}"
