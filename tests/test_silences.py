@@ -152,6 +152,15 @@ def test_who_is_silent_in_many_ways_is_waited_for_less_until_a_reply_comes_late(
     assert silences.patience(other, full) == full
 
 
+@pytest.mark.parametrize(("seconds", "patience"), [(0.01, 1.25), (1.0, 3.0), (1.9, 5.0)])
+def test_who_is_slow_is_waited_for_longer_than_its_slowest_replies(
+    seconds: float, patience: float
+) -> None:
+    silences = Silences(spent=ENOUGH)
+    silences.came(awaited(b"touch 1\r\n", "TOUCHED"), "TOUCHED", seconds)
+    assert silences.patience(awaited(b"kick 1\r\n", "KICKED"), 5.0) == patience
+
+
 def test_what_is_missed_at_first_in_a_short_wait_is_not_told_as_if_it_were_known(
     target: BuiltIn,
 ) -> None:

@@ -295,7 +295,7 @@ class Connection(UsualCommands):
                 self._timeline.before_sending()
         self._answered += 1
         arrival = self._arrivals.popleft()
-        self._target.learnt.silences.came(wait.key, arrival.reply.word)
+        self._target.learnt.silences.came(wait.key, arrival.reply.word, wait.passed)
         if timing is not None:
             timing.judge(arrival, expected)
         self._timeline.measure(timing, arrival.time, is_awaited)

@@ -6,7 +6,8 @@ wait has the same cause. Once the reply comes, however late, it is waited for in
 reply to that command is none.
 
 A target that has been silent for long in several ways does not conform. From then on, replies that
-were never missed before are waited for less, too, until one of them comes late.
+were never missed before are waited for less, too, until one of them comes late; but longer than its
+slowest replies have taken.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ LEAST = 0.05
 """Seconds that are waited in any case."""
 ENOUGH = 10.0
 """Seconds waited in vain in full, after which no reply is waited for in full any more."""
+SLOWER = 3
+"""Times the slowest reply so far that one is waited for that was never missed."""
 LEAST_ALIVE = 0.25
 """Seconds in which others are served in any case, if it does not hang."""
 FATAL = 3
@@ -63,6 +66,8 @@ class Silences:
     """A connection on which nothing more can come was not ended."""
     spent: float = 0.0
     """The seconds that replies were waited for in vain, the first time of each."""
+    slowest: float = 0.0
+    """The seconds that the slowest of all replies was waited for."""
     _vain: dict[Awaited, int] = field(default_factory=dict)
     _of_verb: dict[str, int] = field(default_factory=dict)
     """The same for commands that have got no reply at all."""
@@ -110,8 +115,9 @@ class Silences:
         lost = (verb for verb in verbs if self._lost.get(verb, 0) >= FATAL)
         return next((verb for verb in lost if verb not in self._carried_out), None)
 
-    def came(self, key: Awaited, word: str) -> None:
-        """Note that a reply with this word has come after all to who awaited some."""
+    def came(self, key: Awaited, word: str, seconds: float = 0.0) -> None:
+        """Note that a reply with this word has come to who has awaited some for so many seconds."""
+        self.slowest = max(self.slowest, seconds)
         self._has_answered(key.verb)
         if key == AN_END:
             # Another command may have ended it.
@@ -144,8 +150,9 @@ class Silences:
 
     def patience(self, key: Awaited, full: float) -> float:
         """Return how many of so many seconds it is waited for."""
-        times = self._times(key) or int(self.spent >= ENOUGH)
-        return max(full / FEWER**times, LEAST) if times else full
+        if times := self._times(key):
+            return max(full / FEWER**times, LEAST)
+        return full if self.spent < ENOUGH else min(max(full / FEWER, SLOWER * self.slowest), full)
 
     def is_expected_in_vain(self, key: Awaited) -> bool:
         """Return whether it was waited for in vain before."""
