@@ -16,6 +16,7 @@ from conformance.run.baseline import KnownDeviation
 from conformance.run.blocking import IN_STEP, blockers, with_set_up
 from conformance.run.step import SILENCE, Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
+from conformance.target.silences import THE_END
 from conformance.verdict import Deviation, TargetLost
 from reference_server.faults import Fault
 from reference_server.profiles import NEWEST
@@ -173,6 +174,13 @@ def test_a_reply_that_never_comes_blocks_those_who_wait_for_it() -> None:
     assert _blocked(own, _failed("use.does-not-watch", other, "use", "put")) == {}
     # Another command's requirement does not say that the reply never comes.
     assert _blocked(_failed("put.delay", SILENT, "put"), waits) == {}
+
+
+def test_an_end_that_never_comes_blocks_those_who_wait_for_it() -> None:
+    silent = Cause("quit", THE_END, SILENCE)
+    own, waits = _failed("quit.closes", silent), _failed(IN_STEP, silent, "use", "put")
+    assert _blocked(own, waits) == {IN_STEP: "quit.closes"}
+    assert _blocked(own, waits, (case("quit.closes"), None)) == {}
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,20 @@ def test_a_command_behind_a_signal_is_not_to_blame_for_the_loss(
         assert target.learnt.silences.fatal() == fatal
 
 
+def test_a_command_to_a_server_that_was_lost_before_is_not_to_blame(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "fate", lambda _: "the target is gone")
+
+    def is_too_late(client: Connection) -> None:
+        target.generation += 1
+        client.send("peek-delayed").expect(NOT_FOUND)
+
+    for _ in range(FATAL):
+        assert isinstance(run(is_too_late, {"client": None}, target).error, TargetLost)
+    assert target.learnt.silences.fatal() is None
+
+
 def test_only_the_reply_that_was_missed_restores_patience() -> None:
     silences = Silences(spent=-ENOUGH)
     soon = awaited(b"reserve\r\n", str(DEADLINE_SOON))

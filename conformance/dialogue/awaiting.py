@@ -10,7 +10,7 @@ from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
 
 _PROMPT = 0.02
-"""Seconds in which most replies come: to look who is kept from a CPU takes longer than that pays."""
+"""Seconds in which most replies come: until then, nobody looks who is kept from a CPU."""
 
 
 @dataclass(slots=True)

@@ -68,6 +68,7 @@ class Connection(UsualCommands):
         self.hurried = False
         """It has come after all, when a wait that was not a full one was over."""
         self._half_closed = self._quits = False
+        self._generation = target.generation
         timeline.add(self)
 
     @property
@@ -330,8 +331,10 @@ class Connection(UsualCommands):
         waited: float,
         after: bytes = b"",
     ) -> Deviation:
+        # Otherwise, it was lost before this was sent.
+        is_the_same = self._target.generation == self._generation
         if not self._garbage and (fate := self._target.fate(after)) is not None:
-            if after and not self._transcript.has_events:
+            if after and is_the_same and not self._transcript.has_events:
                 self._target.learnt.silences.lost(after)
             return TargetLost(expected, fate, position)
         if not self._timeline.timed:

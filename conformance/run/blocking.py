@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from conformance.catalogue import catalogue
 from conformance.run.step import SILENCE, Cause, Step
+from conformance.target.silences import THE_END
 from reference_server.commands import COMMANDS, VERBS
 from reference_server.wire import UNKNOWN_COMMAND
 from reports.results import Test
@@ -107,7 +108,7 @@ def _rank(slug: str, cause: Cause) -> int:
     """Return what a failure is about: a usual answer, any replies, the command, or others."""
     if slug == _answered(cause):
         return 0
-    if slug == IN_STEP:
+    if slug == IN_STEP and cause.observed.startswith(NO_REPLY):
         return 1
     return 2 if _section(slug) == _family(cause.command) else 3
 
@@ -153,10 +154,14 @@ def _blocks(root: _Failure, failure: _Failure, passed: Collection[str]) -> bool:
 
 
 def _is_silent(root: _Failure, passed: Collection[str]) -> bool:
-    """Return whether this reply to its command never comes, as its own test shows: nothing does."""
+    """Return whether this reply to its command never comes, as its own test shows: nothing does.
+
+    The end of the connection is one, too.
+    """
     cause = root.step.cause
     own = _section(root.slug) in (_family(cause.command), cause.command.partition("-")[0])
-    return own and root.slug not in passed and bool(cause.answer) and cause.observed == SILENCE
+    is_one = bool(cause.answer) or cause.expected == THE_END
+    return own and root.slug not in passed and is_one and cause.observed == SILENCE
 
 
 def _had_less_to_do(root: _Failure, failure: _Failure) -> bool:

@@ -151,7 +151,7 @@ class Silences:
     def patience(self, key: Awaited, full: float) -> float:
         """Return how many of so many seconds it is waited for."""
         if times := self._times(key):
-            return max(full / FEWER**times, LEAST)
+            return max(full / float(FEWER) ** times, LEAST)
         return full if self.spent < ENOUGH else min(max(full / FEWER, SLOWER * self.slowest), full)
 
     def is_expected_in_vain(self, key: Awaited) -> bool:
