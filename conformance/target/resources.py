@@ -119,6 +119,7 @@ class Resources:
     def fail(self, error: str, *calls: str) -> None:
         """Let system calls fail with this error, as ``ENFILE``; raises NotTestable."""
         self._failing.append(FailingCalls(self._folders(), calls, error))
+        self._target.accepts = "accept" not in calls
         self.were_limited = True
         self._note(f"{', '.join(calls)} ({error})".encode() + LIMITED)
 
@@ -155,6 +156,7 @@ class Resources:
     def end(self) -> int:
         """Hold its processes no more; return how many calls have failed."""
         failed = sum(failing.end() for failing in self._failing)
+        self._target.accepts = True
         self._failing.clear()
         return failed
 

@@ -39,6 +39,8 @@ class Target(ABC):
     """
 
     exclusive = True
+    accepts = True
+    """Whether it can accept new clients; a test may keep it from that."""
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     clock: TargetClock
@@ -80,6 +82,8 @@ class Target(ABC):
         ``after``: the command that it is silent at, if one is known. Where it has hung after that
         before, it is known sooner.
         """
+        if not self.accepts:
+            return self.ended()
         limit = time.monotonic() + self.limits.starved
         patience = self.learnt.silences.patience_after(after, self.limits.alive)
         before = self.cpu_time().ran
