@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect
 from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
 from conformance.run.runner import run
@@ -209,18 +210,24 @@ def test_a_command_behind_a_signal_is_not_to_blame_for_the_loss(
         assert target.learnt.silences.fatal() == fatal
 
 
-def test_a_command_to_a_server_that_was_lost_before_is_not_to_blame(
-    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("line", "lost", "fatal"),
+    [("peek-delayed", 0, "peek-delayed"), ("peek-delayed", 1, None), ("peek-delayed x", 0, None)],
+)
+def test_what_is_no_command_or_comes_too_late_is_not_to_blame_for_the_loss(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch, line: str, lost: int, fatal: str | None
 ) -> None:
     monkeypatch.setattr(target, "fate", lambda _: "the target is gone")
 
-    def is_too_late(client: Connection) -> None:
-        target.generation += 1
-        client.send("peek-delayed").expect(NOT_FOUND)
+    def says(connect: Connect) -> None:
+        client = connect()
+        target.generation += lost
+        client.raw(f"{line}\r\n".encode()).expect(NOT_FOUND)
 
+    monkeypatch.setattr(Connection, "_take_replies", lambda _: None)
     for _ in range(FATAL):
-        assert isinstance(run(is_too_late, {"client": None}, target).error, TargetLost)
-    assert target.learnt.silences.fatal() is None
+        assert isinstance(run(says, {"connect": None}, target).error, TargetLost)
+    assert target.learnt.silences.fatal() == fatal
 
 
 def test_only_the_reply_that_was_missed_restores_patience() -> None:

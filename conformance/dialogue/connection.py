@@ -25,10 +25,12 @@ from reference_server.wire import (
     CRLF,
     DELETED,
     TIMED_OUT,
+    Malformed,
     ProtocolError,
     Reply,
     ReplyReader,
     escape,
+    parse_line,
 )
 
 UNHURRIED = 0.05
@@ -331,10 +333,9 @@ class Connection(UsualCommands):
         waited: float,
         after: bytes = b"",
     ) -> Deviation:
-        # Otherwise, it was lost before this was sent.
-        is_the_same = self._target.generation == self._generation
+        is_to_blame = self._is_to_blame(after)
         if not self._garbage and (fate := self._target.fate(after)) is not None:
-            if after and is_the_same and not self._transcript.has_events:
+            if is_to_blame:
                 self._target.learnt.silences.lost(after)
             return TargetLost(expected, fate, position)
         if not self._timeline.timed:
@@ -345,6 +346,14 @@ class Connection(UsualCommands):
         begun = self._timeline.last_wait if waited else None
         # The time at which it came does not make it a reply, nor end a connection.
         return Deviation(expected, observed, position, 0.0, self.stopped, waited, begun)
+
+    def _is_to_blame(self, verb: bytes) -> bool:
+        """Return whether a command may be fatal: it is well-formed, and was sent to this server."""
+        asked = self._asked[self._answered :] or [verb]
+        request = parse_line(asked[0].partition(CRLF)[0], self.profile)
+        is_whole = verb == HALF_CLOSES or not isinstance(request, Malformed)
+        is_there = self._target.generation == self._generation
+        return bool(verb) and is_whole and is_there and not self._transcript.has_events
 
     # ------------------------------------------------------------ expectations
 
