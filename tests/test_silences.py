@@ -28,7 +28,15 @@ from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client
-from reference_server.wire import DEADLINE_SOON, NOT_FOUND, OK, TIMED_OUT, Reply
+from reference_server.wire import (
+    BAD_FORMAT,
+    BURIED,
+    DEADLINE_SOON,
+    NOT_FOUND,
+    OK,
+    TIMED_OUT,
+    Reply,
+)
 
 FULL = 1.0
 
@@ -132,6 +140,19 @@ def test_a_command_that_was_never_answered_is_not_waited_for_whatever_is_expecte
     for _ in range(20):
         silences.note(job, 5.0)
     assert silences.patience(job, 5.0) == LEAST
+
+
+def test_who_has_awaited_any_reply_has_awaited_each() -> None:
+    silences, reply = Silences(), awaited(b"bury 1 0\r\n", "a reply")
+    buried, malformed = (awaited(b"bury\r\n", str(reply)) for reply in (BURIED, BAD_FORMAT))
+    # It is known to answer lines that are malformed.
+    silences.came(malformed, "BAD_FORMAT")
+    silences.note(reply, 5.0)
+    assert silences.patience(buried, 5.0) < silences.patience(malformed, 5.0) == 5.0
+    silences.came(malformed, "BAD_FORMAT")
+    assert silences.patience(buried, 5.0) < 5.0
+    silences.came(buried, "BURIED")
+    assert silences.patience(buried, 5.0) == silences.patience(reply, 5.0) == 5.0
 
 
 def test_who_is_silent_in_many_ways_is_waited_for_less_until_a_reply_comes_late() -> None:

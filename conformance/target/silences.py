@@ -42,6 +42,11 @@ class Awaited(NamedTuple):
     verb: str
     words: frozenset[str]
 
+    @property
+    def is_any(self) -> bool:
+        """Return whether any reply was awaited."""
+        return THE_END not in self.words and not any(map(str.isupper, self.words))
+
 
 def awaited(sent: bytes, expected: str) -> Awaited:
     """Return what is awaited by who has sent this and expects replies like that."""
@@ -124,11 +129,11 @@ class Silences:
             self._lost.pop(key.verb, None)
         elif word not in OF_FORM:
             self._carried_out.add(key.verb)
-        if key in self._vain and not any(map(str.isupper, key.words)):
-            # Any reply was awaited.
-            del self._vain[key]
-        for other in [one for one in self._vain if one.verb == key.verb and word in one.words]:
-            del self._vain[other]
+        if key.is_any:
+            self._vain.pop(key, None)
+        for other in [one for one in self._vain if one.verb == key.verb]:
+            if word in other.words or (other.is_any and word not in OF_FORM):
+                del self._vain[other]
 
     def was_late(self, key: Awaited, word: str) -> None:
         """Note that a reply has come when its wait was over: others may be just as late."""
@@ -159,11 +164,12 @@ class Silences:
         return self._times(key) > 0
 
     def _times(self, key: Awaited) -> int:
-        # Who has awaited one of several replies in vain has awaited each of them.
+        # Who has awaited one of several replies in vain, or any, has awaited each of them.
         vain = (
             count
             for known, count in self._vain.items()
-            if known.verb == key.verb and known.words >= key.words
+            if known.verb == key.verb
+            and (known.words >= key.words or (known.is_any and not key.words <= OF_FORM))
         )
         return max(self._of_verb.get(key.verb, 0), *vain, 0)
 
