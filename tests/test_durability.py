@@ -113,6 +113,14 @@ def test_what_a_crash_has_changed_is_told(job: dict[str, str], slug: str) -> Non
     assert [requirement for requirement, _ in wrong(story(put("a")), seen(j1=job), 1)] == [slug]
 
 
+def test_a_delay_that_ends_late_is_told_of_the_delay_whatever_was_on_its_way() -> None:
+    told = story(put("a"), Say("reserve"), Say("release {a} 0 100"), Say("kick 1"))
+    late = seen(j1={"state": "delayed", "time-left": "500"})
+    assert wrong(told, late, 3, 4) == [
+        ("persistence.delay", "another end of the delay, after release")
+    ]
+
+
 def test_jobs_that_are_deleted_or_invented_are_told() -> None:
     told = story(put("a"), Say("delete {a}"))
     assert [slug for slug, _ in wrong(told, seen(j1={}), 2)] == ["persistence.delete"]

@@ -103,7 +103,9 @@ def _of_job(
     if not there:
         yield _unexpected(name, views, found)
         return
-    # What differs least from it, and of those the latest, is what it is most likely to be.
+    # What differs least from it, and of those the latest, is what it is most likely to be: in
+    # another state, it has not even the same fields.
+    there.sort(key=lambda view: view.state == found.get("state"))
     differing = [list(_fields(name, view, found, seen, slowest)) for view in reversed(there)]
     yield from min(differing, key=len)
     if found.get("id", str(id)) != str(id):
