@@ -149,18 +149,19 @@ _hangs_up = Fault(
 FAULTS[_hangs_up.name] = _hangs_up
 
 
-class _HangsUpWithoutMemory(_HangsUp):
+class _OnlyWithoutMemory(Listeners):
+    """The fault behind it is there only if accept has failed for want of memory."""
+
     def fails(self, listener: socket.socket) -> None:
-        if _lacks_memory():
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             super().fails(listener)
         else:
             Listeners.fails(self, listener)
 
 
-def _lacks_memory() -> bool:
-    """Return whether that is why accept has just failed."""
-    error = sys.exc_info()[1]
-    return isinstance(error, OSError) and error.errno == errno.ENOMEM
+class _HangsUpWithoutMemory(_OnlyWithoutMemory, _HangsUp):
+    pass
 
 
 _hangs_up_without_memory = Fault(
@@ -191,12 +192,8 @@ class GivesUp(Listeners):
 
 
 @fault("exhaustion.accept-serves-again", "once accept had no memory nobody is accepted any more")
-class GivesUpWithoutMemory(GivesUp):
-    def fails(self, listener: socket.socket) -> None:
-        if _lacks_memory():
-            super().fails(listener)
-        else:
-            Listeners.fails(self, listener)
+class GivesUpWithoutMemory(_OnlyWithoutMemory, GivesUp):
+    pass
 
 
 @fault("exhaustion.descriptors-all-given-back", "each failed accept costs a descriptor for ever")
