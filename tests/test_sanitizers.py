@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from conformance.target.launch import Launched
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.sanitizers import reports
 from tests.servers import changed_server
 from tests.test_plugin import suite
@@ -20,6 +23,10 @@ READ of size 4 at 0x602000000010 thread T0
     #0 0x55 in job_free job.c:1
 SUMMARY: AddressSanitizer: heap-use-after-free job.c:1 in job_free
 ==77==ABORTING
+"""
+CLANG = """ms.c:27:20: runtime error: null pointer passed as argument 2
+/usr/include/string.h:44:28: note: nonnull attribute specified here
+    #0 0x55d0 in grow ms.c:27:5
 """
 GO = """==================
 WARNING: DATA RACE
@@ -37,6 +44,7 @@ note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     ("printed", "head", "last"),
     [
         (UBSAN, "ms.c:27:5: runtime error: null pointer passed as argument 2", "main.c:9"),
+        (CLANG, "ms.c:27:20: runtime error: null pointer passed as argument 2", "ms.c:27:5"),
         (GO, "WARNING: DATA RACE", "===="),
         (RUST, "thread 'main' panicked at src/main.rs:3:5:", "to display a backtrace"),
         ("==9==ERROR: LeakSanitizer: memory leaks\n\nSUMMARY: 8 bytes", "LeakSan", "8 bytes"),
@@ -68,6 +76,8 @@ def test_reports_of_one_kind_that_come_from_elsewhere_are_others() -> None:
     [
         (UBSAN, ["ms_append", "main"]),
         (ASAN.replace("#0", "#0 0x5 in __interceptor_memcpy\n    #1"), ["job_free"]),
+        (CLANG, ["grow"]),
+        (ASAN.replace("#0", "#0 0x5 in read_iovec\n    #1 0x5 in writev\n    #2"), ["job_free"]),
         (GO, ["main.put"]),
         (RUST, []),
     ],
@@ -98,6 +108,29 @@ def test_what_a_server_prints_that_goes_on_is_told_once_and_kept(tmp_path: Path)
     (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
     assert "#1 0x55d1 in main main.c:9" in (home / "printed").read_text()
     assert "> peek-ready\\r\\n" in (home / "conversation").read_text()
+
+
+def test_what_servers_of_one_test_print_is_told_once(tmp_path: Path) -> None:
+    printed = ASAN.replace("77", "%d").replace("==ABORTING", "==GOES ON")
+    launch = changed_server(
+        tmp_path, f"import os; sys.stderr.write({printed!r} % (os.getpid(), os.getpid()))"
+    )
+    with contextlib.closing(LaunchedTarget(launch, "real")) as target:
+        told = []
+        for _ in range(2):
+            with contextlib.closing(target.fresh()) as own:
+                told += own.reported()
+        assert len(told + target.reported()) == 1
+
+
+def test_of_a_report_that_has_ended_a_server_the_beginning_is_shown(tmp_path: Path) -> None:
+    table = "Shadow bytes around the buggy address:\n" + "  0x0c: fa fa\n" * 500
+    report = ASAN.replace("SUMMARY", f"{table}SUMMARY")
+    change = f"import atexit; atexit.register(lambda: sys.stderr.write({report!r}))"
+    with Launched(changed_server(tmp_path, change)) as server:
+        server.end()
+        assert server.said().startswith("==77==ERROR: AddressSanitizer: heap-use-after-free")
+        assert "job_free" in server.said()
 
 
 @pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])

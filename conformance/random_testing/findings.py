@@ -43,7 +43,7 @@ def keep(
     try:
         whole = f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n"
         replace(home / name, whole.encode())
-        readme = f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript)}"
+        readme = f"# {diagnosis.name}\n\n{text}.\n\n{_ways(transcript, name)}"
         replace(home / "README.md", readme.encode())
     except OSError:
         # Else it would pass for one that is known.
@@ -67,10 +67,10 @@ def at_first_sight(folder: Path, transcript: Transcript) -> Path:
     return path
 
 
-def _ways(transcript: Transcript) -> str:
-    """Return the commands that show it again."""
+def _ways(transcript: Transcript, name: str) -> str:
+    """Return the commands that show it again; ``name`` is that of the file."""
     said = [entry for entry in transcript.entries if entry.direction == ">"]
-    ways = ["    beanstalk-conformance replay transcript --target 127.0.0.1:11300"]
+    ways = [f"    beanstalk-conformance replay {name} --target 127.0.0.1:11300"]
     if len({entry.connection for entry in said}) == 1 and all(
         entry.direction != "+" for entry in transcript.entries
     ):

@@ -101,6 +101,7 @@ class Losses:
         if answered and not others:
             return loss.outcome
         outcome = again()
+        outcome.reported = [*loss.outcome.reported, *outcome.reported]
         if isinstance(outcome.error, TargetLost):
             return outcome
         assert isinstance(loss.outcome.error, TargetLost)

@@ -21,6 +21,7 @@ from conformance.target.command import LaunchError as LaunchError
 from conformance.target.command import command_line, listens_on_path
 from conformance.target.limits import USUAL, Limits
 from conformance.target.place import ClaimedPort, Place, SocketFolder
+from conformance.target.sanitizers import ABORTING, reports
 from conformance.target.starvation import Patience
 from conformance.target.transport import Transport
 from conformance.target.vitals import WATCH
@@ -29,7 +30,8 @@ from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 _TRIES = 5
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
-_SAID = 2000
+_SAID, _REPORT = 2000, 2**14
+"""Bytes of what a server has printed that are shown, and among which a report is looked for."""
 _NEWS = 1_000_000
 """Bytes of what a server prints that are looked at at a time."""
 _LOOK = 0.1
@@ -179,10 +181,15 @@ class Launched:
         return False
 
     def said(self) -> str:
-        """The last that the server printed, escape sequences neutralised."""
+        """The last that the server printed, escape sequences neutralised.
+
+        Of a sanitizer's report that has ended it, the beginning: behind that come only tables.
+        """
         end = self._output.seek(0, os.SEEK_END)
-        self._output.seek(max(end - _SAID, 0))
-        return printable(self._output.read().decode(errors="replace").strip())
+        self._output.seek(max(end - _REPORT, 0))
+        said = printable(self._output.read().decode(errors="replace").strip())
+        told = [report.text for report in reports(said)] if said.endswith(ABORTING) else []
+        return told[-1][:_SAID] if told else said[-_SAID:].strip()
 
     def news(self) -> str:
         """Return what the server has printed since this was asked last, neutralised."""

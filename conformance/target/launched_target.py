@@ -212,7 +212,8 @@ class LaunchedTarget(Target):
         printed, self._unread = self._unread + self._server.news(), ""
         found = [r for r in reports(printed) if r.kind not in self.learnt.reported]
         kinds = {report.kind: report for report in reversed(found)}
-        self.learnt.reported |= kinds.keys()
+        # In place, as servers of one test share it.
+        self.learnt.reported.update(kinds)
         return list(kinds.values())
 
     def restore(self) -> None:

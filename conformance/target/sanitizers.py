@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 MOST = 60
 """Lines of a report that are kept."""
+ABORTING = "ABORTING"
+"""The last word of a report that has ended a server."""
 _HEAD = re.compile(
     r"(?:==\d+==)?(?:ERROR|WARNING): (?:\w+Sanitizer: .*|DATA RACE)"
     r"|\S+:\d+(?::\d+)?: runtime error: .*"
@@ -17,9 +19,12 @@ _HEAD = re.compile(
 _LONG = re.compile(r"Sanitizer: |DATA RACE")
 """The rest behind such a line, up to one that tells that it is over."""
 _OVER = re.compile(r"SUMMARY: |=+$")
-_FOLLOWS = re.compile(r"\s|#\d|goroutine |note: |stack backtrace:|\S+\(.*\)$")
+_FOLLOWS = re.compile(r"\s|#\d|goroutine |(?:\S+:\d+: )?note: |stack backtrace:|\S+\(.*\)$")
 _FRAME = re.compile(r"^ *#\d+ (?:0x[0-9a-f]+ )?(?:in )?([^\s(]+)|^ +(\S+)\(.*\)$", re.MULTILINE)
-_OF_RUNTIME = re.compile(r"__|runtime\.|(?:mem|str)[a-z]+$|(?:m|c|re)alloc$|free$")
+_OF_RUNTIME = re.compile(
+    r"__|runtime\.|(?:(?:mem|str)[a-z]+|(?:m|c|re)alloc|free"
+    r"|(?:read|write)_iovec|p?(?:read|write)v?(?:64)?|(?:send|recv)(?:to|from|msg)?)$"
+)
 """Functions of C and of sanitizers, in which what is wrong shows, wherever it comes from."""
 FRAMES = 3
 """Functions that tell reports of one kind apart."""
