@@ -124,3 +124,10 @@ def test_every_command_about_a_job_is_renamed_in_replays(verb: str) -> None:
     assert isinstance(last, Ask)
     assert last.job is not None
     assert last.text.startswith(f"{verb} %d".encode())
+
+
+def test_a_replay_stops_no_server_but_waits_for_no_reply_meanwhile() -> None:
+    text = "! SIGSTOP\nA > peek 1\\r\\n\nB > delete 1\\r\\n\n! SIGCONT\nA > peek 2\\r\\n"
+    steps = program_of(parse(text))
+    assert [step.hasty for step in steps if isinstance(step, Ask)] == [True, True, False]
+    assert len(steps) == 3

@@ -18,6 +18,7 @@ from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
 _ABOUT_A_JOB = re.compile(rb"(%b) +([0-9]{1,20})(?=[ \r])" % any_of(*ABOUT_A_JOB))
+_STOPS, _GOES_ON = b"SIGSTOP", b"SIGCONT"
 _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
 """Replies that a put can get."""
 GOES_ON = "a server that goes on"
@@ -63,10 +64,14 @@ def program_of(transcript: Transcript) -> list[Step]:
     tags = _tags(transcript)
     clients: dict[str, int] = {}
     steps: list[Step] = []
-    puts = 0
+    puts, held = 0, False
     for entry in transcript.entries:
         if entry.direction == "+":
             steps.append(Wait(float(entry.data.decode().removesuffix("s"))))
+            continue
+        if entry.data in (_STOPS, _GOES_ON) and not entry.connection:
+            # It would answer nothing meanwhile. Nobody waits for replies instead.
+            held = entry.data == _STOPS
             continue
         if not entry.connection:
             steps.append(Happen(entry.data))
@@ -74,7 +79,7 @@ def program_of(transcript: Transcript) -> list[Step]:
         number = clients.setdefault(entry.connection, len(clients) + 1)
         if entry.direction == ">":
             for index, command in enumerate(commands(entry.data)):
-                ask = Ask(number, command, apart=index == 0)
+                ask = Ask(number, command, apart=index == 0, hasty=held)
                 about = _ABOUT_A_JOB.match(command)
                 tag = tags.get(int(about[2])) if about else None
                 if _PUT.match(command):
