@@ -90,7 +90,7 @@ class Summary:
 
     @property
     def observations(self) -> list[Observation]:
-        """What was found up to now, in the order of ``reports``."""
+        """The findings up to now, in the order of ``reports``."""
         self._settle()
         return self._observations
 

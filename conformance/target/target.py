@@ -40,7 +40,7 @@ class Target(ABC):
 
     exclusive = True
     accepts = True
-    """Whether it can accept new clients; a test may keep it from that."""
+    """It can accept new clients, unless a test keeps it from that."""
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     clock: TargetClock
