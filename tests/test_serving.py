@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,31 +67,38 @@ def test_a_process_that_is_connected_to_another_server_may_only_forward() -> Non
         serving(OWN, server.getsockname())
 
 
+# Other tests may have left connections in this process.
+_CONNECTS = """
+import socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+print(server.getsockname()[1], flush=True)
+while sys.argv[1]:
+    for sock in [socket.socket() for _ in range(50)]:
+        sock.close()
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _connected(goes_on: str) -> Iterator[tuple[Path, int]]:
+    """Run a server that is connected to itself: its folder of the system, and its port."""
+    command = [sys.executable, "-c", _CONNECTS, goes_on]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield Path("/proc", str(process.pid)), int(process.stdout.readline())
+        process.kill()
+
+
 def test_a_server_that_is_connected_to_itself_forwards_nothing() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()),
-    ):
-        assert serving(OWN, server.getsockname())[0].folder.name == str(os.getpid())
+    with _connected("") as (folder, port):
+        assert serving([folder], ("127.0.0.1", port))[0].folder == folder
 
 
 def test_a_server_may_close_connections_while_it_is_looked_at() -> None:
-    over = threading.Event()
-
-    def come_and_go() -> None:
-        while not over.is_set():
-            for sock in [socket.socket() for _ in range(50)]:
-                sock.close()
-
-    others = threading.Thread(target=come_and_go)
-    others.start()
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            for _ in range(200):
-                assert serving(OWN, server.getsockname())
-    finally:
-        over.set()
-        others.join()
+    with _connected("and opens and closes") as (folder, port):
+        for _ in range(200):
+            assert serving([folder], ("127.0.0.1", port))
 
 
 def test_a_server_whose_process_is_elsewhere_is_not_seen() -> None:

@@ -228,7 +228,8 @@ def _travels(summary: str, connection: type[ServedConnection], **values: Any) ->
     if issubclass(connection, _Buffered):
         of_memory = ["exhaustion.slow-readers-memory"]
     elif issubclass(connection, _ReadsPieces):
-        of_memory = ["exhaustion.refused-bodies-memory"]
+        # Without memory for them, it hangs up.
+        of_memory = ["exhaustion.refused-bodies-memory", "exhaustion.memory-serves-again"]
     server = _server(connection, **values)
     return Variant(summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
 
