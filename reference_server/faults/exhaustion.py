@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from reference_server import wire
 from reference_server.binlog import Binlog
 from reference_server.connection import READ_SIZE, ServedConnection
-from reference_server.faults.registry import FAULTS, Fault, fault
+from reference_server.faults.registry import Fault, add, fault
 from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -49,13 +49,14 @@ class _SaysBuried(Model):
         return reply._replace(word="BURIED") if has_none else reply
 
 
-_buried = Fault(
-    "exhaustion.put-buried",
-    "a put without memory is answered buried and the job is ready",
-    model=_SaysBuried,
-    reader=_TakesSmall,
+add(
+    Fault(
+        "exhaustion.put-buried",
+        "a put without memory is answered buried and the job is ready",
+        model=_SaysBuried,
+        reader=_TakesSmall,
+    )
 )
-FAULTS[_buried.name] = _buried
 
 
 @fault("exhaustion.release-buried", "without memory release says buried and the job is ready")
@@ -140,13 +141,14 @@ class _HangsUp(Listeners):
         _HungUpOn.all.clear()
 
 
-_hangs_up = Fault(
-    "exhaustion.descriptors-connected",
-    "for want of a descriptor all clients are hung up on",
-    connection=_HungUpOn,
-    listeners=_HangsUp,
+add(
+    Fault(
+        "exhaustion.descriptors-connected",
+        "for want of a descriptor all clients are hung up on",
+        connection=_HungUpOn,
+        listeners=_HangsUp,
+    )
 )
-FAULTS[_hangs_up.name] = _hangs_up
 
 
 class _OnlyWithoutMemory(Listeners):
@@ -164,13 +166,14 @@ class _HangsUpWithoutMemory(_OnlyWithoutMemory, _HangsUp):
     pass
 
 
-_hangs_up_without_memory = Fault(
-    "exhaustion.accept-connected",
-    "for want of memory to accept a client all are hung up on",
-    connection=_HungUpOn,
-    listeners=_HangsUpWithoutMemory,
+add(
+    Fault(
+        "exhaustion.accept-connected",
+        "for want of memory to accept a client all are hung up on",
+        connection=_HungUpOn,
+        listeners=_HangsUpWithoutMemory,
+    )
 )
-FAULTS[_hangs_up_without_memory.name] = _hangs_up_without_memory
 
 
 @fault("exhaustion.descriptors-no-spinning", "without a descriptor accept is tried at once again")

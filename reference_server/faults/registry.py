@@ -68,7 +68,8 @@ C = TypeVar(
 Answer = Callable[[Model, Client, Command, Reply], Reply | None]
 
 
-def _add(fault: Fault) -> None:
+def add(fault: Fault) -> None:
+    """Register a fault of several parts; raise ValueError if another one has its name."""
     if fault.name in FAULTS:
         raise ValueError(f"two faults are called {fault.name}")
     FAULTS[fault.name] = fault
@@ -80,7 +81,7 @@ def fault(requirement: str, summary: str) -> Callable[[C], C]:
     def register(cls: C) -> C:
         kind = next(name for base, name in _KINDS.items() if issubclass(cls, base))
         part: dict[str, Any] = {kind: cls}
-        _add(Fault(requirement, summary, **part))
+        add(Fault(requirement, summary, **part))
         return cls
 
     return register
@@ -88,7 +89,7 @@ def fault(requirement: str, summary: str) -> Callable[[C], C]:
 
 def profiled(requirement: str, summary: str, change: Callable[[Profile], Profile]) -> None:
     """Register a fault that is another profile."""
-    _add(Fault(requirement, summary, profile=change))
+    add(Fault(requirement, summary, profile=change))
 
 
 def asked(requirement: str, summary: str, verb: str, change: Callable[..., Request]) -> None:
@@ -102,7 +103,7 @@ def asked(requirement: str, summary: str, verb: str, change: Callable[..., Reque
                 event = change(*event)
             return super().step(event, now, conn)
 
-    _add(Fault(requirement, summary, model=Asked))
+    add(Fault(requirement, summary, model=Asked))
 
 
 def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
@@ -126,7 +127,7 @@ def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
                 for receiver, reply in outputs
             ]
 
-    _add(Fault(requirement, summary, model=Answered))
+    add(Fault(requirement, summary, model=Answered))
 
 
 def parsed(requirement: str, summary: str, change: Callable[[bytes], Request | None]) -> None:
@@ -136,7 +137,7 @@ def parsed(requirement: str, summary: str, change: Callable[[bytes], Request | N
         def parse(self, line: bytes) -> Request:
             return change(line) or super().parse(line)
 
-    _add(Fault(requirement, summary, reader=Parsed))
+    add(Fault(requirement, summary, reader=Parsed))
 
 
 def takes(requirement: str, summary: str, line: bytes, request: Request) -> None:
