@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from conformance.target.failing_calls import FailingCalls
 from conformance.verdict import NotTestable
+from tests.servers import needs_strace
 
 _ACCEPTS = """
 import socket, time
@@ -44,7 +44,7 @@ def _is_greeted(port: int, seconds: float) -> bool:
     return False
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@needs_strace
 def test_calls_fail_until_they_succeed_again(server: tuple[Path, int]) -> None:
     folder, port = server
     failing = FailingCalls([folder], ["accept", "accept4"], "ENFILE")
@@ -53,7 +53,7 @@ def test_calls_fail_until_they_succeed_again(server: tuple[Path, int]) -> None:
     assert _is_greeted(port, 30)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@needs_strace
 def test_what_was_never_called_has_not_failed(server: tuple[Path, int]) -> None:
     failing = FailingCalls([server[0]], ["fsync"], "EIO")
     assert failing.end() == 0

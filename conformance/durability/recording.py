@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shlex
-import shutil
 import tempfile
 import time
 from bisect import bisect_right
@@ -21,6 +20,7 @@ from conformance.durability.scenes import Pause, Say, Scene
 from conformance.durability.story import Story
 from conformance.durability.strace import Reader, arguments
 from conformance.target.address import connect
+from conformance.target.failing_calls import needs_strace
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import Limits
 from conformance.target.transport import Transport
@@ -147,17 +147,11 @@ class Kept(NamedTuple):
         return cls(*(folder / f"{name}.{kind}" for kind in ("strace", "json", "seen")))
 
 
-def can_record() -> None:
-    """Raise NotTestable if no server can be recorded here."""
-    if shutil.which("strace") is None:
-        raise NotTestable("strace is not installed")
-
-
 def record(
     command: str, scene: Scene, profile: Profile, limits: Limits, loss: float, kept: Kept
 ) -> None:
     """Play a scene on a server under strace, and keep what comes of it; raise NotTestable."""
-    can_record()
+    needs_strace()
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         traced = f"{shlex.join(arguments(str(kept.trace)))} {command}"
         try:

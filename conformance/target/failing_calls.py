@@ -18,6 +18,12 @@ _ROW = re.compile(r"^ *[\d.]+ +[\d.]+ +\d+ +\d+ +(\d+) +\w+$(?<! total)", re.MUL
 _HELD = re.compile(r"^TracerPid:\s+[1-9]", re.MULTILINE)
 
 
+def needs_strace() -> None:
+    """Raise NotTestable if strace is not installed."""
+    if shutil.which("strace") is None:
+        raise NotTestable("strace is not installed")
+
+
 class FailingCalls:
     """Calls that fail with an error, as ``ENFILE``, until :meth:`end`.
 
@@ -26,8 +32,7 @@ class FailingCalls:
     """
 
     def __init__(self, folders: Sequence[Path], calls: Sequence[str], error: str) -> None:
-        if shutil.which("strace") is None:
-            raise NotTestable("strace is not installed")
+        needs_strace()
         # A call that this kind of processor does not have is passed over.
         named = ",".join(f"?{call}" for call in calls)
         held = [part for folder in folders for part in ("-p", folder.name)]
