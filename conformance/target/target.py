@@ -90,9 +90,12 @@ class Target(ABC):
         while True:
             starvation = Starvation(self.cpu_time)
             fate = self._fate(patience)
-            had_its_time = self.cpu_time().ran - before > _ENOUGH * patience
             # It has not come to that, where others need the CPU.
-            starved = hangs(fate) and starvation.since().seconds > patience / 4 and not had_its_time
+            starved = (
+                hangs(fate)
+                and starvation.since().seconds > patience / 4
+                and self.cpu_time().ran - before <= _ENOUGH * patience
+            )
             if not starved or time.monotonic() > limit:
                 if after and hangs(fate):
                     self.learnt.silences.hung(after)
