@@ -108,7 +108,7 @@ Came = tuple[results.Test, Step | None]
 
 
 def _failed(slug: str, cause: Cause, *before: str, **more: bool) -> Came:
-    step = Step(cause, before, len(before) + 1, more.get("timed", False), False)
+    step = Step(cause, before, len(before) + 1, more.pop("timed", False), False, **more)
     return case(slug, Verdict.FAIL), step
 
 
@@ -239,6 +239,9 @@ def test_a_selection_that_fails_in_its_set_up_tests_the_command_of_the_set_up() 
     own = case("use.using")
     assert with_set_up([*tests, own], [*steps, None]) == [*tests, own]
     assert with_set_up([tests[0]], [_failed("stats.pid", UNKNOWN)[1]]) == [tests[0]]
+    # The command was answered before, or the target was lost.
+    for other in (_failed("stats.pid", NO_USE, "use"), _failed("stats.pid", NO_USE, lost=True)):
+        assert with_set_up([tests[0]], [other[1]]) == [tests[0]]
 
 
 @pytest.mark.parametrize("verdict", [Verdict.NON_STRICT, Verdict.SEEN, Verdict.INCONCLUSIVE])

@@ -83,12 +83,15 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
 def with_set_up(tests: Sequence[Test], steps: Sequence[Step | None]) -> list[Test]:
     """Return the tests, those that failed in their set-up as tests of that command, too.
 
-    But only where none that is about it was run, as in a selection.
+    But only where none that is about it was run, as in a selection, and where the command is to
+    blame: it was not answered before, and the target was not lost.
     """
     ran = {"", *(slug for test in tests for slug in test.requirements)}
     found = list(tests)
     for number, (test, step) in enumerate(zip(tests, steps, strict=True)):
-        if step and step.cause.command in SET_UP and (slug := _answered(step.cause)) not in ran:
+        if step is None or step.lost or step.cause.command in step.before:
+            continue
+        if step.cause.command in SET_UP and (slug := _answered(step.cause)) not in ran:
             found[number] = test.model_copy(update={"requirements": [*test.requirements, slug]})
     return found
 
