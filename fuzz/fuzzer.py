@@ -34,8 +34,6 @@ from fuzz.suppression import form, lines_of
 
 WILD = 8
 """One program in so many is wild: no text tells the answers to its bytes."""
-RESTART = 50 * WILD
-"""Programs after which a server that has got what is wild gets rid of its jobs."""
 _STATISTICS = ("OK", "OK")
 """The beginning of what is expected and observed where statistics differ."""
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
@@ -176,9 +174,6 @@ class Fuzzer:
             self._play(partial(_steps, steps), 0, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
-            if self._wild is not None:
-                # Ids begin anew.
-                self._wild.restart()
             self._go_wild(list(done))
         reported, self._grey.reported = self._grey.reported, []
         for reports, program in reported:
@@ -270,7 +265,8 @@ class Fuzzer:
         if self._wild is None:
             # Nobody knows in what state it is then.
             self._wild = self._target.fresh()
-        elif self.report.programs % RESTART == 0:
+        else:
+            # Ids begin anew, so that a program alone shows what is wrong.
             self._wild.restart()
         wrong, slowest = wild.survives(self._wild, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)

@@ -59,6 +59,8 @@ class GreyBox:
         self._coverage = coverage
         self._shelf = shelf
         self._found_news = False
+        self._judged = 0
+        """The edges that judged programs have reached."""
         self._chance = chance
         self._stock: deque[Ask] = deque(maxlen=_STOCK)
         self._candidates: deque[Program] = deque(maxlen=_WAITING)
@@ -85,9 +87,11 @@ class GreyBox:
 
     def _look(self, reached: int, done: Sequence[Step]) -> None:
         self.guidance.meet(reached)
-        if self.guidance.news(reached):
+        if news := self.guidance.news(reached):
             self._candidates.append(done[-MOST:])
-            self._found_news = True
+            # Until scouts have confirmed it, it is new only once.
+            self._found_news |= bool(news & ~self._judged)
+        self._judged |= reached
 
     def second_gear(self, session: Session, chance: Random) -> Iterator[Step]:
         """A program of the second gear, behind one that is kept, perhaps."""

@@ -281,7 +281,9 @@ class CaseAuthor:
             return True
         if request.verb in self._pool.avoids:
             return False
-        if request.verb not in WAITING:
+        # All clients begin in that tube, and when exactly its pause ends is open for a while.
+        pauses = request.verb == "pause-tube" and request.args[0] == "default"
+        if not (pauses or request.verb in WAITING):
             return True
         return request.args == (0,) or self._chance.random() < 0.05
 

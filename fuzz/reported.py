@@ -79,10 +79,10 @@ class Reports:
 
 
 def program_of(done: Sequence[Action]) -> list[Step]:
-    """Return what clients have done as a program."""
+    """Return what clients have done without waiting for replies as a program."""
     return [
         Leave(action.client, action.end == "half-closes", action.end == "resets")
         if action.end
-        else Ask(action.client, action.data, apart=True)
+        else Ask(action.client, action.data, apart=True, hasty=True)
         for action in done
     ]

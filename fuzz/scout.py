@@ -195,4 +195,4 @@ def begins_turn(step: Step, before: Step) -> bool:
     """Return whether a step is not done in one go with the one before."""
     if not (isinstance(step, Ask) and isinstance(before, Ask)):
         return True
-    return step.apart or step.client != before.client
+    return not step.hasty and (step.apart or step.client != before.client)

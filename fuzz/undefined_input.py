@@ -26,10 +26,23 @@ from reference_server.wire import CRLF, ProtocolError
 CLIENTS = 8
 ACTIONS = 300
 """Actions of all clients together, in one go."""
+RECENT = 4
+"""Jobs that commands are about, counted from the last one that was put."""
 _LINES = (
-    *(b"put 0 0 60 5\r\nhello\r\n", b"reserve-with-timeout 0\r\n", b"delete 1\r\n", b"peek 1\r\n"),
-    *(b"reserve\r\n", b"stats\r\n", b"watch a\r\n", b"use a\r\n", b"kick 9\r\n", b"bury 1 0\r\n"),
-    *(b"pause-tube a 0\r\n", b"touch 1\r\n", b"release 1 0 0\r\n", b"stats-job 1\r\n", b"quit\r\n"),
+    *(
+        b"put 0 0 60 5\r\nhello\r\n",
+        b"reserve-with-timeout 0\r\n",
+        b"delete %d\r\n",
+        b"peek %d\r\n",
+    ),
+    *(b"reserve\r\n", b"stats\r\n", b"watch a\r\n", b"use a\r\n", b"kick 9\r\n", b"bury %d 0\r\n"),
+    *(
+        b"pause-tube a 0\r\n",
+        b"touch %d\r\n",
+        b"release %d 0 0\r\n",
+        b"stats-job %d\r\n",
+        b"quit\r\n",
+    ),
     *(
         b"put 0 0 1 2147483648\r\n",
         b"put 0 1 1 0\r\n\r\n",
@@ -62,11 +75,15 @@ def lines_of_fork(dialect: Dialect) -> tuple[bytes, ...]:
 
 
 def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
-    """Return the actions of some clients; ``lines`` are said by them, besides the usual ones."""
+    """Return the actions of some clients of a new server, where ids begin at 1.
+
+    ``lines`` are said by them, besides the usual ones.
+    """
     mutate = Mutator(chance)
     # As often as all the others.
     known = _LINES + lines * max(len(_LINES) // max(len(lines), 1), 1)
     made: list[Action] = []
+    puts = 1
     for _ in range(ACTIONS):
         client = chance.randrange(CLIENTS)
         kind = chance.random()
@@ -83,7 +100,10 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
             # A CR at any place.
             at = chance.randrange(len(data) + 1)
             data = data[:at] + b"\r" + data[at:]
-        made.append(Action(client, data.replace(b"%d", b"1")))
+        # Several clients are about the same few jobs, at the same moment perhaps.
+        job = max(puts - chance.randrange(RECENT), 1)
+        made.append(Action(client, data.replace(b"%d", b"%d" % job)))
+        puts += data.count(b"put 0")
     return made
 
 

@@ -46,6 +46,7 @@ class Variation:
             *(self._job,) * 2,
             self._client,
             self._apart,
+            self._hasty,
             *(self._bytes,) * 2,
         )
 
@@ -142,6 +143,10 @@ class Variation:
 
     def _apart(self, steps: list[Step], _: Program) -> None:
         self._change(steps, lambda ask: ask._replace(apart=not ask.apart))
+
+    def _hasty(self, steps: list[Step], _: Program) -> None:
+        """A command does not wait for the replies to the one before."""
+        self._change(steps, lambda ask: ask._replace(apart=True, hasty=not ask.hasty))
 
     # ------------------------------------------------------------ steps
 

@@ -13,7 +13,7 @@ from conformance.oracle.underspecification import Lines, is_decided
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
-from conformance.random_testing.steps import Program, Step, take
+from conformance.random_testing.steps import Ask, Program, Step, take
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
@@ -28,7 +28,7 @@ from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import CaseAuthor, Progress
 from fuzz.mutate import Mutator
 from fuzz.suppression import Suppression
-from fuzz.undefined_input import Action, with_single_lines
+from fuzz.undefined_input import Action, actions, with_single_lines
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader
@@ -109,11 +109,14 @@ def test_a_splice_has_a_part_of_each() -> None:
     assert {b"use ready\r\n", b"use a\r\npeek-ready\r\n", b""} <= made
 
 
-def _program(seed: int) -> Program:
+def _program(seed: int, *inputs: bytes) -> Program:
     target = BuiltIn()
+    pool = Pool()
+    for text in inputs:
+        pool.add(text)
     session = Exploration(1).session(target)
     steps: list[Step] = []
-    for step in CaseAuthor(session, Random(seed), Pool(), Progress()).steps(200):
+    for step in CaseAuthor(session, Random(seed), pool, Progress()).steps(200):
         steps.append(step)
         take(session, step)
     session.abandon()
@@ -191,6 +194,26 @@ def test_what_others_have_is_left_alone() -> None:
         stats = ask(sock, b"stats-tube others", 5).body or b""
     for line in (b"current-jobs-ready: 1", b"current-jobs-delayed: 1", b"total-jobs: 2"):
         assert line in stats
+
+
+def test_several_clients_are_about_the_same_job_where_nothing_is_judged() -> None:
+    made = actions(Random(5))
+    assert made == actions(Random(5))
+    about = {
+        (action.client, line)
+        for action in made
+        for line in action.lines
+        if re.fullmatch(rb"(?:delete|peek|touch) ([2-9]|[1-9][0-9]+)", line)
+    }
+    jobs = [line.split()[1] for _, line in about]
+    assert len(jobs) > len({*jobs}) > 3
+    assert len({client for client, _ in about}) > 3
+
+
+def test_the_tube_of_all_clients_is_hardly_paused() -> None:
+    pause = b"pause-tube default 1000\r\n"
+    steps = [step for seed in range(40) for step in _program(seed, pause)]
+    assert 0 < sum(isinstance(step, Ask) and pause in step.text for step in steps) < 6
 
 
 CRASHES = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -14,13 +15,15 @@ from random import Random
 import pytest
 
 from conformance.random_testing.effort import Effort
-from conformance.random_testing.steps import Ask
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.steps import Ask, take
+from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
 from conformance.target.sanitizers import reports
 from fuzz.cli import main
 from fuzz.coverage import CountedEdges, Unknown
-from fuzz.edges import count, edges
+from fuzz.edges import count, edges, marked
 from fuzz.greybox import GreyBox
 from fuzz.instrumentation import CLASSIC, map_size
 from fuzz.reported import Reports
@@ -126,6 +129,29 @@ def test_scouts_get_where_chance_does_not(tmp_path: Path) -> None:
     assert last in edges(grey.guidance.seen)
     assert grey.lost == []
     assert all(entry.reached for entry in grey.guidance.entries)
+
+
+class _Always:
+    """The coverage of a target that reaches the same edges in each turn."""
+
+    def take(self) -> int:
+        return marked([1, 2])
+
+
+def test_an_edge_is_news_once_until_scouts_have_confirmed_it(tmp_path: Path) -> None:
+    scout, _ = _scout(instrumented_server(tmp_path))
+    grey = GreyBox(scout, _Always(), Random(1))
+    with contextlib.closing(BuiltIn()) as target:
+        session = Exploration(1).session(target)
+        makes_up = grey.watch(lambda _session, _chance: iter([PUT, *ABOUT]))
+        told = []
+        for _ in range(2):
+            for step in makes_up(session, Random(1)):
+                take(session, step)
+            told.append(grey.has_news())
+        session.abandon()
+    grey.close()
+    assert told == [True, False]
 
 
 def test_the_fuzzer_is_guided_and_finds_what_is_behind(

@@ -116,9 +116,11 @@ def test_turns_are_what_is_sent_in_one_go() -> None:
         PUT,
         PUT._replace(apart=True),
         Ask(2, b"stats\r\n"),
+        # It does not wait for the replies to the step before.
+        Ask(1, b"stats\r\n", apart=True, hasty=True),
         Leave(2, False),
     ]
-    assert [end for end, _ in turns_of(program)] == [2, 3, 4, 5]
+    assert [end for end, _ in turns_of(program)] == [2, 3, 5, 6]
 
 
 def test_variations_are_many_and_can_be_written_to_a_target() -> None:

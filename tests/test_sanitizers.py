@@ -108,6 +108,9 @@ def test_what_a_server_prints_that_goes_on_is_told_once_and_kept(tmp_path: Path)
     (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
     assert "#1 0x55d1 in main main.c:9" in (home / "printed").read_text()
     assert "> peek-ready\\r\\n" in (home / "conversation").read_text()
+    readme = (home / "README.md").read_text()
+    assert "    #1 0x55d1 in main main.c:9" in readme
+    assert "beanstalk-conformance replay conversation" in readme
 
 
 def test_what_servers_of_one_test_print_is_told_once(tmp_path: Path) -> None:
@@ -145,5 +148,5 @@ def test_what_a_server_prints_when_it_is_ended_is_told(
     told = "health: the target has printed when it was ended: ==9==ERROR: LeakSanitizer"
     assert done.stdout.count(told) == 1
     (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
-    assert [path.name for path in home.iterdir()] == ["printed"]
+    assert {path.name for path in home.iterdir()} == {"printed", "README.md"}
     assert "8 bytes leaked" in (home / "printed").read_text()

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.random_testing.findings import not_kept
+from conformance.printable import printable
+from conformance.random_testing.findings import not_kept, ways
 from conformance.target.sanitizers import Report
 from conformance.transcript import Transcript
 from reports.files import replace
@@ -28,6 +29,7 @@ def _remark(report: Report, transcript: Transcript | None, folder: Path) -> str:
     told = f"the target has printed{when}: {report.head}"
     try:
         home.mkdir(parents=True, exist_ok=True)
+        replace(home / "README.md", _readme(home.name, report, transcript).encode())
         replace(home / "printed", f"{report.text}\n".encode())
         if transcript is not None:
             replace(home / "conversation", f"{transcript.render(fold=False)}\n".encode())
@@ -35,3 +37,10 @@ def _remark(report: Report, transcript: Transcript | None, folder: Path) -> str:
         return f"{told}; {not_kept(folder, error)}"
     more = "" if transcript is None else ", and what the target was told"
     return f"{told}; {home} has the rest{more}"
+
+
+def _readme(name: str, report: Report, transcript: Transcript | None) -> str:
+    """Return the page about a report; a transcript is in the file ``conversation``."""
+    printed = "".join(f"    {line}\n" for line in printable(report.text).splitlines())
+    again = "" if transcript is None else f"\n{ways(transcript, 'conversation')}"
+    return f"# {name}\n\nThe target has printed:\n\n{printed}{again}"
