@@ -140,6 +140,21 @@ def test_a_server_that_must_wait_for_a_cpu_does_not_hang(monkeypatch: pytest.Mon
         target.close()
 
 
+def test_a_server_that_does_not_survive_its_first_client(tmp_path: Path) -> None:
+    dies = """
+    def stats(self, conn):
+        sys.stderr.write("no statistics")
+        sys.stderr.flush()
+        os._exit(3)
+
+    Model._stats = stats
+    """
+    with closing(LaunchedTarget(changed_server(tmp_path, dies), "real")) as target:
+        told = "the target crashed: exited with status 3, when it was first asked; it said: "
+        with pytest.raises(TargetError, match=f"{told}(?s:.*)no statistics"):
+            target.probe()
+
+
 UNFAKED = """
 if "LD_PRELOAD" in os.environ:
     {instead}

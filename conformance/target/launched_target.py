@@ -196,7 +196,13 @@ class LaunchedTarget(Target):
         if not self._answers and self._server.exit_status() is None:
             limit = self.limits.probe
             raise TargetError(f"{self.label} did not answer within {limit:g} seconds")
-        return super().probe()
+        try:
+            return super().probe()
+        except TargetError as error:
+            if (fate := self.ended()) is None:
+                raise
+            # It had listened, and did not survive its first client.
+            raise TargetError(f"{fate}, when it was first asked; it said: {self.said()}") from error
 
     def said(self) -> str:
         said = self._server.said()
