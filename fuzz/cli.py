@@ -31,7 +31,7 @@ from fuzz.entries import Shelf
 from fuzz.fuzzer import Fuzzer
 from fuzz.grey_target import CHOICES, NotInstrumented, Sight
 from fuzz.live import LiveView
-from fuzz.news import News, summary
+from fuzz.news import News, health, summary
 from reports.files import replace as replace_file
 from reports.fuzzing import fuzz_page
 
@@ -123,7 +123,7 @@ def fuzz(
     if report is not None:
         found = sorted({line for told in news for line, _ in told.found})
         name = next((told.target for told in news if told.target), "a server")
-        text = fuzz_page(f"Fuzzing {name}", view.history.moments, found)
+        text = fuzz_page(f"Fuzzing {name}", view.history.moments, found, health(news))
         replace_file(report / "fuzz.html", text.encode())
         print(f"report: {report / 'fuzz.html'}")
     code = summary(news, time.monotonic() - start)

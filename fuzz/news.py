@@ -43,6 +43,11 @@ def line(news: Sequence[News], seconds: float) -> str:
     )
 
 
+def health(news: Sequence[News]) -> list[str]:
+    """Return what is said of the health of the targets, once."""
+    return list(dict.fromkeys(said for told in news for said in told.health))
+
+
 def summary(news: Sequence[News], seconds: float) -> int:
     """Tell what a campaign has found; return its exit code."""
     print(line(news, seconds))
@@ -57,6 +62,6 @@ def summary(news: Sequence[News], seconds: float) -> int:
     found = dict(sorted({finding for told in news for finding in told.found}))
     for said, must in found.items():
         print(f"{'fail' if must else 'non-strict'}: {said}")
-    for said in dict.fromkeys(said for told in news for said in told.health):
+    for said in health(news):
         print(f"health: {said}")
     return int(any(found.values()))

@@ -31,14 +31,19 @@ _PLOTS: dict[str, Callable[[Moment], int]] = {
 }
 
 
-def fuzz_page(title: str, moments: Sequence[Moment], findings: Sequence[str]) -> str:
-    """Return the page of a campaign; it has plots from two moments on."""
+def fuzz_page(
+    title: str, moments: Sequence[Moment], findings: Sequence[str], health: Sequence[str] = ()
+) -> str:
+    """Return the page of a campaign; it has plots from two moments on.
+
+    ``health``: sentences about the target's resources, and what sanitizers have printed.
+    """
     plots = [
         over_time(name, moments, [count(moment) for moment in moments])
         for name, count in _PLOTS.items()
         if len(moments) > 1 and (name == "Findings" or any(map(count, moments)))
     ]
-    return page("fuzz.html", [], campaign=title, plots=plots, findings=findings)
+    return page("fuzz.html", [], campaign=title, plots=plots, findings=findings, health=health)
 
 
 def over_time(title: str, moments: Sequence[Moment], counts: Sequence[int]) -> Line:

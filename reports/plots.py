@@ -98,7 +98,9 @@ def _until(top: float, step: float) -> Iterator[float]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a reader says them: 61 µs, 1.2 ms, 5 s."""
+    """Seconds as a reader says them: 61 µs, 1.2 ms, 5 s, 1,200 s."""
+    if seconds >= 999.5:
+        return f"{seconds:,.0f} s"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size * 0.9995:
             return f"{seconds / size:.3g} {unit}"

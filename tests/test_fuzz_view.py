@@ -83,7 +83,8 @@ def test_counts_are_drawn_from_zero() -> None:
 
 
 def test_a_page_shows_what_was_counted() -> None:
-    page = fuzz_page("<b>", [Moment(0.0), Moment(5.0, 10, 3)], ["<script>"])
+    page = fuzz_page("<b>", [Moment(0.0), Moment(5.0, 10, 3)], ["<script>"], ["<i>more memory"])
+    assert "&lt;i&gt;more memory" in page
     assert "<h1>&lt;b&gt;</h1>" in page
     assert "&lt;script&gt;" in page
     for title, is_there in (

@@ -295,8 +295,8 @@ def test_a_histogram_stays_in_its_box(durations: list[float]) -> None:
 
 
 def test_durations_in_words() -> None:
-    told = [duration(seconds) for seconds in (0, 1e-6, 6.1e-5, 0.9999e-3, 0.0123, 1, 478.2)]
-    assert told == ["0 µs", "1 µs", "61 µs", "1 ms", "12.3 ms", "1 s", "478 s"]
+    told = [duration(seconds) for seconds in (0, 1e-6, 6.1e-5, 0.9999e-3, 0.0123, 1, 478.2, 1080.4)]
+    assert told == ["0 µs", "1 µs", "61 µs", "1 ms", "12.3 ms", "1 s", "478 s", "1,080 s"]
 
 
 def test_a_page_tells_why_there_are_no_plots() -> None:
