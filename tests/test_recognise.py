@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.random_testing.snapshot import counted
+from conformance.random_testing.snapshot import NoReply, counted
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.state import Client
 from reference_server.wire import UNKNOWN_COMMAND, Command, Malformed, Reply, Request, RequestReader
 
 ALL = "as it has all that is asked for"
@@ -160,6 +161,18 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
         assert server.learnt.known == b"use default"
         with pytest.raises(TargetError, match="does not tell its stats: it closes the connection"):
             counted(server, NEWEST)
+
+
+def test_it_is_told_which_reply_was_none_where_counters_are_asked_for() -> None:
+    class Drains(Model):
+        def _body(self, conn: Client, data: bytes | None) -> Reply:
+            return Reply("server error: DRAINING", ())
+
+    with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Drains))) as server:
+        server.probe()
+        with pytest.raises(NoReply, match="error: DRAINING, instead of a reply to put") as no:
+            counted(server, NEWEST)
+        assert no.value.expected == "a reply of the protocol"
 
 
 def test_a_server_that_hangs_up_at_many_commands_is_not_taken_for_gone() -> None:

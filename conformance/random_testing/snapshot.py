@@ -23,6 +23,12 @@ from reference_server.state import JobState
 from reference_server.wire import ProtocolError
 
 
+class NoReply(TargetError):
+    """Bytes came that are no reply to what was asked."""
+
+    expected = "a reply of the protocol"
+
+
 class Counted(NamedTuple):
     """The counters that a target tells; ``profile`` has its limits.
 
@@ -42,7 +48,7 @@ class Counted(NamedTuple):
 def counted(target: Target, profile: Profile) -> Counted:
     """Asks a target for its counters, on a connection that it counts, too, and that then ends.
 
-    Raises TargetLost, or TargetError if it does not tell its stats.
+    Raises TargetLost, NoReply, or TargetError if it does not tell its stats.
     """
     last, tubes, limit = 0, frozenset[str](), target.limits.probe
     try:
@@ -68,6 +74,8 @@ def counted(target: Target, profile: Profile) -> Counted:
             raise TargetLost("a server that tells its stats", fate) from error
         if isinstance(error, KeyError):
             raise TargetError(f"the stats of the target have no key {error}") from error
+        if isinstance(error, ProtocolError):
+            raise NoReply(str(error)) from error
         why = str(error) or "it closes the connection"
         raise TargetError(f"the target does not tell its stats: {why}") from error
     # Without tubes, all that is counted is of the one queue.

@@ -135,7 +135,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     except AssertionError as error:
         outcome.error = as_deviation(error)
     except TargetError as error:
-        outcome.error = Deviation("a server that tells its stats", str(error))
+        outcome.error = Deviation(error.expected, str(error))
     except OSError as error:
         fate = scenario.target.fate()
         outcome.error = TargetLost(GOES_ON, fate) if fate else error

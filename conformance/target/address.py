@@ -29,7 +29,12 @@ def visit(address: Address, limit: float, learnt: Learnt | None = None) -> Itera
 
 
 class TargetError(Exception):
-    """There is nothing to test; the text says why, in one sentence."""
+    """There is nothing to test; the text says why, in one sentence.
+
+    ``expected`` says what was needed.
+    """
+
+    expected = "a server that tells its stats"
 
     def __init__(self, reason: str) -> None:
         super().__init__(printable(reason))
