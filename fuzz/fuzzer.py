@@ -284,7 +284,6 @@ class Fuzzer:
             done = wild.with_single_lines(without_chunks(done, shows), shows)
         self._pool.known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
-        self._wild.restart()
         seen_again = f"reproduced {seen} of {REPLAYS}"
         shown = wild.told(done)
         diagnosis = Diagnosis(GOES_ON, wrong, behind=last_command(shown.entries))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.random_testing.snapshot import NoReply, counted
+from conformance.random_testing.snapshot import GarbledReply, counted
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from reference_server.events import Event, Output
@@ -170,7 +170,7 @@ def test_it_is_told_which_reply_was_none_where_counters_are_asked_for() -> None:
 
     with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Drains))) as server:
         server.probe()
-        with pytest.raises(NoReply, match="error: DRAINING, instead of a reply to put") as no:
+        with pytest.raises(GarbledReply, match="error: DRAINING, instead of a reply to put") as no:
             counted(server, NEWEST)
         assert no.value.expected == "a reply of the protocol"
 

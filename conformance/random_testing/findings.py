@@ -43,7 +43,7 @@ def keep(
     try:
         whole = f"{lines}\n{transcript.head}{transcript.render(fold=False)}\n"
         replace(home / name, whole.encode())
-        readme = f"# {diagnosis.name}\n\n{text}.\n\n{ways(transcript, name)}"
+        readme = f"# {diagnosis.name}\n\n{text}.\n\n{how_to_replay(transcript, name)}"
         replace(home / "README.md", readme.encode())
     except OSError:
         # Else it would pass for one that is known.
@@ -67,7 +67,7 @@ def at_first_sight(folder: Path, transcript: Transcript) -> Path:
     return path
 
 
-def ways(transcript: Transcript, name: str) -> str:
+def how_to_replay(transcript: Transcript, name: str) -> str:
     """Return the commands that show it again; ``name`` is that of the file."""
     said = [entry for entry in transcript.entries if entry.direction == ">"]
     ways = [f"    beanstalk-conformance replay {name} --target 127.0.0.1:11300"]

@@ -23,7 +23,7 @@ from reference_server.state import JobState
 from reference_server.wire import ProtocolError
 
 
-class NoReply(TargetError):
+class GarbledReply(TargetError):
     """Bytes came that are no reply to what was asked."""
 
     expected = "a reply of the protocol"
@@ -48,7 +48,7 @@ class Counted(NamedTuple):
 def counted(target: Target, profile: Profile) -> Counted:
     """Asks a target for its counters, on a connection that it counts, too, and that then ends.
 
-    Raises TargetLost, NoReply, or TargetError if it does not tell its stats.
+    Raises TargetLost, GarbledReply, or TargetError if it does not tell its stats.
     """
     last, tubes, limit = 0, frozenset[str](), target.limits.probe
     try:
@@ -75,7 +75,7 @@ def counted(target: Target, profile: Profile) -> Counted:
         if isinstance(error, KeyError):
             raise TargetError(f"the stats of the target have no key {error}") from error
         if isinstance(error, ProtocolError):
-            raise NoReply(str(error)) from error
+            raise GarbledReply(str(error)) from error
         why = str(error) or "it closes the connection"
         raise TargetError(f"the target does not tell its stats: {why}") from error
     # Without tubes, all that is counted is of the one queue.
