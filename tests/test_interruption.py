@@ -185,6 +185,14 @@ def _children(process: int, name: str) -> list[int]:
     return [int(pid) for pid, args in lines if name in args]
 
 
+def _runs(process: int) -> bool:
+    """Whether a process has not ended; it may be that nobody has waited for it yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_a_launched_server_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
     launch = ("--beanstalk-clock=real", f"--launch={REFERENCE_COMMAND}")
     with _running(*SUITE, *launch, log=tmp_path / "log") as run:
@@ -192,14 +200,23 @@ def test_a_launched_server_ends_with_a_run_that_is_killed(tmp_path: Path) -> Non
         started = _children(run.pid, "reference_server")
         run.kill()
         run.wait()
-    _await(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+    _await(lambda: not any(_runs(pid) for pid in started))
 
 
 def test_a_server_that_daemonises_itself_is_refused_and_ended(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     with pytest.raises(LaunchError, match="exited with status 0 before it listened"):
         Launched(f"sh -c 'setsid sleep 1000 & echo $! >{file}' {{port}}")
-    _await(lambda: not Path(f"/proc/{file.read_text().strip()}").exists())
+    _await(lambda: not _runs(int(file.read_text())))
+
+
+def test_a_server_is_ended_while_it_becomes_another_program(tmp_path: Path) -> None:
+    again, file = tmp_path / "again", tmp_path / "pid"
+    again.write_text(f"exec sh {again}")
+    for _ in range(30):
+        with pytest.raises(LaunchError):
+            Launched(f"sh -c 'setsid sh {again} & echo $! >{file}' {{port}}")
+        _await(lambda: not _runs(int(file.read_text())))
 
 
 _STOPS = """

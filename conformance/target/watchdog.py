@@ -23,6 +23,8 @@ ENDINGS = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "S
 """Signals that end a program, unless it minds them; Windows has no SIGHUP."""
 _NAME = "BEANSTALK_CONFORMANCE_LAUNCH"
 _TRIES = 100
+_START = 19
+"""The place of the start in a process's stat, counted from behind its name."""
 _run = secrets.token_hex(8)
 _numbers = itertools.count(1)
 
@@ -48,14 +50,17 @@ def _watch() -> subprocess.Popen[bytes]:
 def kill_marked(mark: Mapping[str, str]) -> None:
     """Kill all processes with a mark."""
     for value in mark.values():
-        _kill(value)
+        _kill(value, _begun(_watch().pid))
 
 
-def _kill(beginning: str) -> None:
-    """Kill all processes whose mark begins like this, and those that they start meanwhile."""
+def _kill(beginning: str, since: int) -> None:
+    """Kill all processes whose mark begins like this, and those that they start meanwhile.
+
+    ``since``: none of them has begun before this clock tick.
+    """
     for _ in range(_TRIES):
-        found = list(_marked(beginning))
-        for pid in found:
+        found = set(_marked(beginning, since))
+        for pid in filter(None, found):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if not found:
@@ -63,21 +68,32 @@ def _kill(beginning: str) -> None:
         time.sleep(0.01)
 
 
-def _marked(beginning: str) -> Iterator[int]:
+def _marked(beginning: str, since: int) -> Iterator[int | None]:
+    """Yield processes with such a mark, and None for each that may have one unseen."""
     wanted = f"{_NAME}={beginning}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            # One that has ended, and is not waited for yet, has no environment any more.
-            values = (folder / "environ").read_bytes().split(b"\0")
-            if any(value.startswith(wanted) for value in values):
+            values = (folder / "environ").read_bytes()
+            if any(value.startswith(wanted) for value in values.split(b"\0")):
                 yield int(folder.name)
+            # It has no environment while it becomes another program. Nor has one that has ended,
+            # and is not waited for yet; but that has no program either.
+            elif not values and os.readlink(folder / "exe") and _begun(int(folder.name)) >= since:
+                yield None
+
+
+def _begun(pid: int) -> int:
+    """Return when a process began, in clock ticks since the machine started; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START])
+    return 0
 
 
 def _main(run: str) -> None:
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
-    _kill(f"{run}-")
+    _kill(f"{run}-", _begun(os.getpid()))
 
 
 if __name__ == "__main__":
