@@ -195,7 +195,8 @@ class Loop:
         seconds = _guarded(self.before_wait)
         if not self._without_room:
             return seconds
-        left = self._room_at - time.monotonic()
+        # A clock that is moved may go back.
+        left = min(self._room_at - time.monotonic(), _ROOM)
         if left <= 0:
             self._make_room()
             return 0.0

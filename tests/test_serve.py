@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from conformance.target.address import ask, connect, visit
 from conformance.target.launch import Launched
+from reference_server import loop
 from reference_server.wire import INSERTED
 from tests.servers import (
     BEANSTALKD_COMMAND,
@@ -259,3 +261,13 @@ def test_a_client_that_has_sent_much_while_it_waited_is_read_again(server: Launc
         lines = [replies.readline() for _ in range(6)]
     assert lines[0] == b"RESERVED 1 0\r\n"
     assert lines[-1] == b"USING the-end\r\n"
+
+
+def test_it_waits_no_longer_where_its_clock_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0**9])
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock, 0.0)))
+    running = loop.Loop()
+    running.again_with_room(running.wakeup_fd())
+    with contextlib.closing(running):
+        running.stop()
+        running.run()

@@ -11,16 +11,20 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from conformance.run.runner import run
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.clock import clear_leftovers
 from conformance.target.command import LaunchError, command_line
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
+from conformance.target.resources import Resources
+from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from tests.faults import part_of
 from tests.proxy import proxy
@@ -37,13 +41,13 @@ SECTIONS = tuple(
     f"test_{verb}"
     for verb in ("put", "reserve", "delete", "release", "bury", "touch", "peek", "kick", "stats")
 )
-"""Files of tests, a quarter of which is tried each day where each of them takes long."""
+"""Files of tests, one of which is tried each day where each of them takes long."""
 
 
 def test_a_slow_target_that_sends_single_bytes_passes() -> None:
     with Launched(REFERENCE_COMMAND) as server, proxy(server.address) as (host, port):
         much = ("error", "malformed", "numbers", "queues", "repetition", "crowds", "slow_clients")
-        tried = part_of(SECTIONS, "today/4")
+        tried = part_of(SECTIONS, "today/9")
         left_out = (*much, *(section for section in SECTIONS if section not in tried))
         few = ("--examples=4", "-k", " and ".join(f"not {name}" for name in left_out))
         done = suite(f"--target={host}:{port}", "-n", "4", *few)
@@ -207,6 +211,17 @@ def test_the_launched_server_ends_with_the_run(number: signal.Signals, tmp_path:
     deadline = time.monotonic() + 60
     while _running(f"server.py {mark} --host 127"):
         assert time.monotonic() < deadline, "the server outlived the run"
+
+
+@needs_faketime
+def test_a_server_that_gets_less_than_it_needs_is_under_a_real_clock() -> None:
+    # libfaketime needs a descriptor, and memory, to read what the time is.
+    def needs(own_server: Target, resources: Resources) -> str:
+        return "moved" if own_server.clock.movable else "real"
+
+    with closing(LaunchedTarget(REFERENCE_COMMAND)) as target:
+        assert target.clock.movable
+        assert run(needs, {"own_server": None, "resources": None}, target).seen == "real"
 
 
 @needs_faketime
