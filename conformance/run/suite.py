@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeGuard
@@ -32,6 +33,8 @@ from reports.words import counted
 
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
+LEAST_SHARE = 0.25
+"""The share of what is made up that is tried however long replies were waited for in vain."""
 
 
 def slugs(item: pytest.Item) -> tuple[str, ...]:
@@ -219,19 +222,30 @@ class Suite:
         health: list[str] = []
         worlds: list[World] = []
         if "exploration" in arguments:
-            arguments["exploration"] = exploration = Exploration(
-                self.options.examples,
-                self.options.seed,
-                profile=self.target.profile,
-                folder=FOLDER,
-                fuzz_time=self.options.fuzz_time,
-                budget=Budget(self._seconds_each * self.options.examples, self._round_trip),
-                effort=self._effort,
-            )
+            arguments["exploration"] = exploration = self.exploration()
             health, worlds = exploration.health, exploration.worlds
         outcome = run(item.function, arguments, self.target)
         outcome.health, outcome.worlds = health, worlds
         return outcome
+
+    def exploration(self) -> Exploration:
+        """Return how much is made up: less where the run has waited long for replies in vain."""
+        asked, in_vain = self.options, self.target.learnt.silences.in_vain
+        seconds = self._seconds_each * asked.examples
+        share = max(1 - in_vain / (seconds + asked.fuzz_time), LEAST_SHARE)
+        examples = math.ceil(share * asked.examples)
+        return Exploration(
+            examples,
+            asked.seed,
+            profile=self.target.profile,
+            folder=FOLDER,
+            fuzz_time=share * asked.fuzz_time,
+            budget=Budget(share * seconds, self._round_trip),
+            effort=self._effort,
+            shortened=f"{share:.0%} of what is made up, as {in_vain:.0f} s of waits were in vain"
+            if examples < asked.examples
+            else "",
+        )
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> list[Overlapped]:
         """Begins all tests that wait in real time, so that they wait together.

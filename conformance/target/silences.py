@@ -71,6 +71,8 @@ class Silences:
     """A connection on which nothing more can come was not ended."""
     spent: float = 0.0
     """The seconds that replies were waited for in vain, the first time of each."""
+    in_vain: float = 0.0
+    """The seconds that replies were waited for in vain, every time."""
     slowest: float = 0.0
     """The seconds that the slowest of all replies was waited for."""
     _vain: dict[Awaited, int] = field(default_factory=dict)
@@ -89,8 +91,10 @@ class Silences:
 
         ``full``: the seconds of a full wait.
         """
+        waited = self.patience(missed, full)
+        self.in_vain += waited
         if not self.is_expected_in_vain(missed):
-            self.spent += self.patience(missed, full)
+            self.spent += waited
         self._vain[missed] = self._vain.get(missed, 0) + 1
         if missed == AN_END:
             self.lost(HALF_CLOSES)
