@@ -19,6 +19,8 @@ from tests.test_plugin import suite
 ROOT = Path(__file__).parent.parent
 TODAY = [NEWEST, *part_of([p for p in PROFILES.values() if p is not NEWEST], "today/10")]
 """The profiles whose whole suite is run: the newest, and another one each day."""
+TRIES = 3
+"""A busy machine may leave something undecided."""
 
 
 @pytest.mark.parametrize(
@@ -41,10 +43,13 @@ def test_the_profile_of_a_version(version: str, name: str | None) -> None:
 
 @pytest.mark.parametrize("profile", TODAY, ids=[profile.name for profile in TODAY])
 def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_path: Path) -> None:
-    done = suite(f"--profile={profile.name}", "--examples=2", f"--report={tmp_path}")
-    assert done.returncode == 0, done.stdout[-3000:]
+    for _ in range(TRIES):
+        done = suite(f"--profile={profile.name}", "--examples=2", f"--report={tmp_path}")
+        assert done.returncode == 0, done.stdout[-3000:]
+        requirements = read_results(tmp_path / "results.json").requirements
+        if all(one.verdict is not Verdict.INCONCLUSIVE for one in requirements):
+            break
     said = next(line for line in done.stdout.splitlines() if "conforms; tested" in line).split()
-    requirements = read_results(tmp_path / "results.json").requirements
     # The processes that those need are started where faults are looked for.
     left_out = [one for one in requirements if one.slug.startswith("exhaustion.")]
     musts = sum(one.level == "must" and one.verdict is Verdict.NOT_TESTABLE for one in left_out)

@@ -44,7 +44,7 @@ def on_a_terminal(*arguments: str, ci: bool = False) -> str:
 
 def test_a_terminal_shows_what_is_running_and_how_much_is_done() -> None:
     for more in ((), ("-n", "2", f"--launch={REFERENCE_COMMAND}")):
-        shown = on_a_terminal("-k", "any_program", "--examples=60", *more)
+        shown = on_a_terminal("-k", "any_program", "--examples=25", *more)
         assert re.search(r"\r\x1b\[K0/1  [0-9]:[0-9]{2}  any program", shown)
         assert "1 passed" in shown
 
