@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
+from conformance.run.runner import run
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.sanitizers import reports
-from tests.servers import changed_server
+from conformance.tests import test_exhaustion_peers as peers
+from conformance.verdict import Deviation, NotTestable
+from tests.servers import REFERENCE_COMMAND, changed_server
 from tests.test_plugin import suite
 
 UBSAN = """ms.c:27:5: runtime error: null pointer passed as argument 2
@@ -150,3 +155,22 @@ def test_what_a_server_prints_when_it_is_ended_is_told(
     (home,) = (tmp_path / ".beanstalk-conformance" / "findings").iterdir()
     assert {path.name for path in home.iterdir()} == {"printed", "README.md"}
     assert "8 bytes leaked" in (home / "printed").read_text()
+
+
+@pytest.mark.parametrize(
+    ("marks", "error"),
+    [(b"__asan_init", NotTestable), (b"__tsan_init", Deviation)],
+    ids=["quarantine", "none"],
+)
+def test_memory_that_a_sanitizer_keeps_is_not_that_of_the_server(
+    tmp_path: Path, marks: bytes, error: type[Exception]
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(Path(shutil.which("sh") or "").read_bytes() + marks)
+    program.chmod(0o755)
+    server = f"{REFERENCE_COMMAND} --fault whatever-a-client-does-not-read-is-kept-for-it && true"
+    arguments = dict.fromkeys(("own_server", "client", "connect", "resources"))
+    command = f"{program} -c {shlex.quote(server)}"
+    with contextlib.closing(LaunchedTarget(command, "real")) as target:
+        outcome = run(peers.test_what_nobody_reads_takes_bounded_memory, arguments, target)
+    assert isinstance(outcome.error, error)

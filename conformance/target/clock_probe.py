@@ -9,16 +9,14 @@ there is a doubt, time is left alone.
 from __future__ import annotations
 
 import contextlib
-import mmap
-import re
 import time
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, connect, visit
 from conformance.target.clock import GRANULARITY, FakeClock
 from conformance.target.learnt import Learnt
+from conformance.target.sanitizers import SANITIZERS, has_sanitizer
 from conformance.target.silences import awaited
-from conformance.target.starvation import processes
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, ReplyReader
 
@@ -37,7 +35,6 @@ PAUSE_UNANSWERED = "under libfaketime, the launched server does not answer pause
 _PAUSE = b"pause-tube default 0"
 _DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"
-_SANITIZER = re.compile(rb"__(?:a|hwa|m|t)san_init")
 
 
 class _Doubt(Exception):
@@ -53,7 +50,9 @@ def why_not(
     """
     if not clock.read_back(pid):
         return "nothing tells what the launched server's clock shows under libfaketime"
-    if _has_sanitizer(pid):
+    # libfaketime frees memory while it keeps others from asking for the time, and sometimes the
+    # allocator of a sanitizer asks just then; a probe would not see it.
+    if has_sanitizer(pid, SANITIZERS):
         return _LOCKS_UP
     try:
         with (
@@ -84,23 +83,6 @@ def never_pauses(address: Address, limit: float, learnt: Learnt) -> bool:
         return True
     except ProtocolError:
         pass
-    return False
-
-
-def _has_sanitizer(leader: int) -> bool:
-    """Return whether a program of this session has an allocator that asks for the time.
-
-    libfaketime frees memory while it keeps others from asking, and sometimes the allocator of a
-    sanitizer asks just then; a probe would not see it.
-    """
-    for process in processes(leader):
-        with (
-            contextlib.suppress(OSError, ValueError),
-            (process / "exe").open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as program,
-        ):
-            if _SANITIZER.search(program):
-                return True
     return False
 
 

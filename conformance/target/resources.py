@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conformance.target.failing_calls import FailingCalls
+from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED
@@ -54,6 +55,11 @@ class Resources:
     def _folders(self) -> list[Path]:
         return [process.folder for process in self._target.processes()]
 
+    @property
+    def _pid(self) -> int:
+        assert self._target.pid is not None
+        return self._target.pid
+
     # ------------------------------------------------------------ what it takes
 
     @property
@@ -62,14 +68,18 @@ class Resources:
         return sum(_bytes(folder, _RESIDENT) for folder in self._folders())
 
     @property
+    def keeps_freed_memory(self) -> bool:
+        """Return whether its allocator keeps what it has freed, as AddressSanitizer's does."""
+        return has_sanitizer(self._pid, QUARANTINES)
+
+    @property
     def descriptors(self) -> int:
         """The descriptors that it has open."""
         return sum(len(_open(folder)) for folder in self._folders())
 
     def cpu_time(self) -> CpuTime:
         """Return the CPU time that it has had, and waited for; raises NotTestable."""
-        assert self._target.pid is not None
-        told = session(self._target.pid).read()
+        told = session(self._pid).read()
         if not told.ran:
             raise NotTestable("needs a system that tells the CPU time of threads in schedstat")
         return told

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from conformance.target.starvation import processes
 
 MOST = 60
 """Lines of a report that are kept."""
@@ -29,6 +33,24 @@ _OF_RUNTIME = re.compile(
 FRAMES = 3
 """Functions that tell reports of one kind apart."""
 _VARYING = re.compile(r"==\d+==|\(?pid[ =]\d+\)?|0x[0-9a-f]+|T?\d{3,}")
+
+SANITIZERS = re.compile(rb"__(?:a|hwa|m|t)san_init")
+"""The sanitizers that are in a program, by a name that is in it: those with their own allocator."""
+QUARANTINES = re.compile(rb"__(?:a|hwa)san_init")
+"""Those of which the allocator keeps what was freed, to see who uses it."""
+
+
+def has_sanitizer(leader: int, kind: re.Pattern[bytes]) -> bool:
+    """Return whether a program of this session is built with a sanitizer of a kind."""
+    for process in processes(leader):
+        with (
+            contextlib.suppress(OSError, ValueError),
+            (process / "exe").open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as program,
+        ):
+            if kind.search(program):
+                return True
+    return False
 
 
 class Report(NamedTuple):
