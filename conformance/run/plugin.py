@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     if target.clock.movable or config.getoption("dist") != "load":
         return None
     return scheduler(config, log, target)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests, and no garbage meanwhile: all that is made then stays until the end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
