@@ -37,7 +37,7 @@ _VARYING = re.compile(r"==\d+==|\(?pid[ =]\d+\)?|0x[0-9a-f]+|T?\d{3,}")
 SANITIZERS = re.compile(rb"__(?:a|hwa|m|t)san_init")
 """The sanitizers that are in a program, by a name that is in it: those with their own allocator."""
 QUARANTINES = re.compile(rb"__(?:a|hwa)san_init")
-"""Those of which the allocator keeps what was freed, to see who uses it."""
+"""Sanitizers that keep what was freed, to see who uses it."""
 
 
 def has_sanitizer(leader: int, kind: re.Pattern[bytes]) -> bool:
