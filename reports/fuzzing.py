@@ -32,7 +32,7 @@ _PLOTS: dict[str, Callable[[Moment], int]] = {
 
 
 def fuzz_page(
-    title: str, moments: Sequence[Moment], findings: Sequence[str], health: Sequence[str] = ()
+    title: str, moments: Sequence[Moment], findings: Sequence[str], health: Sequence[str]
 ) -> str:
     """Return the page of a campaign; it has plots from two moments on.
 

@@ -81,6 +81,14 @@ def creeping() -> dict[str, str]:
     return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "@2026-01-01 00:00:00 i0.000001"}
 
 
+def shell_with(folder: Path, marks: bytes) -> Path:
+    """Return a shell that has these bytes in its program, too."""
+    program = folder / "program"
+    program.write_bytes(Path(shutil.which("sh") or "").read_bytes() + marks)
+    program.chmod(0o755)
+    return program
+
+
 def changed_server(folder: Path, change: str) -> str:
     """The command of a reference server whose code ``change`` has changed."""
     script = folder / "changed_server.py"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,6 +27,7 @@ from tests.servers import (
     changed_server,
     needs_beanstalkd,
     needs_faketime,
+    shell_with,
 )
 from tests.test_plugin import suite
 
@@ -186,9 +186,7 @@ def test_a_clock_that_cannot_be_read_back_is_not_moved() -> None:
 def test_a_server_with_a_sanitizer_is_not_moved(
     tmp_path: Path, marks: bytes, reason: str, runs: str
 ) -> None:
-    program = tmp_path / "program"
-    program.write_bytes(Path(shutil.which("sh") or "").read_bytes() + marks)
-    program.chmod(0o755)
+    program = shell_with(tmp_path, marks)
     inner = shlex.quote(f"{REFERENCE_COMMAND} && true")
     told = _why_not(f"sh -c {shlex.quote(runs.format(f'{program} -c {inner}'))}")
     assert told == (f"under libfaketime, {reason}" if reason else "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.sanitizers import reports
 from conformance.tests import test_exhaustion_peers as peers
 from conformance.verdict import Deviation, NotTestable
-from tests.servers import REFERENCE_COMMAND, changed_server
+from tests.servers import REFERENCE_COMMAND, changed_server, shell_with
 from tests.test_plugin import suite
 
 UBSAN = """ms.c:27:5: runtime error: null pointer passed as argument 2
@@ -165,12 +164,9 @@ def test_what_a_server_prints_when_it_is_ended_is_told(
 def test_memory_that_a_sanitizer_keeps_is_not_that_of_the_server(
     tmp_path: Path, marks: bytes, error: type[Exception]
 ) -> None:
-    program = tmp_path / "program"
-    program.write_bytes(Path(shutil.which("sh") or "").read_bytes() + marks)
-    program.chmod(0o755)
     server = f"{REFERENCE_COMMAND} --fault whatever-a-client-does-not-read-is-kept-for-it && true"
     arguments = dict.fromkeys(("own_server", "client", "connect", "resources"))
-    command = f"{program} -c {shlex.quote(server)}"
+    command = f"{shell_with(tmp_path, marks)} -c {shlex.quote(server)}"
     with contextlib.closing(LaunchedTarget(command, "real")) as target:
         outcome = run(peers.test_what_nobody_reads_takes_bounded_memory, arguments, target)
     assert isinstance(outcome.error, error)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.printable import printable
 from conformance.random_testing.findings import how_to_replay, not_kept
 from conformance.target.sanitizers import Report
 from conformance.transcript import Transcript
@@ -41,6 +40,6 @@ def _remark(report: Report, transcript: Transcript | None, folder: Path) -> str:
 
 def _readme(name: str, report: Report, transcript: Transcript | None) -> str:
     """Return the page about a report; a transcript is in the file ``conversation``."""
-    printed = "".join(f"    {line}\n" for line in printable(report.text).splitlines())
+    printed = "".join(f"    {line}\n" for line in report.text.splitlines())
     again = "" if transcript is None else f"\n{how_to_replay(transcript, 'conversation')}"
     return f"# {name}\n\nThe target has printed:\n\n{printed}{again}"

@@ -1,4 +1,4 @@
-"""The reports of sanitizers and runtimes in what a server prints: memory, races, panics."""
+"""Sanitizers in a server, and what they and runtimes report: memory, races, panics."""
 
 from __future__ import annotations
 
