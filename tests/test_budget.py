@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,9 @@ def test_less_is_made_up_where_replies_were_waited_for_in_vain() -> None:
         assert less.told(0, "crowds") == told
         silences.in_vain += 1000.0
         assert suite.exploration().fuzz_time == 20 * LEAST_SHARE
+        suite.options = replace(suite.options, examples=1)
+        # One is left of one; there is less fuzzing all the same.
+        assert suite.exploration().shortened.startswith("25% of what is made up")
 
 
 def test_too_few_conversations_are_no_pass() -> None:

@@ -233,9 +233,8 @@ class Suite:
         asked, in_vain = self.options, self.target.learnt.silences.in_vain
         seconds = self._seconds_each * asked.examples
         share = max(1 - in_vain / (seconds + asked.fuzz_time), LEAST_SHARE)
-        examples = math.ceil(share * asked.examples)
         return Exploration(
-            examples,
+            math.ceil(share * asked.examples),
             asked.seed,
             profile=self.target.profile,
             folder=FOLDER,
@@ -243,7 +242,7 @@ class Suite:
             budget=Budget(share * seconds, self._round_trip),
             effort=self._effort,
             shortened=f"{share:.0%} of what is made up, as {in_vain:.0f} s of waits were in vain"
-            if examples < asked.examples
+            if share < 1
             else "",
         )
 
