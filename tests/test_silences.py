@@ -21,6 +21,7 @@ from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.silences import AN_END, ENOUGH, FATAL, awaited
+from conformance.target.starvation import Starvation, Starved
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotTestable, TargetLost
 from reference_server.engine import Engine
@@ -49,6 +50,8 @@ class Silent(Model):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Silent, "silent", Silent.silent)
+    # A wait on a busy machine goes on for longer, and proves nothing.
+    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
 
 
 @pytest.fixture
@@ -229,7 +232,7 @@ def test_random_conversations_share_what_was_missed(
     target: BuiltIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _missed_in_a_session(target) > FULL
-    # Where others need the CPU, it is waited for longer.
+    # A busy machine may take longer to tell.
     assert any(_missed_in_a_session(target) < 0.7 * FULL for _ in range(5))
     assert _observed(target) != IN_FULL
     monkeypatch.setattr(Silent, "silent", frozenset())
