@@ -38,12 +38,16 @@ _LOOK = 0.1
 """Seconds after which it is looked again whether a server has ended that does not answer."""
 
 
+def with_what_it_said(told: str, said: str) -> str:
+    """Add what a server has printed, if anything, to what is told of it."""
+    return f"{told}; it said: {said}" if said else told
+
+
 class DidNotStart(LaunchError):
     """The server was run, but it exited or did not listen; ``fate`` says which."""
 
     def __init__(self, fate: str, command: str, said: str) -> None:
-        what = f"the launched server {fate}: {command}"
-        super().__init__(f"{what}; it said: {said}" if said else what)
+        super().__init__(with_what_it_said(f"the launched server {fate}: {command}", said))
         self.fate = fate
         self.said = said
 

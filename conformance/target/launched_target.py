@@ -15,7 +15,7 @@ from conformance.target.address import Address, TargetError
 from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import PAUSE_UNANSWERED, never_pauses, why_not
 from conformance.target.fate import CRASHED, hangs
-from conformance.target.launch import DidNotStart, Launched
+from conformance.target.launch import DidNotStart, Launched, with_what_it_said
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.sanitizers import Report, reports
@@ -202,7 +202,8 @@ class LaunchedTarget(Target):
             if (fate := self.ended()) is None:
                 raise
             # It had listened, and did not survive its first client.
-            raise TargetError(f"{fate}, when it was first asked; it said: {self.said()}") from error
+            told = f"{fate}, when it was first asked"
+            raise TargetError(with_what_it_said(told, self.said())) from error
 
     def said(self) -> str:
         said = self._server.said()
