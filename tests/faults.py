@@ -219,6 +219,12 @@ def part_of(items: Sequence[T], text: str) -> Sequence[T]:
     return items[number % int(parts) :: int(parts)]
 
 
+def profiles_of_today(parts: int) -> list[Profile]:
+    """Return the newest profile, and such a part of the others, another one each day."""
+    old = [profile for profile in PROFILES.values() if profile is not NEWEST]
+    return [NEWEST, *part_of(old, f"today/{parts}")]
+
+
 def main() -> int:
     """``python -m tests.faults``: whether each fault is caught, and which others' tests fail.
 

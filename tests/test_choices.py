@@ -17,8 +17,9 @@ from fuzz.campaign import Campaign
 from fuzz.player import second_gear
 from reference_server import model
 from reference_server.commands import COMMANDS
-from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import lines
+from tests.faults import profiles_of_today
 
 ALIASES = {"peek-soonest": "peek-delayed", "wake": "kick", "wake-job": "kick-job"}
 """Commands that no table of the oracle names, and those whose methods they call."""
@@ -81,7 +82,7 @@ A < KICKED\r\n
     assert check(parse(text), extended) is None
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", profiles_of_today(5), ids=lambda profile: profile.name)
 def test_the_hints_name_every_command_that_asks(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

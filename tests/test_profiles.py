@@ -9,16 +9,14 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.oracle.underspecification import is_free
-from reference_server.profiles import NEWEST, PROFILES, Profile, profile_of_version
+from reference_server.profiles import PROFILES, Profile, profile_of_version
 from reports.results import read_results
 from reports.verdicts import Verdict
-from tests.faults import part_of
+from tests.faults import profiles_of_today
 from tests.servers import REFERENCE_COMMAND
 from tests.test_plugin import suite
 
 ROOT = Path(__file__).parent.parent
-TODAY = [NEWEST, *part_of([p for p in PROFILES.values() if p is not NEWEST], "today/10")]
-"""The profiles whose whole suite is run: the newest, and another one each day."""
 TRIES = 3
 """A busy machine may leave something undecided."""
 
@@ -41,7 +39,7 @@ def test_the_profile_of_a_version(version: str, name: str | None) -> None:
     assert (found and found.name) == name
 
 
-@pytest.mark.parametrize("profile", TODAY, ids=[profile.name for profile in TODAY])
+@pytest.mark.parametrize("profile", profiles_of_today(10), ids=lambda profile: profile.name)
 def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_path: Path) -> None:
     for _ in range(TRIES):
         done = suite(f"--profile={profile.name}", "--examples=2", f"--report={tmp_path}")
