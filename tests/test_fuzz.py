@@ -175,7 +175,7 @@ def test_a_fault_of_the_parser_is_found_and_filed(fault: str, tmp_path: Path) ->
 
 
 def test_what_one_connection_shows_is_told_as_a_command(tmp_path: Path) -> None:
-    _fuzz(BuiltIn(fault=FAULTS["names-may-have-201-bytes"]), 60, tmp_path)
+    _fuzz(BuiltIn(fault=FAULTS["ids-may-be-hexadecimal"]), 60, tmp_path)
     (told,) = tmp_path.glob("*/README.md")
     text = told.read_text(encoding="utf-8")
     assert "    printf '" in text

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conformance.durability.crashes import Crash, Kind, safe
-from conformance.durability.operations import Idle, Said, Timed, Write
+from conformance.durability.operations import Idle, Operation, Said, Timed, Write
 from conformance.durability.scenes import Pause, Say, Scene
 from conformance.durability.story import Story
 from conformance.durability.strace import Reader, arguments
@@ -254,18 +254,31 @@ def read(kept: Kept, scene: Scene, profile: Profile, loss: float) -> Recording:
 
 def _coalesced(operations: list[Timed]) -> list[Timed]:
     """Return them in order; zeros that are written one behind the other are one write."""
-    found: list[Timed] = []
+    runs: list[list[Timed]] = []
     for one in sorted(operations, key=lambda timed: timed.time):
-        last, this = found[-1].operation if found else None, one.operation
-        if (
-            isinstance(last, Write)
-            and isinstance(this, Write)
-            and last.file == this.file
-            and last.offset + len(last.data) == this.offset
-            and not (any(last.data) or any(this.data))
-        ):
-            this = last._replace(data=last.data + this.data, synced=this.synced)
-            found[-1] = Timed(one.time, this)
+        if runs and _go_on(runs[-1][-1].operation, one.operation):
+            runs[-1].append(one)
         else:
-            found.append(one)
-    return found
+            runs.append([one])
+    return [_joined(run) for run in runs]
+
+
+def _go_on(last: Operation, this: Operation) -> bool:
+    """Return whether both write zeros, one behind the other."""
+    return (
+        isinstance(last, Write)
+        and isinstance(this, Write)
+        and last.file == this.file
+        and last.offset + len(last.data) == this.offset
+        and not last.data.strip(b"\0")
+        and not this.data.strip(b"\0")
+    )
+
+
+def _joined(run: list[Timed]) -> Timed:
+    """Return one write in place of several."""
+    first, last = run[0].operation, run[-1].operation
+    if not (isinstance(first, Write) and isinstance(last, Write)) or first is last:
+        return run[0]
+    size = last.offset + len(last.data) - first.offset
+    return Timed(run[-1].time, first._replace(data=bytes(size), synced=last.synced))
