@@ -172,8 +172,13 @@ def _lost(pending: _Pending, now: Disk, at: int, most: int) -> Iterator[Crash]:
             disk.apply(operation)
         return Crash(Kind.POWER, at, disk.files(), f"{before}: {words}")
 
+    first, applied = pending.disk.copy(), 0
     for count in some(range(len(left)), most):
-        yield state(left[:count], f"the last {len(left) - count} are lost")
+        for operation in left[applied:count]:
+            first.apply(operation)
+        applied = count
+        words = f"{before}: the last {len(left) - count} are lost"
+        yield Crash(Kind.POWER, at, first.files(), words)
     pieces = [piece for operation in left for piece in _pieces(operation)]
     blocks = dict.fromkeys(block for piece in pieces if (block := _block(piece)))
     for file, start in some([*blocks], most) if len(blocks) > 1 else ():

@@ -18,6 +18,7 @@ from conformance.durability.operations import (
 )
 
 BLOCK = 4096
+_ZEROS = bytes(BLOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +35,15 @@ class Content:
 
     def written(self, offset: int, data: bytes) -> Content:
         """Return it with other bytes from an offset on."""
-        blocks, end = dict(self.blocks), offset + len(data)
-        for start in range(offset - offset % BLOCK, end, BLOCK):
-            old = blocks.get(start, bytes(BLOCK))
-            first, last = max(offset - start, 0), min(end - start, BLOCK)
-            part = data[start + first - offset : start + last - offset]
-            blocks[start] = old[:first] + part + old[last:]
-            if blocks[start].count(0) == BLOCK:
-                del blocks[start]
-        return Content(max(self.size, end), blocks)
+        draft = Draft(self)
+        draft.write(offset, data)
+        return draft.content()
 
     def resized(self, size: int) -> Content:
         """Return it with another size."""
-        blocks = {start: block for start, block in self.blocks.items() if start < size}
-        cut = size % BLOCK
-        if cut and (last := blocks.get(size - cut)):
-            blocks[size - cut] = last[:cut] + bytes(BLOCK - cut)
-        return Content(size, blocks)
+        draft = Draft(self)
+        draft.resize(size)
+        return draft.content()
 
     def bytes(self) -> bytes:
         """Return all of it."""
@@ -68,6 +61,42 @@ class Content:
             file.truncate(self.size)
 
 
+class Draft:
+    """The bytes of a file while many operations change them."""
+
+    def __init__(self, content: Content) -> None:
+        self._size = content.size
+        self._blocks = dict(content.blocks)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Change the bytes from an offset on."""
+        end = offset + len(data)
+        for start in range(offset - offset % BLOCK, end, BLOCK):
+            first, last = max(offset - start, 0), min(end - start, BLOCK)
+            block = data[start + first - offset : start + last - offset]
+            if len(block) < BLOCK:
+                old = self._blocks.get(start, _ZEROS)
+                block = old[:first] + block + old[last:]
+            if block == _ZEROS:
+                self._blocks.pop(start, None)
+            else:
+                self._blocks[start] = block
+        self._size = max(self._size, end)
+
+    def resize(self, size: int) -> None:
+        """Cut the file off, or add zeros."""
+        for start in [start for start in self._blocks if start >= size]:
+            del self._blocks[start]
+        cut = size % BLOCK
+        if cut and size - cut in self._blocks:
+            self.write(size, bytes(BLOCK - cut))
+        self._size = size
+
+    def content(self) -> Content:
+        """Return the bytes as they are now."""
+        return Content(self._size, dict(self._blocks))
+
+
 Files = Mapping[str, Content]
 """The files of a folder: paths, and the content of each file."""
 
@@ -78,9 +107,12 @@ class Disk:
     def __init__(self) -> None:
         self._contents: dict[int, Content] = {}
         self._names: dict[str, int] = {}
+        self._drafts: dict[int, Draft] = {}
+        """The files that have changed since their contents were taken."""
 
     def copy(self) -> Disk:
         """Return a disk like this one, which changes apart from it."""
+        self._take()
         other = Disk()
         other._contents, other._names = dict(self._contents), dict(self._names)
         return other
@@ -92,9 +124,9 @@ class Disk:
                 self._names[path] = file
                 self._contents.setdefault(file, Content())
             case Write(file, offset, data):
-                self._contents[file] = self._content(file).written(offset, data)
+                self._draft(file).write(offset, data)
             case Resize(file, size):
-                self._contents[file] = self._content(file).resized(size)
+                self._draft(file).resize(size)
             case Rename(path, to) if path in self._names:
                 self._names[to] = self._names.pop(path)
             case Link(path, to) if path in self._names:
@@ -102,8 +134,16 @@ class Disk:
             case Unlink(path):
                 self._names.pop(path, None)
 
-    def _content(self, file: int) -> Content:
-        return self._contents.get(file, Content())
+    def _draft(self, file: int) -> Draft:
+        if file not in self._drafts:
+            self._drafts[file] = Draft(self._contents.get(file, Content()))
+        return self._drafts[file]
+
+    def _take(self) -> None:
+        """Take the contents of the files that have changed."""
+        for file, draft in self._drafts.items():
+            self._contents[file] = draft.content()
+        self._drafts.clear()
 
     def path(self, file: int) -> str:
         """Return the name of a file, or one of them."""
@@ -111,6 +151,7 @@ class Disk:
 
     def files(self) -> Files:
         """Return what can be found in the folder."""
+        self._take()
         return {path: self._contents[file] for path, file in sorted(self._names.items())}
 
 
