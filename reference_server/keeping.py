@@ -94,7 +94,7 @@ class Keeper:
         self._clock = clock
         self._wall = wall
         self._sync_at: float | None = None
-        self._fails = self._is_over = False
+        self._fails = self._sync_fails = self._is_over = False
         model.room = binlog.has_room
         jobs, next_id = binlog.load()
         ahead = self._ahead()
@@ -165,10 +165,20 @@ class Keeper:
         if self._sync_at is None:
             self._sync_at = now + binlog.every
         elif self._sync_at <= now:
-            binlog.sync()
-            self._sync_at = None
-            return None
-        return self._sync_at - now
+            self._sync_at = None if self._has_synced() else now + _AGAIN
+        return None if self._sync_at is None else self._sync_at - now
+
+    def _has_synced(self) -> bool:
+        """Sync what was written; return whether that could be done."""
+        try:
+            self._binlog.sync()
+        except OSError as error:
+            if not self._sync_fails:
+                tell(f"cannot sync {self._binlog.folder}: {error.strerror}")
+            self._sync_fails = True
+            return False
+        self._sync_fails = False
+        return True
 
     def numbers(self) -> Mapping[str, object]:
         """Return the values of stats that belong to the binlog."""

@@ -15,8 +15,10 @@ from random import Random
 
 import pytest
 
-from conformance.target.address import connect
+from conformance.target.address import ask, connect, visit
+from conformance.target.failing_calls import FailingCalls
 from conformance.target.launch import Launched
+from conformance.target.transport import wait_for
 from reference_server import binlog as module
 from reference_server.binlog import Binlog, BinlogError, Kept
 from reference_server.engine import Engine
@@ -24,6 +26,7 @@ from reference_server.keeping import Observed
 from reference_server.model import Model
 from reference_server.serve import Server, main
 from reference_server.state import JobState, KeptJob
+from tests.servers import needs_strace
 
 COMMAND = f"{sys.executable} -m reference_server -p {{port}} -b {{binlog}}"
 
@@ -276,6 +279,22 @@ def test_what_is_handled_when_it_can_be_written_again_is_written_at_once() -> No
     journal.works = True
     assert engine.catch_up()
     assert link.sent == b"INSERTED 1\r\nINSERTED 2\r\n"
+
+
+@needs_strace
+def test_what_could_not_be_synced_is_told_once_and_synced_later(tmp_path: Path) -> None:
+    with (
+        Launched(f"{COMMAND} -f 1", values={"binlog": tmp_path}) as server,
+        visit(server.address, 10) as client,
+    ):
+        # SQLite syncs the first of all by itself.
+        assert ask(client, b"put 0 0 60 1\r\na", 10).word == "INSERTED"
+        failing = FailingCalls([Path("/proc", str(server.process.pid))], ["fdatasync"], "EIO")
+        assert ask(client, b"put 0 0 60 1\r\nb", 10).word == "INSERTED"
+        wait_for([], 1)
+        assert failing.end() > 1
+        assert server.said().count("cannot sync") == 1
+        assert "Traceback" not in server.said()
 
 
 def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from conformance.dialogue.shortage import before_shortage
 from conformance.verdict import Deviation, NotTestable, TargetLost
 from reports.results import read_results
-from tests.servers import changed_server
+from tests.servers import changed_server, needs_strace
 from tests.test_plugin import suite
 
 NO_LINE_ENDS = r"""
@@ -39,3 +39,27 @@ def test_bodies_that_a_server_never_takes_are_no_matter_of_memory(tmp_path: Path
     assert len(memory) >= 4
     assert {test.verdict for test in memory} == {"not testable"}
     assert {"EXPECTED_CRLF" in test.reason for test in memory} == {True}
+
+
+UNSYNCED = """
+    from reference_server.binlog import Binlog
+    plain = Binlog.sync
+    def sync(self):
+        try:
+            plain(self)
+        except OSError:
+            {ends}
+    Binlog.sync = sync
+"""
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("ends", "told"), [("os._exit(3)", "1 passed"), ("os.abort()", "1 non-strict")]
+)
+def test_a_server_that_cannot_sync_may_exit_but_not_crash(
+    tmp_path: Path, ends: str, told: str
+) -> None:
+    command = changed_server(tmp_path, UNSYNCED.format(ends=ends)) + " [-b {binlog}]"
+    done = suite("--launch", command, "-k", "synced_are_kept", "--clock=real")
+    assert told in done.stdout.splitlines()[-1], done.stdout

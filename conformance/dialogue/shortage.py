@@ -50,8 +50,15 @@ class Shortage:
 
     def put(self, client: Connection, body: bytes) -> bool:
         """Put a job; return whether the server has taken it as it should."""
-        head = f"put 9 0 {LONG} {len(body)}\r\n".encode()
-        reply = reply_in_need(client, client.raw(head + body + b"\r\n"), "INSERTED", "BURIED")
+        return self.is_taken(client, self.sent(client, body), body)
+
+    def sent(self, client: Connection, body: bytes) -> Exchange:
+        """Send a put, which may be answered later."""
+        return client.raw(f"put 9 0 {LONG} {len(body)}\r\n".encode() + body + b"\r\n")
+
+    def is_taken(self, client: Connection, put: Exchange, body: bytes) -> bool:
+        """Return whether the server has taken a job that was sent, when it says so."""
+        reply = reply_in_need(client, put, "INSERTED", "BURIED")
         if reply.args:
             self.jobs[int(reply.args[0])] = body
             self.buried |= {int(reply.args[0])} if reply.word == "BURIED" else set()

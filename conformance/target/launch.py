@@ -27,6 +27,7 @@ from conformance.target.transport import Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 
+EXITED = "exited with status"
 _TRIES = 5
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
@@ -216,7 +217,7 @@ class Launched:
             return None
         if status < 0:
             return f"ended by {signal.Signals(-status).name}"
-        return f"exited with status {status}"
+        return f"{EXITED} {status}"
 
     def signal(self, number: int) -> None:
         """Sends a signal to the server."""

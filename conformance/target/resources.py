@@ -150,10 +150,10 @@ class Resources:
         self.were_limited = True
         self._note(what + LIMITED)
 
-    def lift(self) -> int:
+    def lift(self) -> int | None:
         """Take all limits away again, as far as its processes are still there.
 
-        Return how many system calls have failed.
+        Return how many system calls have failed; None if none were to.
         """
         for (pid, number), limits in self._before.items():
             with contextlib.suppress(ProcessLookupError):
@@ -163,9 +163,9 @@ class Resources:
         self._note(b"limits lifted")
         return failed
 
-    def end(self) -> int:
-        """Hold its processes no more; return how many calls have failed."""
-        failed = sum(failing.end() for failing in self._failing)
+    def end(self) -> int | None:
+        """Hold its processes no more; return how many calls have failed, None if none were to."""
+        failed = sum(failing.end() for failing in self._failing) if self._failing else None
         self._target.accepts = True
         self._failing.clear()
         return failed

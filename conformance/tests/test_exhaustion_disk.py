@@ -10,6 +10,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import Shortage, before_shortage, reply_in_need
+from conformance.target.launch import EXITED
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
@@ -40,6 +41,11 @@ def _no_new_file(resources: Resources) -> None:
     resources.fail("ENOSPC", "open", "openat", "creat", "fallocate", "ftruncate")
 
 
+def _no_sync(resources: Resources) -> None:
+    """Nothing that was written can be brought to the disk."""
+    resources.fail("EIO", "fsync", "fdatasync", "msync", "sync_file_range")
+
+
 @contextlib.contextmanager
 def _full(
     server: Target,
@@ -50,7 +56,8 @@ def _full(
 ) -> Iterator[None]:
     """Let a server have no room on its disk, for a while.
 
-    Raises NotTestable if a signal ends it, or if it takes no such job before.
+    Raises NotTestable if a signal ends it, if it takes no such job before, or if it made none of
+    the system calls that were to fail.
     """
     with before_shortage():
         client.put(body)
@@ -64,7 +71,8 @@ def _full(
                 " sends no signal"
             ) from lost
         raise
-    resources.lift()
+    if resources.lift() == 0:
+        raise NotTestable("the server made none of the system calls that were to fail")
 
 
 @requirement(
@@ -96,7 +104,43 @@ def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
     with _full(own_server, client, resources, limit, body):
         for _ in range(room // len(body) + 20):
             shortage.put(client, body)
-    own_server.restart()
+    _are_kept(own_server, connect, shortage)
+
+
+@requirement(
+    "exhaustion.disk-put",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, heedless=True)
+def test_jobs_that_were_taken_while_nothing_could_be_synced_are_kept(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    shortage, puts = Shortage(), []
+    with _may_give_up():
+        with _full(own_server, client, resources, _no_sync):
+            for _ in range(3):
+                puts.append(shortage.sent(client, BODY))
+                # It may sync a little later, or answer only when that can be done.
+                wait_for([], own_server.limits.soon)
+        for put in puts:
+            shortage.is_taken(client, put, BODY)
+    _are_kept(own_server, connect, shortage)
+
+
+@contextlib.contextmanager
+def _may_give_up() -> Iterator[None]:
+    """Let a server exit, as some do that cannot sync; a signal that ends it is a crash."""
+    try:
+        yield
+    except TargetLost as lost:
+        if EXITED not in lost.observed:
+            raise
+
+
+def _are_kept(server: Target, connect: Connect, shortage: Shortage) -> None:
+    """Expect that a server has the jobs that it has taken when it is started again."""
+    server.restart()
     client = connect()
     lost = [job for job in shortage.jobs if client.send(f"peek {job}").any_reply() == NOT_FOUND]
     if lost:

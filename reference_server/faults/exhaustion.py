@@ -229,6 +229,22 @@ class TakesUnwritten(Binlog):
             super().write(jobs, deleted, next_id)
 
 
+@fault("exhaustion.disk-put", "behind a sync that failed no job is written")
+class GivesUpUnsynced(Binlog):
+    has_failed = False
+
+    def sync(self) -> None:
+        try:
+            super().sync()
+        except OSError:
+            self.has_failed = True
+            raise
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        if not self.has_failed:
+            super().write(jobs, deleted, next_id)
+
+
 @fault("exhaustion.disk-delete", "delete is answered though it could not be written")
 class ForgetsToDelete(Binlog):
     def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
