@@ -8,6 +8,10 @@ GOES_ON = "a target that goes on"
 """The expectation that a lost target has not met."""
 
 
+UNASKED = "no reply without a request"
+"""The words in which it is told that a target has sent more replies than it owed."""
+
+
 class Deviation(AssertionError):
     """The target did what the requirement does not allow.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from conformance.run.blocking import IN_STEP, blockers, with_set_up
 from conformance.run.step import SILENCE, Cause, Step, step_of
 from conformance.target.builtin import BuiltIn
 from conformance.target.silences import THE_END
-from conformance.verdict import Deviation, TargetLost
+from conformance.verdict import UNASKED, Deviation, TargetLost
 from reference_server.faults import Fault
 from reference_server.profiles import NEWEST
 from reference_server.wire import (
@@ -29,9 +30,12 @@ from reference_server.wire import (
     RequestReader,
 )
 from reports import results
+from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.faults import cases
 from tests.made import case
+from tests.servers import changed_server
+from tests.test_plugin import suite
 
 # ---------------------------------------------------------------- where a test has deviated
 
@@ -181,6 +185,56 @@ def test_an_end_that_never_comes_blocks_those_who_wait_for_it() -> None:
     own, waits = _failed("quit.closes", silent), _failed(IN_STEP, silent, "use", "put")
     assert _blocked(own, waits) == {IN_STEP: "quit.closes"}
     assert _blocked(own, waits, (case("quit.closes"), None)) == {}
+
+
+SHIFTED = Cause("list-tube-used", "USING …", "INSERTED", "USING")
+
+
+@pytest.mark.parametrize(
+    ("cause", "before", "is_blocked"),
+    [
+        (Cause("peek", "FOUND …", "INSERTED", "FOUND"), ("use", "put"), True),
+        (Cause("", UNASKED, r"INSERTED N\r\n"), ("put", "kick"), True),
+        # It did not do what has shown it.
+        (Cause("", UNASKED, r"USING TUBE\r\n"), ("use",), False),
+        # It is the reply to no command before, or one to this command.
+        (Cause("peek", "FOUND …", "KICKED", "FOUND"), ("put",), False),
+        (Cause("peek", "FOUND …", "NOT_FOUND", "FOUND"), ("put", "delete"), False),
+        (Cause("bury", "BURIED …", "BURIED", "BURIED"), ("put",), False),
+    ],
+)
+def test_replies_too_many_block_what_gets_them_for_its_own(
+    cause: Cause, before: Sequence[str], is_blocked: bool
+) -> None:
+    own, other = _failed(IN_STEP, SHIFTED, "put"), _failed("kick.bound", cause, *before)
+    assert _blocked(own, other) == ({"kick.bound": IN_STEP} if is_blocked else {})
+    assert _blocked(other) == {}
+    in_order = _failed(IN_STEP, Cause("put", "INSERTED …", "BURIED", "INSERTED"))
+    assert _blocked(in_order, other) == {}
+
+
+def test_a_server_that_does_all_again_with_the_next_command_is_told_once(
+    tmp_path: Path,
+) -> None:
+    again = """
+    from reference_server.wire.requests import RequestReader
+    plain = RequestReader.receive
+    def receive(self, data):
+        puts = getattr(self, "puts", b"")
+        self.puts = data if data.startswith(b"put ") else b""
+        plain(self, puts + data)
+    RequestReader.receive = receive
+    """
+    chosen = "serial or delete.ready or put.inserted or stats-job.ok"
+    launch = f"--launch={changed_server(tmp_path, again)}"
+    done = suite(launch, "--clock=real", "-k", chosen, f"--report={tmp_path}")
+    assert done.returncode == 1, done.stdout
+    verdicts = {
+        one.slug: one.verdict for one in read_results(tmp_path / "results.json").requirements
+    }
+    assert verdicts[IN_STEP] is Verdict.FAIL
+    behind = ("delete.ready", "put.inserted", "stats-job.ok")
+    assert [verdicts[slug] for slug in behind] == 3 * [Verdict.BLOCKED]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,14 @@ from conformance.target.silences import FEWER, HALF_CLOSES, THE_END, Awaited, aw
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, NotApplicable, NotOffered, NotTestable, TargetLost
+from conformance.verdict import (
+    UNASKED,
+    Deviation,
+    NotApplicable,
+    NotOffered,
+    NotTestable,
+    TargetLost,
+)
 from reference_server.commands import VERBS
 from reference_server.profiles import Profile
 from reference_server.wire import (
@@ -221,7 +228,7 @@ class Connection(UsualCommands):
         if surplus <= 0:
             return None
         arrival = self._arrivals[-surplus]
-        return Deviation("no reply without a request", str(arrival.reply), arrival.position)
+        return Deviation(UNASKED, str(arrival.reply), arrival.position)
 
     def close(self) -> None:
         """Closes the connection, without waiting for anything."""

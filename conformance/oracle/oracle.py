@@ -20,7 +20,7 @@ from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by,
 from conformance.oracle.transitions import SIGNALS, Item, Transitions
 from conformance.oracle.violation import Violation
 from conformance.transcript import Counters
-from conformance.verdict import Inconclusive
+from conformance.verdict import UNASKED, Inconclusive
 from reference_server.events import HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
@@ -244,7 +244,7 @@ class Oracle(Transitions):
                 w.done[conn] < sent or (conn in w.model.connections and w.model.is_waiting(conn))
                 for w in self.states
             )
-            self._expected.append("no reply yet" if owes else "no reply without a request")
+            self._expected.append("no reply yet" if owes else UNASKED)
         if reply is None:
             self._keep(states, "the end of the connection")
         else:

@@ -19,6 +19,7 @@ from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
 from conformance.transcript import Transcript, letters
+from conformance.verdict import UNASKED
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 
@@ -236,7 +237,7 @@ class Crowd:
     def _hears(self, client: CrowdClient, reply: Reply, mark: int) -> None:
         now = self._now()
         if not client.asked:
-            raise Violation(["no reply without a request"], str(reply), mark)
+            raise Violation([UNASKED], str(reply), mark)
         asked = client.asked.popleft()
         self._history.heard(client.conn, reply, now, mark)
         job = int(reply.args[0]) if reply.word in ("RESERVED", "INSERTED") else asked.job

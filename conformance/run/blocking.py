@@ -1,7 +1,7 @@
 """Failures of a test's set-up: they block its requirement, and are told of the one that is broken.
 
 A requirement is blocked by another if its test has failed at a command that it is not about, in the
-same way as the other's own test, which had not even to do more for it. There are four cases:
+same way as the other's own test, which had not even to do more for it. There are five cases:
 
 - The requirement is of a command that was not sent until then, and the other is of the one that
   was answered wrongly.
@@ -13,6 +13,8 @@ same way as the other's own test, which had not even to do more for it. There ar
   reply.
 - What came is no reply at all, and replies have not even come in the order of their commands: it
   may be the rest of any reply before.
+- What came is the reply to an earlier command, or a reply too many, and so it was in a test of the
+  order of replies, which had sent no other commands before.
 
 Only a must that is broken itself blocks others: what is blocked never opens the gate. In a
 selection that has no test of a command of the set-up, those that fail there are tests of it, too.
@@ -57,12 +59,14 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
     ``steps`` tell where each of the tests has deviated, if it has.
     """
     passed = {s for test in tests if test.verdict is Verdict.PASS for s in test.requirements}
-    found: dict[tuple[int, str], str] = {}
+    found = _out_of_step(tests, steps)
     roots: defaultdict[object, list[_Failure]] = defaultdict(list)
     # Each requirement is blocked by those of an earlier rank only: this goes in no circle.
     for rank in _ranked(tests, steps):
         own: list[_Failure] = []
         for failure in rank:
+            if (failure.test, failure.slug) in found:
+                continue
             akin = [
                 root
                 for kind in (*_kinds(failure), _usual(failure))
@@ -78,6 +82,26 @@ def blockers(tests: Sequence[Test], steps: Sequence[Step | None]) -> Mapping[tup
             if _is_never_answered(failure, passed):
                 roots[_usual(failure)].append(failure)
     return found
+
+
+def _out_of_step(tests: Sequence[Test], steps: Sequence[Step | None]) -> dict[tuple[int, str], str]:
+    """Return the failures that replies too many explain, as :func:`blockers` does."""
+    failed = [
+        (number, test, {*step.before} - SET_UP)
+        for number, (test, step) in enumerate(zip(tests, steps, strict=True))
+        if step is not None and not step.lost and step.cause.is_out_of_step(step.before)
+    ]
+    shown = [
+        before
+        for _, test, before in failed
+        if IN_STEP in test.requirements and test.verdict is Verdict.FAIL
+    ]
+    return {
+        (number, slug): IN_STEP
+        for number, test, before in failed
+        if IN_STEP not in test.requirements and any(less <= before for less in shown)
+        for slug in test.requirements
+    }
 
 
 def with_set_up(tests: Sequence[Test], steps: Sequence[Step | None]) -> list[Test]:

@@ -7,13 +7,13 @@ numbers and names in them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.oracle.underspecification import Lines
 from conformance.transcript import Entry, Transcript
-from conformance.verdict import Deviation, TargetLost
-from reference_server.commands import VERBS
+from conformance.verdict import UNASKED, Deviation, TargetLost
+from reference_server.commands import COMMANDS, VERBS
 from reference_server.profiles import Profile
 
 LONGEST = 80
@@ -22,6 +22,7 @@ MOST = 500
 """Messages beyond which nobody looks for the command."""
 _WORD = re.compile(r"([A-Z][A-Z_]+)(?=$|[ \\])")
 _ASIDE = re.compile(r"; it breaks |; the text does not |, as in |; reproduced ")
+_WORDS = {word for grammar in COMMANDS.values() for word in grammar.replies}
 SILENCE = "nothing within N seconds"
 """The form of what was observed where a reply never came."""
 _VARYING = (
@@ -50,6 +51,15 @@ class Cause:
     def is_of_reply(self) -> bool:
         """Return whether the command's reply was wrong, not a conclusion from many replies."""
         return bool(_WORD.match(self.expected)) or self.expected.startswith("the key ")
+
+    def is_out_of_step(self, before: Collection[str]) -> bool:
+        """Return whether what came is nobody's reply, or that of a command ``before`` this one."""
+        if self.expected == UNASKED:
+            return True
+        own = COMMANDS[self.command].replies if self.command else _WORDS
+        return self.observed not in own and any(
+            self.observed in COMMANDS[verb].replies for verb in before if verb
+        )
 
 
 @dataclass(frozen=True, slots=True)

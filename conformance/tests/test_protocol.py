@@ -60,6 +60,18 @@ def test_two_clients_do_not_get_each_others_replies(client: Connection, other: C
 
 
 @requirement(
+    "protocol.serial-replies",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_each_command_is_answered_once(client: Connection) -> None:
+    for job in (client.put(b"a"), client.put(b"b")):
+        client.raw(client.ping).expect(client.pong)
+        client.send(f"delete {job}").expect(DELETED)
+        client.raw(client.ping).expect(client.pong)
+
+
+@requirement(
     "protocol.half-close-is-answered",
     "For each connection, the server processes commands serially in the order in which they "
     "were received and sends responses in the same order.",
