@@ -158,7 +158,7 @@ def _torn(disk: Disk, number: int, write: Write) -> Iterator[Crash]:
 def _sectors(write: Write) -> Sequence[int]:
     """Return where sectors begin within a long write; of one with zeros only, the middle."""
     starts = range(SECTOR - write.offset % SECTOR, len(write.data), SECTOR)
-    return starts if any(write.data) else starts[len(starts) // 2 :][:1]
+    return starts[len(starts) // 2 :][:1] if write.is_zeros else starts
 
 
 def _lost(pending: _Pending, now: Disk, at: int, most: int) -> Iterator[Crash]:
@@ -166,19 +166,16 @@ def _lost(pending: _Pending, now: Disk, at: int, most: int) -> Iterator[Crash]:
     left = list(pending.left.values())
     before = f"{_all(at)}, of which {len(left)} were not synced"
 
-    def state(kept: Iterable[Operation], words: str) -> Crash:
-        disk = pending.disk.copy()
+    def state(kept: Iterable[Operation], words: str, on: Disk | None = None) -> Crash:
+        disk = on or pending.disk.copy()
         for operation in kept:
             disk.apply(operation)
         return Crash(Kind.POWER, at, disk.files(), f"{before}: {words}")
 
-    first, applied = pending.disk.copy(), 0
+    begun, applied = pending.disk.copy(), 0
     for count in some(range(len(left)), most):
-        for operation in left[applied:count]:
-            first.apply(operation)
+        yield state(left[applied:count], f"the last {len(left) - count} are lost", begun)
         applied = count
-        words = f"{before}: the last {len(left) - count} are lost"
-        yield Crash(Kind.POWER, at, first.files(), words)
     pieces = [piece for operation in left for piece in _pieces(operation)]
     blocks = dict.fromkeys(block for piece in pieces if (block := _block(piece)))
     for file, start in some([*blocks], most) if len(blocks) > 1 else ():

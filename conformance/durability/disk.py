@@ -93,8 +93,8 @@ class Draft:
         self._size = size
 
     def content(self) -> Content:
-        """Return the bytes as they are now."""
-        return Content(self._size, dict(self._blocks))
+        """Return the bytes; nothing is to be changed any more."""
+        return Content(self._size, self._blocks)
 
 
 Files = Mapping[str, Content]

@@ -24,6 +24,11 @@ class Write(NamedTuple):
     data: bytes
     synced: bool = False
 
+    @property
+    def is_zeros(self) -> bool:
+        """Return whether no other bytes are written."""
+        return not self.data.strip(b"\0")
+
 
 class Resize(NamedTuple):
     """A file gets another size."""

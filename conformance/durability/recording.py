@@ -270,8 +270,8 @@ def _go_on(last: Operation, this: Operation) -> bool:
         and isinstance(this, Write)
         and last.file == this.file
         and last.offset + len(last.data) == this.offset
-        and not last.data.strip(b"\0")
-        and not this.data.strip(b"\0")
+        and last.is_zeros
+        and this.is_zeros
     )
 
 
