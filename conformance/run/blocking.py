@@ -89,7 +89,7 @@ def _out_of_step(tests: Sequence[Test], steps: Sequence[Step | None]) -> dict[tu
     failed = [
         (number, test, {*step.before} - SET_UP)
         for number, (test, step) in enumerate(zip(tests, steps, strict=True))
-        if step is not None and not step.lost and step.cause.is_out_of_step(step.before)
+        if step is not None and not step.lost and step.is_out_of_step
     ]
     shown = [
         before

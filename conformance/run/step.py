@@ -7,7 +7,7 @@ numbers and names in them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.oracle.underspecification import Lines
@@ -22,7 +22,6 @@ MOST = 500
 """Messages beyond which nobody looks for the command."""
 _WORD = re.compile(r"([A-Z][A-Z_]+)(?=$|[ \\])")
 _ASIDE = re.compile(r"; it breaks |; the text does not |, as in |; reproduced ")
-_WORDS = {word for grammar in COMMANDS.values() for word in grammar.replies}
 SILENCE = "nothing within N seconds"
 """The form of what was observed where a reply never came."""
 _VARYING = (
@@ -52,15 +51,6 @@ class Cause:
         """Return whether the command's reply was wrong, not a conclusion from many replies."""
         return bool(_WORD.match(self.expected)) or self.expected.startswith("the key ")
 
-    def is_out_of_step(self, before: Collection[str]) -> bool:
-        """Return whether what came is nobody's reply, or that of a command ``before`` this one."""
-        if self.expected == UNASKED:
-            return True
-        own = COMMANDS[self.command].replies if self.command else _WORDS
-        return self.observed not in own and any(
-            self.observed in COMMANDS[verb].replies for verb in before if verb
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -77,6 +67,18 @@ class Step:
     timed: bool
     eventful: bool
     lost: bool = False
+
+    @property
+    def is_out_of_step(self) -> bool:
+        """Return whether what came is nobody's reply, or that of a command before this one."""
+        cause = self.cause
+        if cause.expected == UNASKED:
+            return True
+        if not cause.command:
+            return False
+        return cause.observed not in COMMANDS[cause.command].replies and any(
+            cause.observed in COMMANDS[verb].replies for verb in self.before if verb
+        )
 
 
 def step_of(error: Deviation, transcript: Transcript, profile: Profile) -> Step:
