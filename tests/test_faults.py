@@ -11,8 +11,8 @@ from tests.faults import Case, cases, caught, failures, found_by_tests, part_of
 FEW = 10
 """Random conversations of each kind: there are many of them where a fault is looked for."""
 
-
 TRIES = 4
+"""A busy machine may leave something undecided."""
 
 
 def test_without_a_fault_nothing_fails_in_this_process() -> None:
@@ -42,5 +42,4 @@ def test_every_requirement_has_a_fault_and_every_fault_a_requirement() -> None:
     "fault", part_of([*found_by_tests().values()], "today/10"), ids=lambda it: it.name
 )
 def test_a_fault_is_found_by_the_tests_of_its_requirement(fault: Fault) -> None:
-    # A busy machine may leave something undecided.
     assert any(caught(fault) for _ in range(TRIES))
