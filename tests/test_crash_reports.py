@@ -31,7 +31,9 @@ LIES = Difference("durability.whole-jobs", "another body, after put", "body: x",
 
 
 def finding(difference: Difference, *talk: str) -> Finding:
-    case = Case(difference, Kind.KILLED, (0, 7), "killed: <b>", [*talk], "state", {}, "lives")
+    case = Case(
+        difference, Kind.KILLED, (0, 7), "killed: <b>", lambda: [*talk], "state", {}, "lives"
+    )
     found = Finding(difference.requirement, difference.cause, case)
     found.states[Kind.KILLED] = 3
     return found

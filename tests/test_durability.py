@@ -252,7 +252,7 @@ def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
     difference = Difference("persistence.put", "lost", "a", "b")
 
     def case(kind: Kind, at: int) -> Case:
-        return Case(difference, kind, (kind is Kind.TORN, at), "", [], f"{kind}{at}", {}, "one")
+        return Case(difference, kind, (kind is Kind.TORN, at), "", list, f"{kind}{at}", {}, "one")
 
     (finding,) = grouped([case(Kind.TORN, 1), case(Kind.KILLED, 9), case(Kind.KILLED, 5)])
     assert (finding.requirement, finding.case.state) == ("persistence.put", "killed5")

@@ -169,7 +169,7 @@ class Crashing:
         for number, (state, damage) in enumerate(chosen):
             where = place(Kind.DAMAGE, number)
             for one in wrong(seen[state], bodies):
-                case = Case(one, Kind.DAMAGE, where, damage.words, [], state, damage.files, name)
+                case = Case(one, Kind.DAMAGE, where, damage.words, list, state, damage.files, name)
                 self._cases.append(case)
         ended = sum(
             bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
@@ -183,7 +183,9 @@ class Crashing:
         found = list(rivals(self._question(())))
         where = place(Kind.DAMAGE, 0)
         words = "two servers on one folder"
-        self._cases += [Case(one, Kind.DAMAGE, where, words, [], words, {}, words) for one in found]
+        self._cases += [
+            Case(one, Kind.DAMAGE, where, words, list, words, {}, words) for one in found
+        ]
         self._tell(words, DAMAGES, 1, found[0].cause if found else "the second one refuses")
 
     def _kill(self, count: int) -> None:

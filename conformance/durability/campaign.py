@@ -20,6 +20,7 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -205,7 +206,7 @@ def _cases(recording: Recording, name: str, state: State, seen: Seen) -> Iterato
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
         for difference in differences(seen, moments, recording.ids, recording.slowest):
-            talk = recording.talk(most, difference.job)
+            talk = partial(recording.talk, most, difference.job)
             disk = f"{crash.kind}: {crash.words}"
             where = place(Kind(crash.kind), crash.at)
             yield Case(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,8 @@ class Case:
     place: tuple[int, int]
     """Its simplicity: its kind, and the number of operations before it."""
     disk: str
-    talk: list[str]
+    talk: Callable[[], list[str]]
+    """Return the conversation; of many cases, few are told."""
     state: str
     """The name of what is on the disk."""
     files: Files
@@ -62,7 +63,7 @@ class Finding:
             "job": difference.job,
             "expected": difference.expected,
             "observed": difference.observed,
-            "conversation": self.case.talk,
+            "conversation": self.case.talk(),
             "state": self.case.state,
         }
 

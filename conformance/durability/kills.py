@@ -116,7 +116,7 @@ def _cases(clients: Sequence[Client], seen: Seen, number: int) -> Iterator[Case]
     for difference in differences(seen, [before, after], ids, slowest):
         words = f"kill {number + 1}, after {sum(client.known for client in clients)} commands"
         known = place(Kind.LOAD, number)
-        yield Case(difference, Kind.LOAD, known, words, [], str(number), {}, "load")
+        yield Case(difference, Kind.LOAD, known, words, list, str(number), {}, "load")
 
 
 def _together(moments: Sequence[Moment]) -> Moment:

@@ -93,7 +93,7 @@ def _finding(finding: Finding, profile: Profile, folder: Path) -> Iterator[str]:
     level = "fail" if finding.level(profile) == "must" else "non-strict"
     states = ", ".join(f"{count:,} {kind}" for kind, count in finding.states.items())
     yield f"{level}: {finding.requirement}: {finding.cause} ({states})"
-    yield from _talk(case.talk)
+    yield from _talk(case.talk())
     yield f"  on the disk: {case.disk}"
     job = f"{case.difference.job}: " if case.difference.job else ""
     yield f"  EXPECTED  {printable(job + case.difference.expected)}"

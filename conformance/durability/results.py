@@ -165,7 +165,7 @@ def _failed(finding: Finding, report: Report) -> format.Test:
         known=False,
         cause=format.Cause(command="", expected=finding.requirement, observed=finding.cause),
         evidence=format.Evidence(
-            transcript=[*(f"  {clean(line)}" for line in case.talk), f"> {clean(case.disk)}"],
+            transcript=[*(f"  {clean(line)}" for line in case.talk()), f"> {clean(case.disk)}"],
             expected=expected,
             observed=observed,
             said="",
