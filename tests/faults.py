@@ -38,6 +38,8 @@ PATIENCE = 1.0
 """Seconds that a reply may take in random conversations."""
 EXAMPLES = 100
 """Random conversations of each kind."""
+FILES = sorted(file.stem for file in Path(tests.__file__).parent.glob("test_*.py"))
+"""The files of directed tests."""
 MUCH = ("test_queues", "test_repetition", "test_crowds", "test_slow_clients")
 """The files of tests that have much of something."""
 FEW = 5

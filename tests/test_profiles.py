@@ -12,7 +12,7 @@ from conformance.oracle.underspecification import is_free
 from reference_server.profiles import PROFILES, Profile, profile_of_version
 from reports.results import read_results
 from reports.verdicts import Verdict
-from tests.faults import profiles_of_today
+from tests.faults import part_of
 from tests.servers import REFERENCE_COMMAND
 from tests.test_plugin import suite
 
@@ -39,7 +39,9 @@ def test_the_profile_of_a_version(version: str, name: str | None) -> None:
     assert (found and found.name) == name
 
 
-@pytest.mark.parametrize("profile", profiles_of_today(10), ids=lambda profile: profile.name)
+@pytest.mark.parametrize(
+    "profile", part_of([*PROFILES.values()], f"today/{len(PROFILES)}"), ids=lambda it: it.name
+)
 def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_path: Path) -> None:
     for _ in range(TRIES):
         done = suite(f"--profile={profile.name}", "--examples=2", f"--report={tmp_path}")

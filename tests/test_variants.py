@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance import tests
 from conformance.catalogue import catalogue
 from reference_server.profiles import NEWEST, PROFILES
-from tests.faults import part_of
+from tests.faults import FILES, part_of
 from tests.variants.gallery import SERVED, VARIANTS
 from tests.variants.judging import judge
 from tests.variants.matrix import Run, command, run, runs
@@ -20,7 +19,6 @@ from tests.variants.needs import NEEDS
 from tests.variants.old import OF_OLD
 from tests.variants.variant import Variant
 
-FILES = sorted(file.stem for file in Path(tests.__file__).parent.glob("test_*.py"))
 TODAY = datetime.now(UTC).toordinal()
 QUICK = [name for name, variant in VARIANTS.items() if not variant.slow]
 """The variants of which a fiftieth is run each day, in this process."""
