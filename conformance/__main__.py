@@ -7,27 +7,35 @@ from collections.abc import Sequence
 
 import click
 
-from conformance.console.durability import durability
-from conformance.console.explore import explore
-from conformance.console.profiles import profile
-from conformance.console.results import compare, report, site
-from conformance.console.run import list_requirements, run
-from conformance.console.servers import cleanup, serve
-from conformance.console.transcripts import check, replay
-from conformance.run.record import suite_version
 from conformance.usage import ConsoleGroup
 from conformance.usage import run as run_command
-from fuzz.cli import fuzz
+from conformance.version import suite_version
 
 NAME = "beanstalk-conformance"
+_AT = "conformance.console"
 
 console = click.version_option(suite_version(), prog_name=NAME)(
     ConsoleGroup(
         titles={
-            "Test a server": [run, fuzz, explore, durability, cleanup, list_requirements, profile],
-            "Recorded conversations": [check, replay],
-            "Results": [report, compare, site],
-            "A server that conforms": [serve],
+            "Test a server": {
+                "run": f"{_AT}.run:run",
+                "fuzz": "fuzz.cli:fuzz",
+                "explore": f"{_AT}.explore:explore",
+                "durability": f"{_AT}.durability:durability",
+                "cleanup": f"{_AT}.servers:cleanup",
+                "list": f"{_AT}.run:list_requirements",
+                "profile": f"{_AT}.profiles:profile",
+            },
+            "Recorded conversations": {
+                "check": f"{_AT}.transcripts:check",
+                "replay": f"{_AT}.transcripts:replay",
+            },
+            "Results": {
+                "report": f"{_AT}.results:report",
+                "compare": f"{_AT}.results:compare",
+                "site": f"{_AT}.results:site",
+            },
+            "A server that conforms": {"serve": f"{_AT}.servers:serve"},
         },
         help="Conformance of servers of the beanstalk protocol.",
     )

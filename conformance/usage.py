@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -113,31 +114,43 @@ class ConsoleCommand(click.Command):
 
 
 class ConsoleGroup(click.Group):
-    """A group of commands, each under a title; its first commands are the most important ones."""
+    """A group of commands, each under a title; its first commands are the most important ones.
 
-    def __init__(self, *args: Any, titles: dict[str, list[click.Command]], **kwargs: Any) -> None:
+    ``titles`` tells where each command is, as ``module:name``. It is loaded when it is asked for.
+    """
+
+    def __init__(self, *args: Any, titles: Mapping[str, Mapping[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._titles = titles
-        for commands in titles.values():
-            for command in commands:
-                self.add_command(command)
+        self._places = {name: at for places in titles.values() for name, at in places.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._places]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return None
+        module, _, name = self._places[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
-            raise refuse(f"give a command: {', '.join(self.commands)}; --help tells of them")
+            raise refuse(f"give a command: {', '.join(self._places)}; --help tells of them")
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in self._titles.items():
+        for title, names in self._titles.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(click.style(title, bold=True)):
-                formatter.write_dl([(c.name or "", c.get_short_help_str(100)) for c in commands])
+                formatter.write_dl([(name, c.get_short_help_str(100)) for name, c in commands if c])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in self.commands and not name.startswith("-"):
-            raise refuse(f"no such command: {name}{suggestion(name, self.commands)}")
+        if name not in self._places and not name.startswith("-"):
+            raise refuse(f"no such command: {name}{suggestion(name, self._places)}")
         return super().resolve_command(ctx, args)
 
 

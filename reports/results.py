@@ -29,7 +29,8 @@ class ResultsError(Exception):
 
 
 class _Data(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    # Each run of a few tests would wait for the validators of all of it.
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
 class Suite(_Data):

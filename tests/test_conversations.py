@@ -10,14 +10,15 @@ from hypothesis.errors import Flaky
 
 from conformance import yamlish
 from conformance.oracle.violation import Violation
+from conformance.random_testing import rules
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import OutOfTime, minimise
+from conformance.random_testing.rules import AnyConversation
 from conformance.random_testing.steps import Ask, Program, take
 from conformance.reading import parse
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
-from conformance.tests import test_stateful
-from conformance.tests.test_stateful import AnyConversation
+from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
 from fuzz.player import ProgramAuthor
@@ -67,13 +68,13 @@ def _flaky(machine: Callable[[], AnyConversation], **_: object) -> None:
 def test_what_hypothesis_does_not_see_again_is_looked_at_once_more(
     is_gone: bool, verdict: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(test_stateful, "run_state_machine_as_test", _flaky)
+    monkeypatch.setattr(rules, "run_state_machine_as_test", _flaky)
     target, shown = BuiltIn(fault=FAULTS["use-names-the-tube-used-before"]), Transcript()
     if is_gone:
         # The one that it is restarted as.
         target._fault = NO_FAULT
     with pytest.raises(verdict, match=r"expected USING a.*, observed USING default"):
-        test_stateful.test_any_conversation(target, shown, Exploration(1))
+        any_conversation(target, shown, Exploration(1))
     assert shown.entries
     target.close()
 

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from conformance.run.labels import labels_of, parsed
 from conformance.run.options import Options
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
+from conformance.version import suite_version
 from reports import results as format
 from reports.write import write_report
 
@@ -115,14 +115,6 @@ def this_suite() -> format.Suite:
 def now() -> datetime:
     """Return the time as results tell it."""
     return datetime.now(UTC).replace(microsecond=0)
-
-
-def suite_version() -> str:
-    """The version of the suite that is installed."""
-    try:
-        return version("beanstalk-conformance")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def measured(durations: Iterable[float]) -> format.Measured | None:
