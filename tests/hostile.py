@@ -42,6 +42,8 @@ _ENCODE = """
 CHANGES: Mapping[str, str] = {
     "conforms": "",
     "does not answer pause-tube": "Model._pause_tube = lambda self, *_: None",
+    "does not answer stats": "Model._stats = lambda self, *_: None",
+    "does not answer list-tube-used": "Model._list_tube_used = lambda self, *_: None",
     "does not answer put": "Model._put = lambda self, *_: None",
     "never sends DEADLINE_SOON": "Model._safe_until = lambda self, conn: None",
     "kick loses the priority": """

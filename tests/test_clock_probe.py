@@ -223,6 +223,23 @@ def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, 
 
 
 @needs_faketime
+@pytest.mark.parametrize(
+    ("verb", "reason"),
+    [
+        ("stats", ""),
+        ("stats-job", "under libfaketime, the launched server does not answer stats-job"),
+    ],
+)
+def test_it_is_told_which_command_kept_the_clock_from_being_tried(
+    tmp_path: Path, verb: str, reason: str
+) -> None:
+    silent = f"Model._{verb.replace('-', '_')} = lambda self, *_: None"
+    limits = replace(USUAL, probe=2.0)
+    with closing(LaunchedTarget(changed_server(tmp_path, silent), limits=limits)) as target:
+        assert (target.clock.movable, target.clock_reason) == (not reason, reason)
+
+
+@needs_faketime
 def test_pauses_that_fail_in_fake_time_only_are_tested_in_real_time(tmp_path: Path) -> None:
     command = changed_server(tmp_path, "import os\n" + textwrap.dedent(FAILS_IN_FAKE_TIME))
     with closing(LaunchedTarget(command)) as target:

@@ -88,6 +88,14 @@ def test_a_first_answer_that_needs_the_cpu_is_waited_for(tmp_path: Path) -> None
         assert server.answers()
 
 
+def test_a_server_that_is_silent_where_it_is_asked_first_is_asked_for_more(tmp_path: Path) -> None:
+    silent = "Model._list_tube_used = Model._stats = lambda self, *_: None"
+    command, limits = changed_server(tmp_path, silent), Limits(probe=1.0)
+    with closing(LaunchedTarget(command, "real", limits=limits)) as target:
+        assert target.probe() is NEWEST
+        assert target.fate() is None
+
+
 SILENT = "serve.ServedConnection.takes = lambda self, data: None"
 
 

@@ -11,6 +11,7 @@ import pytest
 from conformance.random_testing.snapshot import GarbledReply, counted
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import USUAL
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -161,6 +162,17 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
         assert server.learnt.known == b"use default"
         with pytest.raises(TargetError, match="does not tell its stats: it closes the connection"):
             counted(server, NEWEST)
+
+
+def test_a_server_that_is_silent_at_stats_is_one_if_it_knows_other_commands() -> None:
+    class Silent(Model):
+        def _stats(self, _: Client) -> None:  # type: ignore[override]
+            return None
+
+    with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Silent))) as server:
+        server.limits = replace(USUAL, probe=0.2, detection=0.2)
+        assert server.probe() is NEWEST
+        assert server.profile_reason.startswith("the newest, as it does not answer when asked for")
 
 
 def test_it_is_told_which_reply_was_none_where_counters_are_asked_for() -> None:

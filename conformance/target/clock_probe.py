@@ -18,7 +18,7 @@ from conformance.target.learnt import Learnt
 from conformance.target.sanitizers import SANITIZERS, has_sanitizer
 from conformance.target.silences import awaited
 from conformance.target.transport import Transport
-from reference_server.wire import ProtocolError, ReplyReader
+from reference_server.wire import ProtocolError, Reply, ReplyReader
 
 _IN_TIME = 2.0
 """Seconds of real time within which a server does what is due."""
@@ -30,11 +30,17 @@ _DAY = 86400
 _AHEAD, _BEYOND = 600, 0.1
 """Seconds before a time, and after it: a server that is a bit early or late is for the tests."""
 _TUBE = b"conformance-clock"
-PAUSE_UNANSWERED = "under libfaketime, the launched server does not answer pause-tube"
-"""The reason that is tried last: all else was as the clock says."""
 _PAUSE = b"pause-tube default 0"
 _DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"
+
+
+def _unanswered(line: bytes) -> str:
+    return f"under libfaketime, the launched server does not answer {line.split()[0].decode()}"
+
+
+PAUSE_UNANSWERED = _unanswered(_PAUSE)
+"""The reason that is tried last: all else was as the clock says."""
 
 
 class _Doubt(Exception):
@@ -59,7 +65,11 @@ def why_not(
             visit(address, limit, learnt) as holder,
             visit(address, limit, learnt) as waiting,
         ):
-            _Probe(holder, waiting, clock, limit).run()
+            probe = _Probe(holder, waiting, clock, limit)
+            try:
+                probe.run()
+            except TimeoutError:
+                return _unanswered(probe.asked)
     except _Doubt as doubt:
         return str(doubt)
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
@@ -96,6 +106,8 @@ class _Probe:
         self._waiting = waiting
         self._clock = clock
         self._limit = limit
+        self.asked = b""
+        """The line that was asked last."""
 
     def run(self) -> None:
         """Raises :class:`_Doubt` if something does not happen as the clock says."""
@@ -116,15 +128,18 @@ class _Probe:
     def _a_day_passes(self) -> bytes:
         """Looks at a job that is delayed for a day, and gives its id."""
         job = self._put(_DAY)
-        up = self._uptime()
+        try:
+            up = self._uptime()
+        except TimeoutError:
+            # Other tests tell of a server that is silent there.
+            up = None
         then = self._clock.time() + _DAY - _AHEAD
         self._clock.move(_DAY - _AHEAD)
         self._stands_still(then)
         self._must(not self._is_ready(job), _DOES_NOT_FOLLOW)
         self._clock.move(_AHEAD + _BEYOND)
         self._must(self._is_ready(job), _DOES_NOT_FOLLOW)
-        later = self._uptime()
-        if up is not None and later is not None:
+        if up is not None and (later := self._uptime()) is not None:
             self._must(abs(later - up - _DAY) <= 1, _DOES_NOT_FOLLOW)
         return job
 
@@ -163,7 +178,7 @@ class _Probe:
         self._must(self._says(_IN_TIME), _DOES_NOT_FOLLOW)
         for sock in (self._holder, self._waiting):
             with contextlib.suppress(ProtocolError):
-                ask(sock, b"delete " + job, self._limit)
+                self._reply(sock, b"delete " + job)
 
     def _pause_of_zero_ends(self, before: bytes) -> None:
         """Expects that a client is served after an instant, without the clock being moved."""
@@ -181,7 +196,7 @@ class _Probe:
         self._waiting_asks(b"delete " + job)
 
     def _put(self, delay: int) -> bytes:
-        reply = ask(self._holder, b"put 0 %d 7200 0\r\n" % delay, self._limit)
+        reply = self._reply(self._holder, b"put 0 %d 7200 0\r\n" % delay)
         self._must(reply.word == "INSERTED", _DOES_NOT_FOLLOW)
         return str(reply.args[0]).encode()
 
@@ -195,17 +210,20 @@ class _Probe:
         return int(told) if told.isdecimal() else None
 
     def _reserves(self) -> bytes:
-        reply = ask(self._holder, b"reserve", self._limit, tells_priority=None)
-        return str(reply.args[0]).encode()
+        return str(self._reply(self._holder, b"reserve").args[0]).encode()
 
     def _dictionary(self, line: bytes) -> dict[str, str]:
-        return yamlish.dictionary(ask(self._holder, line, self._limit).body or b"")
+        return yamlish.dictionary(self._reply(self._holder, line).body or b"")
 
     def _ask(self, line: bytes) -> str:
-        return ask(self._holder, line, self._limit).word
+        return self._reply(self._holder, line).word
 
     def _waiting_asks(self, line: bytes) -> None:
-        ask(self._waiting, line, self._limit)
+        self._reply(self._waiting, line)
+
+    def _reply(self, client: Transport, line: bytes) -> Reply:
+        self.asked = line
+        return ask(client, line, self._limit, tells_priority=None)
 
     def _says(self, seconds: float) -> bool:
         """Return whether a reply comes for who waits, within so many seconds of real time."""

@@ -26,6 +26,7 @@ from conformance.target.starvation import Patience
 from conformance.target.transport import Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
+from reference_server.wire import CRLF
 
 EXITED = "exited with status"
 _TRIES = 5
@@ -160,7 +161,7 @@ class Launched:
                 self.process.wait(0.005)
         return False
 
-    def answers(self, goodbye: float | None = None) -> bool:
+    def answers(self, goodbye: float | None = None, asked: bytes = b"list-tube-used") -> bool:
         """Return whether the server speaks to its first client, or ends the connection.
 
         A server that is alive may listen long before a busy machine lets it come to that.
@@ -172,7 +173,7 @@ class Launched:
             contextlib.suppress(OSError),
             Transport(connect(self.where, limits.probe)) as client,
         ):
-            client.send(b"list-tube-used\r\n")
+            client.send(asked + CRLF)
             answered = False
             while not answered and not patience.is_over and self.process.poll() is None:
                 answered = bool(client.receive_within(_LOOK)) or client.ended

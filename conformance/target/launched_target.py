@@ -18,6 +18,7 @@ from conformance.target.fate import CRASHED, hangs
 from conformance.target.launch import DidNotStart, Launched, with_what_it_said
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
+from conformance.target.profile_detection import knows
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import CpuTime, processes
@@ -142,7 +143,7 @@ class LaunchedTarget(Target):
             # Where files must not grow, its log is none.
             piped=bool(self._prefix),
         )
-        self._answers = server.answers(self.learnt.until_end(self.limits.goodbye))
+        self._answers = self._first_client(server)
         if fake is not None:
             try:
                 fake.watch(server.where, self.limits.alive)
@@ -152,6 +153,16 @@ class LaunchedTarget(Target):
             fake.read_back(server.process.pid)
         self._seen = self.clock.time()
         return server
+
+    def _first_client(self, server: Launched) -> bool:
+        """Return whether a server answers a client; learn what, if it is not the usual command."""
+        goodbye = self.learnt.until_end(self.limits.goodbye)
+        if self.learnt.known:
+            return server.answers(goodbye, self.learnt.known)
+        if server.answers(goodbye):
+            return True
+        self.learnt.known = knows(server.where, self.limits.detection)
+        return self.learnt.known is not None
 
     @property
     def address(self) -> Address:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
@@ -68,12 +70,15 @@ def _as_told(profile: Profile, version: str) -> str:
     return f"as its stats say, {older}"
 
 
-def knows(address: Address, limit: float) -> str | None:
-    """The first command that a server answers as a beanstalk server does, if there is any."""
-    for verb, grammar in COMMANDS.items():
-        if grammar.probe is not None and _answers(address, grammar.probe, grammar.replies, limit):
-            return verb
-    return None
+def knows(address: Address, limit: float) -> bytes | None:
+    """Return a command that a server answers as a beanstalk server does, if there is any.
+
+    All are asked at once, as each may take ``limit`` seconds.
+    """
+    probes = {one.probe: one.replies for one in COMMANDS.values() if one.probe is not None}
+    with ThreadPoolExecutor(len(probes)) as pool:
+        answered = pool.map(lambda one: _answers(address, one[0], one[1], limit), probes.items())
+        return next(itertools.compress(probes, answered), None)
 
 
 def pipelines(address: Address, line: bytes, limit: float, learnt: Learnt | None = None) -> bool:

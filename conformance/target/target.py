@@ -20,7 +20,6 @@ from conformance.target.silences import HALF_CLOSES, THE_END
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
-from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.wire import NotAReply, ProtocolError
 
@@ -215,9 +214,7 @@ class Target(ABC):
             self.profile_reason = f"the newest, as it does not say what it is: {error}"
             return self.profile
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
-            if verb := knows(self.address, limits.detection):
-                self.learnt.known = COMMANDS[verb].probe
-                self.profile_reason = "the newest, as it hangs up when asked for its stats"
+            if self._knows_others("hangs up"):
                 return self.profile
             said = str(error) if isinstance(error, EOFError) else ""
             raise TargetError(
@@ -225,6 +222,8 @@ class Target(ABC):
                 f" connection" + (f" after it had sent {said[:100]}" if said else "")
             ) from error
         except TimeoutError as error:
+            if self._knows_others("does not answer"):
+                return self.profile
             raise TargetError(
                 f"{self.label} did not answer within {limits.probe:g} seconds"
             ) from error
@@ -249,6 +248,12 @@ class Target(ABC):
         neutral = self.profile.neutral
         self.learnt.pipelines = pipelines(self.address, neutral, limits.detection, self.learnt)
         return self.profile
+
+    def _knows_others(self, does: str) -> bool:
+        """Return whether a server that ``does`` this when asked for its stats knows commands."""
+        self.learnt.known = knows(self.address, self.limits.detection)
+        self.profile_reason = f"the newest, as it {does} when asked for its stats"
+        return self.learnt.known is not None
 
 
 def _small(text: str) -> int | None:
