@@ -1,4 +1,4 @@
-"""Faults that show only where there is much are found by the tests that make much."""
+"""Faults that show only where there is much are found by the tests that make much of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import pytest
 from conformance.random_testing.budget import Budget
 from conformance.target.starvation import Starvation, Starved
 from reference_server.faults import FAULTS
+from reference_server.faults.circumstances import BY_CIRCUMSTANCE
 from reference_server.faults.sizes import BY_SIZE
 from tests.faults import Case, failures, newest_with
 
-FILES = {"queues", "repetition", "crowds", "slow_clients", "process", "numbers"}
+FILES = {"circumstances", "queues", "repetition", "crowds", "slow_clients", "process", "numbers"}
 """The files of tests that make much, or look from outside."""
 
 
@@ -26,7 +27,7 @@ def in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
 
 
-@pytest.mark.parametrize("name", BY_SIZE)
+@pytest.mark.parametrize("name", [*BY_SIZE, *BY_CIRCUMSTANCE])
 def test_a_fault_is_found_by_the_tests_that_make_much(name: str) -> None:
     fault = FAULTS[name]
 

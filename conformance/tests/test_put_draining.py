@@ -1,27 +1,11 @@
 """Section "Producer Commands", continued: put in drain mode."""
 
-from conformance.catalogue import catalogue, requirement
+from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.drain import drain
 from conformance.dialogue.scenario import Connect
-from conformance.target.signals import named
 from conformance.target.target import Target
-from conformance.verdict import TargetLost
 from reference_server.wire import DELETED, DRAINING, EXPECTED_CRLF, RESERVED
-
-
-def _drain(server: Target, connect: Connect) -> None:
-    """Put a server into drain mode, and jobs until it has noticed the signal."""
-    server.signal(named("SIGUSR1"))
-    put = b"put 9 0 60 1\r\na\r\n"
-    try:
-        # Where a put is refused at once, its body may be taken for a command.
-        drains = connect().eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
-    except TargetLost as lost:
-        # Where the text names no signal, a server need not expect one, and the system ends it.
-        told = catalogue()["put.draining"].judged_by(server.profile.stage).level == "must"
-        lost.de_facto = not told and lost.observed.endswith("SIGUSR1")
-        raise
-    assert drains, "put was never answered DRAINING"
 
 
 @requirement(
@@ -34,7 +18,7 @@ def test_in_drain_mode_put_is_refused(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     job = client.put(b"a", pri=0)
-    _drain(own_server, new_client)
+    drain(own_server, new_client)
     client.reserve().expect(RESERVED(job, b"a"))
     client.send(f"release {job} 0 0").reply("RELEASED")
 
@@ -48,7 +32,7 @@ def test_in_drain_mode_new_clients_are_welcome(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     job = client.put(b"a", pri=0)
-    _drain(own_server, new_client)
+    drain(own_server, new_client)
     new_client().reserve().expect(RESERVED(job, b"a"))
 
 
@@ -60,7 +44,7 @@ def test_in_drain_mode_new_clients_are_welcome(
 def test_in_drain_mode_a_body_is_not_read_as_commands(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
-    _drain(own_server, new_client)
+    drain(own_server, new_client)
     client.raw(b"put 0 0 60 5\r\nstats\r\n" + client.ping, replies=2).expect(DRAINING)
     client.receives(client.pong)
     client.raw(b"put 0 0 60 1\r\nbxx").expect(EXPECTED_CRLF, DRAINING)
@@ -75,7 +59,7 @@ def test_in_drain_mode_what_was_refused_is_no_job(
     own_server: Target, connect: Connect, new_client: Connect, new_worker: Connect
 ) -> None:
     client, waiting = new_client(), new_worker().send("reserve")
-    _drain(own_server, connect)
+    drain(own_server, connect)
     before = client.stats()
     for delay in (0, 3600):
         client.raw(b"put 0 %d 60 1\r\nb\r\n" % delay).expect(DRAINING)
@@ -95,7 +79,7 @@ def test_in_drain_mode_what_was_refused_is_no_job(
 def test_in_drain_mode_a_body_is_skipped_and_the_next_command_is_read(
     own_server: Target, client: Connection, connect: Connect
 ) -> None:
-    _drain(own_server, connect)
+    drain(own_server, connect)
     for body in (b"stats", b"x" * 10, b"bogus\r\nbogus"):
         head = b"put 0 0 60 %d\r\n" % len(body)
         client.raw(head + body + b"\r\n" + client.ping, replies=2)
@@ -110,6 +94,6 @@ def test_in_drain_mode_whoever_puts_may_go_on(
     own_server: Target, client: Connection, connect: Connect
 ) -> None:
     job = client.put(b"a")
-    _drain(own_server, connect)
+    drain(own_server, connect)
     client.raw(b"put 0 0 60 1\r\nb\r\n").expect(DRAINING)
     client.send(f"delete {job}").expect(DELETED)

@@ -7,6 +7,7 @@ it breaks. ``python -m reference_server --fault NAME`` serves it.
 from reference_server.faults import (
     arguments,
     binlog,
+    circumstances,
     crashes,
     delete,
     exhaustion,
@@ -32,6 +33,7 @@ __all__ = [
     "Fault",
     "arguments",
     "binlog",
+    "circumstances",
     "crashes",
     "delete",
     "exhaustion",

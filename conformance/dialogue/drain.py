@@ -1,0 +1,23 @@
+"""Drain mode, in which a server takes no more jobs ("Producer Commands": put, DRAINING)."""
+
+from conformance.catalogue import catalogue
+from conformance.dialogue.scenario import Connect
+from conformance.target.signals import named
+from conformance.target.target import Target
+from conformance.verdict import TargetLost
+from reference_server.wire import DRAINING
+
+
+def drain(server: Target, connect: Connect) -> None:
+    """Put a server into drain mode, and jobs until it has noticed the signal."""
+    server.signal(named("SIGUSR1"))
+    put = b"put 9 0 60 1\r\na\r\n"
+    try:
+        # Where a put is refused at once, its body may be taken for a command.
+        drains = connect().eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
+    except TargetLost as lost:
+        # Where the text names no signal, a server need not expect one, and the system ends it.
+        told = catalogue()["put.draining"].judged_by(server.profile.stage).level == "must"
+        lost.de_facto = not told and lost.observed.endswith("SIGUSR1")
+        raise
+    assert drains, "put was never answered DRAINING"

@@ -1,0 +1,378 @@
+"""Beside the text: commands do the same whatever else there is.
+
+Each dialogue is held beside many clients, tubes and jobs, with large bodies, and in drain mode. It
+yields when it has put its jobs, as a server in drain mode takes no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from conformance.catalogue import catalogue, requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.crowd import gather
+from conformance.dialogue.drain import drain
+from conformance.dialogue.scenario import Connect, NewTube
+from conformance.dialogue.schedule import Timeline
+from conformance.target.target import Target
+from conformance.verdict import NotApplicable
+from reference_server.wire import (
+    BURIED,
+    DEADLINE_SOON,
+    DELETED,
+    KICKED_COUNT,
+    NOT_FOUND,
+    PAUSED,
+    RELEASED,
+    RESERVED,
+    TOUCHED,
+    USING,
+    WATCHING,
+)
+
+MANY = 12
+"""Other clients, tubes or jobs."""
+LARGE = 33_000
+"""Bytes of a large body, if the server takes so much: more than a buffer of 32 KiB."""
+A_WHILE = 1000
+"""A TTR in seconds that does not end meanwhile."""
+
+
+class Life(NamedTuple):
+    """The parts of a dialogue; all clients are on its tube."""
+
+    client: Connection
+    new_client: Connect
+    body: bytes
+
+
+Dialogue = Callable[[Life], Iterator[None]]
+TimedDialogue = Callable[[Life, Timeline], Iterator[None]]
+Circumstance = Callable[[Connection, Connect, NewTube], None]
+D = TypeVar("D", Dialogue, TimedDialogue)
+AT_ONCE: list[ParameterSet] = []
+"""Dialogues that take no time."""
+IN_TIME: list[ParameterSet] = []
+"""Dialogues in which time passes."""
+
+
+def _is_one_of(dialogues: list[ParameterSet], slug: str, clause: str) -> Callable[[D], D]:
+    """Return a decorator that adds a dialogue, which tests a requirement."""
+
+    def add(dialogue: D) -> D:
+        dialogues.append(pytest.param(dialogue, marks=requirement(slug, clause), id=slug))
+        return dialogue
+
+    return add
+
+
+# ------------------------------------------------------------ dialogues
+
+
+@_is_one_of(
+    AT_ONCE,
+    "put.smaller-priority-first",
+    "Jobs with smaller priority values will be scheduled before jobs with larger priorities.",
+)
+def _smaller_priorities_come_first(life: Life) -> Iterator[None]:
+    jobs = {pri: life.client.put(life.body, pri=pri) for pri in (5, 2, 9)}
+    yield
+    for _, job in sorted(jobs.items()):
+        life.client.reserve().expect(RESERVED(job, life.body))
+
+
+@_is_one_of(AT_ONCE, "release.new-priority", "<pri> is a new priority to assign to the job.")
+def _release_assigns_a_priority(life: Life) -> Iterator[None]:
+    first, second = (life.client.put(life.body, pri=pri) for pri in (1, 5))
+    yield
+    life.client.reserve().expect(RESERVED(first, life.body))
+    life.client.send(f"release {first} 9 0").expect(RELEASED)
+    life.client.job_is(first, pri=9)
+    life.client.reserve().expect(RESERVED(second, life.body))
+    life.client.reserve().expect(RESERVED(first, life.body))
+
+
+@_is_one_of(
+    AT_ONCE,
+    "bury.fifo",
+    "Buried jobs are put into a FIFO linked list",
+)
+def _buried_jobs_are_kicked_in_order(life: Life) -> Iterator[None]:
+    first, second = (life.client.put(life.body, pri=pri) for pri in (1, 5))
+    yield
+    life.client.reserve().expect(RESERVED(first, life.body))
+    life.client.reserve().expect(RESERVED(second, life.body))
+    for job in (second, first):
+        life.client.send(f"bury {job} 3").expect(BURIED)
+    for job in (second, first):
+        life.client.send("kick 1").expect(KICKED_COUNT(1))
+        life.client.reserve().expect(RESERVED(job, life.body))
+        life.client.job_is(job, pri=3)
+
+
+@_is_one_of(
+    AT_ONCE,
+    "lifecycle.close-releases-jobs",
+    'The worker will execute the job; when it is finished the worker will send a "delete" '
+    "command to delete the job.",
+)
+def _jobs_of_a_client_that_leaves_are_ready_again(life: Life) -> Iterator[None]:
+    job, leaves = life.client.put(life.body), life.new_client()
+    yield
+    leaves.reserve().expect(RESERVED(job, life.body))
+    leaves.reset()
+    life.client.becomes(lambda: life.client.state_of(job) == "ready")
+    life.client.reserve().expect(RESERVED(job, life.body))
+
+
+@_is_one_of(
+    AT_ONCE,
+    "delete.reserved-by-other",
+    r'"NOT_FOUND\r\n" if the job does not exist or is not either reserved by the client, ready, '
+    "or buried.",
+)
+def _a_job_is_deleted_by_its_holder_alone(life: Life) -> Iterator[None]:
+    job, holder = life.client.put(life.body), life.new_client()
+    yield
+    holder.reserve().expect(RESERVED(job, life.body))
+    life.client.send(f"delete {job}").expect(NOT_FOUND)
+    holder.send(f"delete {job}").expect(DELETED)
+    life.client.send(f"peek {job}").expect(NOT_FOUND)
+
+
+@_is_one_of(
+    AT_ONCE,
+    "reserve.waits-for-job",
+    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
+    "becomes available.",
+)
+def _a_client_waits_for_a_job(life: Life) -> Iterator[None]:
+    job = life.client.put(life.body)
+    yield
+    life.client.reserve().expect(RESERVED(job, life.body))
+    waiting = life.new_client().send("reserve")
+    life.client.linger()
+    waiting.is_pending()
+    life.client.send(f"release {job} 0 0").expect(RELEASED)
+    waiting.expect(RESERVED(job, life.body))
+
+
+@_is_one_of(
+    IN_TIME,
+    "put.ttr-expiry-releases",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job "
+    "will time out and the server will release the job.",
+)
+def _a_job_times_out(life: Life, clock: Timeline) -> Iterator[None]:
+    job, other = life.client.put(life.body, ttr=2), life.new_client()
+    yield
+    life.client.reserve().expect(RESERVED(job, life.body))
+    clock.advance(2)
+    assert other.state_of(job) == "ready"
+    other.reserve().expect(RESERVED(job, life.body))
+
+
+@_is_one_of(
+    IN_TIME,
+    "touch.postpones-expiry",
+    "The command postpones the auto release of a reserved job until TTR seconds from when the "
+    "command is issued.",
+)
+def _touch_gives_the_whole_ttr_again(life: Life, clock: Timeline) -> Iterator[None]:
+    job, other = life.client.put(life.body, ttr=2), life.new_client()
+    yield
+    life.client.reserve().expect(RESERVED(job, life.body))
+    clock.advance(1)
+    life.client.send(f"touch {job}").expect(TOUCHED)
+    clock.advance(1)
+    assert other.state_of(job) == "reserved"
+
+
+@_is_one_of(
+    IN_TIME,
+    "release.ready-after-delay",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
+def _a_released_job_is_delayed(life: Life, clock: Timeline) -> Iterator[None]:
+    job = life.client.put(life.body, pri=1, ttr=A_WHILE)
+    yield
+    life.client.reserve().expect(RESERVED(job, life.body))
+    life.client.send(f"release {job} 4 2").expect(RELEASED)
+    clock.advance(1)
+    assert life.client.state_of(job) == "delayed"
+    clock.advance(1)
+    life.client.job_is(job, state="ready", pri=4)
+    life.client.reserve().expect(RESERVED(job, life.body))
+
+
+@_is_one_of(
+    IN_TIME,
+    "reserve.deadline-soon-in-margin",
+    "If the client issues a reserve command during the safety margin, […] the server will "
+    r"respond with: DEADLINE_SOON\r\n",
+)
+def _a_client_is_warned_in_its_safety_margin(life: Life, clock: Timeline) -> Iterator[None]:
+    job = life.client.put(life.body, ttr=3)
+    yield
+    life.client.reserve().expect(RESERVED(job, life.body))
+    clock.advance(2)
+    life.client.reserve_within(9).expect(DEADLINE_SOON)
+
+
+@_is_one_of(
+    IN_TIME,
+    "pause-tube.ends",
+    "The pause-tube command can delay any new job being reserved for a given time.",
+)
+def _a_pause_ends(life: Life, clock: Timeline) -> Iterator[None]:
+    job = life.client.put(life.body)
+    yield
+    life.client.send(f"pause-tube {life.client.tube} 2").expect(PAUSED)
+    clock.advance(1)
+    life.client.finds_no_job()
+    clock.advance(1)
+    life.client.reserve().expect(RESERVED(job, life.body))
+
+
+# ------------------------------------------------------------ circumstances
+
+
+def _clients(_: Connection, connect: Connect, __: NewTube) -> None:
+    gather(iter(range(MANY)), connect, lambda one: one.raw(one.ping).any_reply())
+
+
+def _tubes(_: Connection, connect: Connect, new_tube: NewTube) -> None:
+    other = connect()
+    for _number in range(MANY):
+        other.send(f"use {(tube := new_tube())}").expect(USING(tube))
+        other.put(b"a", ttr=A_WHILE)
+
+
+def _waiting_clients(_: Connection, connect: Connect, new_tube: NewTube) -> None:
+    def wait(one: Connection) -> None:
+        one.send(f"watch {new_tube()}").expect(WATCHING(2))
+        one.send("ignore default").expect(WATCHING(1))
+        one.send("reserve")
+
+    gather(iter(range(MANY)), connect, wait)
+
+
+def _jobs_held(client: Connection, _: Connect, __: NewTube) -> None:
+    for _number in range(MANY):
+        client.put_and_reserve(ttr=A_WHILE)
+
+
+def _tubes_watched(client: Connection, _: Connect, new_tube: NewTube) -> None:
+    for number in range(MANY):
+        client.send(f"watch {new_tube()}").expect(WATCHING(2 + number))
+
+
+def _nothing(_: Connection, __: Connect, ___: NewTube) -> None:
+    pass
+
+
+CIRCUMSTANCES = pytest.mark.parametrize(
+    ("begin", "size"),
+    [
+        pytest.param(_clients, 1, id="clients"),
+        pytest.param(_tubes, 1, id="tubes"),
+        pytest.param(_waiting_clients, 1, id="waiting clients"),
+        pytest.param(_jobs_held, 1, id="jobs held"),
+        pytest.param(_tubes_watched, 1, id="tubes watched"),
+        pytest.param(_nothing, LARGE, id="large bodies"),
+    ],
+)
+
+
+def _body(server: Target, size: int) -> bytes:
+    return b"a" * min(size, server.learnt.max_job_size or server.profile.max_job_size)
+
+
+@pytest.mark.parametrize("dialogue", AT_ONCE)
+@CIRCUMSTANCES
+def test_beside_others_a_command_does_the_same(
+    server: Target,
+    client: Connection,
+    new_client: Connect,
+    connect: Connect,
+    new_tube: NewTube,
+    dialogue: Dialogue,
+    begin: Circumstance,
+    size: int,
+) -> None:
+    begin(client, connect, new_tube)
+    _finish(dialogue(Life(client, new_client, _body(server, size))))
+
+
+@pytest.mark.parametrize("dialogue", IN_TIME)
+@CIRCUMSTANCES
+def test_beside_others_time_does_the_same(
+    server: Target,
+    client: Connection,
+    new_client: Connect,
+    connect: Connect,
+    new_tube: NewTube,
+    clock: Timeline,
+    dialogue: TimedDialogue,
+    begin: Circumstance,
+    size: int,
+) -> None:
+    begin(client, connect, new_tube)
+    _finish(dialogue(Life(client, new_client, _body(server, size)), clock))
+
+
+def _finish(dialogue: Iterator[None]) -> None:
+    for _ in dialogue:
+        pass
+
+
+_ONLY_PUT = (
+    "put.draining-only-put",
+    r'"DRAINING\r\n" This means that the server has been put into "drain mode" and is no '
+    "longer accepting new jobs.",
+)
+
+
+def _named(dialogues: list[ParameterSet]) -> list[ParameterSet]:
+    """Return dialogues, each behind the requirement that it tests elsewhere."""
+    return [pytest.param(str(one.id), *one.values, id=str(one.id)) for one in dialogues]
+
+
+def _drained(dialogue: Iterator[None], slug: str, server: Target, connect: Connect) -> None:
+    """Hold a dialogue with a server that begins to drain when the jobs are put."""
+    if catalogue()[slug].missing_in(server.profile.stage):
+        raise NotApplicable(f"profile {server.profile.name} has no {slug}")
+    next(dialogue)
+    drain(server, connect)
+    _finish(dialogue)
+
+
+@requirement(*_ONLY_PUT)
+@pytest.mark.parametrize(("slug", "dialogue"), _named(AT_ONCE))
+def test_in_drain_mode_a_command_does_the_same(
+    own_server: Target,
+    client: Connection,
+    new_client: Connect,
+    connect: Connect,
+    slug: str,
+    dialogue: Dialogue,
+) -> None:
+    _drained(dialogue(Life(client, new_client, b"a")), slug, own_server, connect)
+
+
+@requirement(*_ONLY_PUT)
+@pytest.mark.parametrize(("slug", "dialogue"), _named(IN_TIME))
+def test_in_drain_mode_time_does_the_same(
+    own_server: Target,
+    client: Connection,
+    new_client: Connect,
+    connect: Connect,
+    clock: Timeline,
+    slug: str,
+    dialogue: TimedDialogue,
+) -> None:
+    _drained(dialogue(Life(client, new_client, b"a"), clock), slug, own_server, connect)

@@ -1,0 +1,72 @@
+"""Faults that show only beside many clients, tubes or jobs, with large bodies, or in drain mode."""
+
+from __future__ import annotations
+
+from reference_server.faults.registry import FAULTS, fault
+from reference_server.model import Model
+from reference_server.state import Alarm, Client, Job, Timer
+from reference_server.wire import TOUCHED, Reply
+
+_BEFORE = len(FAULTS)
+
+
+@fault("put.smaller-priority-first", "a server with ten clients gives the oldest job first")
+class ManyClients(Model):
+    def _next_ready(self, conn: Client) -> Job | None:
+        job = super()._next_ready(conn)
+        if job is None or len(self.connections) < 10:
+            return job
+        return self.jobs[min(id for _, id in job.tube.ready)]
+
+
+@fault("bury.fifo", "with ten tubes, the job that was buried last is kicked first")
+class ManyTubes(Model):
+    def _make_buried(self, job: Job) -> None:
+        super()._make_buried(job)
+        if len(self.tubes) >= 10:
+            job.tube.buried.move_to_end(job.id, last=False)
+
+
+@fault("reserve.waits-for-job", "beside ten clients that wait, the next one is not served")
+class ManyWait(Model):
+    def _make_ready(self, job: Job) -> None:
+        if sum(client.waiting for client in self.connections.values()) < 10:
+            super()._make_ready(job)
+        else:
+            self._queue(job)
+
+
+@fault("release.ready-after-delay", "who holds ten jobs releases them without their delay")
+class ManyHeld(Model):
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
+        return super()._release(conn, id, pri, 0 if len(conn.reserved) >= 10 else delay)
+
+
+@fault("reserve.deadline-soon-in-margin", "who watches ten tubes is not warned")
+class ManyWatched(Model):
+    def _safe_until(self, conn: Client) -> int | None:
+        return super()._safe_until(conn) if len(conn.watch) < 10 else None
+
+
+@fault("touch.postpones-expiry", "touch does nothing for a job of more than 32 KiB")
+class LargeBody(Model):
+    def _touch(self, conn: Client, id: int) -> Reply:
+        job = self._held(conn, id)
+        return TOUCHED if job and len(job.body) > 2**15 else super()._touch(conn, id)
+
+
+@fault("put.draining-only-put", "in drain mode, a TTR begins again when it is over")
+class DrainingKeepsJobs(Model):
+    def _fire(self, alarm: Alarm) -> None:
+        _, kind, subject = alarm
+        if kind is Timer.TTR and self.draining:
+            job = self.jobs[int(subject)]
+            assert job.reserver is not None
+            self._clear_deadline(job, job.reserver)
+            self._set_deadline(job, job.reserver)
+        else:
+            super()._fire(alarm)
+
+
+BY_CIRCUMSTANCE = tuple(FAULTS)[_BEFORE:]
+"""The faults of this module, by name."""
