@@ -24,6 +24,7 @@ from reference_server.wire import (
     BURIED,
     DEADLINE_SOON,
     DELETED,
+    KICKED,
     KICKED_COUNT,
     NOT_FOUND,
     PAUSED,
@@ -36,8 +37,8 @@ from reference_server.wire import (
 
 MANY = 12
 """Other clients, tubes or jobs."""
-LARGE = 33_000
-"""Bytes of a large body, if the server takes so much: more than a buffer of 32 KiB."""
+LARGE = 65_535
+"""Bytes of a large body, if the server takes so much."""
 A_WHILE = 1000
 """A TTR in seconds that does not end meanwhile."""
 
@@ -159,6 +160,20 @@ def _a_client_waits_for_a_job(life: Life) -> Iterator[None]:
     waiting.is_pending()
     life.client.send(f"release {job} 0 0").expect(RELEASED)
     waiting.expect(RESERVED(job, life.body))
+
+
+@_is_one_of(
+    AT_ONCE,
+    "reserve-job.reserved",
+    r'"RESERVED <id> <bytes>\r\n<data>\r\n". See the description for the reserve command.',
+)
+def _a_job_is_named_by_its_id(life: Life) -> Iterator[None]:
+    job = life.client.put(life.body)
+    yield
+    life.client.send(f"reserve-job {job}").expect(RESERVED(job, life.body))
+    life.client.send(f"bury {job} 0").expect(BURIED)
+    life.client.send(f"kick-job {job}").expect(KICKED)
+    assert life.client.state_of(job) == "ready"
 
 
 @_is_one_of(

@@ -48,11 +48,11 @@ class ManyWatched(Model):
         return super()._safe_until(conn) if len(conn.watch) < 10 else None
 
 
-@fault("touch.postpones-expiry", "touch does nothing for a job of more than 32 KiB")
+@fault("touch.postpones-expiry", "touch does nothing for a job of more than 60,000 bytes")
 class LargeBody(Model):
     def _touch(self, conn: Client, id: int) -> Reply:
         job = self._held(conn, id)
-        return TOUCHED if job and len(job.body) > 2**15 else super()._touch(conn, id)
+        return TOUCHED if job and len(job.body) > 60_000 else super()._touch(conn, id)
 
 
 @fault("put.draining-only-put", "in drain mode, a TTR begins again when it is over")
