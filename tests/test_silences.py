@@ -241,6 +241,24 @@ def test_random_conversations_share_what_was_missed(
     assert _missed_in_a_session(target) > FULL
 
 
+def test_statistics_that_never_come_fail_what_needs_them_by_that_command() -> None:
+    class WithoutStats(Model):
+        def _stats(self, _: Client) -> None:  # type: ignore[override]
+            return None
+
+    def begins(server: BuiltIn) -> None:
+        Session(server, NEWEST)
+
+    limits = Limits(probe=FULL, detection=FULL)
+    with closing(BuiltIn(fault=Fault("", "silent", model=WithoutStats), limits=limits)) as server:
+        server.probe()
+        outcome = run(begins, {"server": None}, server)
+        error = outcome.error
+        assert isinstance(error, Deviation)
+        assert (error.expected, error.observed) == ("OK …", "nothing within 0.25 seconds")
+        assert step_of(error, outcome.transcript, NEWEST).cause.command == "stats"
+
+
 def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:
     with pytest.raises(Violation):
         _ask(target, patience=0.2)

@@ -14,6 +14,7 @@ from conformance.oracle.reply_comparison import Before
 from conformance.target.address import TargetError, ask, visit
 from conformance.target.clock import TargetClock
 from conformance.target.limits import Limits
+from conformance.target.silences import awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Counters
@@ -27,6 +28,16 @@ class GarbledReply(TargetError):
     """Bytes came that are no reply to what was asked."""
 
     expected = "a reply of the protocol"
+
+
+class Unanswered(TargetError):
+    """Statistics were asked for by ``line``, and nothing came within so many seconds."""
+
+    expected = "OK …"
+
+    def __init__(self, line: bytes, seconds: float) -> None:
+        super().__init__(f"nothing within {seconds:.2f} seconds")
+        self.line = line
 
 
 class Counted(NamedTuple):
@@ -48,7 +59,7 @@ class Counted(NamedTuple):
 def counted(target: Target, profile: Profile) -> Counted:
     """Asks a target for its counters, on a connection that it counts, too, and that then ends.
 
-    Raises TargetLost, GarbledReply, or TargetError if it does not tell its stats.
+    Raises TargetLost, GarbledReply, Unanswered, or TargetError if it does not tell its stats.
     """
     last, tubes, limit = 0, frozenset[str](), target.limits.probe
     try:
@@ -62,16 +73,19 @@ def counted(target: Target, profile: Profile) -> Counted:
             if target.exclusive:
                 last = _last_id(sock, profile, limit)
             of_tube = b"stats-tube default"
-            default = _dictionary(sock, of_tube, limit) if profile.has_tubes else None
-            first, stats = (_dictionary(sock, b"stats", limit) for _ in range(2))
+            default = _dictionary(sock, of_tube, target) if profile.has_tubes else None
+            first, stats = (_dictionary(sock, b"stats", target) for _ in range(2))
         profile = _limited(profile, stats)
         # The connection that asked has ended.
         stats["total-connections"] = str(int(stats["total-connections"]) - 1)
         # Some servers keep their statistics for a while.
         fresh = stats["cmd-stats"] != first["cmd-stats"]
-    except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ProtocolError, ValueError, KeyError, Unanswered) as error:
         if fate := target.fate():
             raise TargetLost("a server that tells its stats", fate) from error
+        if isinstance(error, Unanswered):
+            target.learnt.silences.note(awaited(error.line, "OK"), limit)
+            raise
         if isinstance(error, KeyError):
             raise TargetError(f"the stats of the target have no key {error}") from error
         if isinstance(error, ProtocolError):
@@ -85,8 +99,14 @@ def counted(target: Target, profile: Profile) -> Counted:
     return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
 
 
-def _dictionary(sock: Transport, line: bytes, limit: float) -> dict[str, str]:
-    reply = ask(sock, line, limit)
+def _dictionary(sock: Transport, line: bytes, target: Target) -> dict[str, str]:
+    silences, key, limit = target.learnt.silences, awaited(line, "OK"), target.limits.probe
+    seconds = silences.patience(key, limit) if silences.is_expected_in_vain(key) else limit
+    try:
+        reply = ask(sock, line, seconds)
+    except TimeoutError:
+        raise Unanswered(line, seconds) from None
+    silences.came(key, reply.word)
     if reply.body is None:
         raise ValueError(f"{line.decode()} is answered {reply}")
     return yamlish.dictionary(reply.body)

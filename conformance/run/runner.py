@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from conformance.dialogue.scenario import PARTS, Scenario
 from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.snapshot import Unanswered
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
@@ -18,6 +19,7 @@ from conformance.target.silences import Awaited
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
+from reference_server.wire import CRLF
 from reports.results import World
 
 MANY = 1000
@@ -136,6 +138,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.seen = printable(seen) if isinstance(seen, str) else ""
     except AssertionError as error:
         outcome.error = as_deviation(error)
+    except Unanswered as error:
+        # It was asked before anything of the test was said.
+        scenario.transcript.add("A", ">", error.line + CRLF, scenario.target.clock.time())
+        outcome.error = Deviation(error.expected, str(error))
     except TargetError as error:
         outcome.error = Deviation(error.expected, str(error))
     except OSError as error:

@@ -16,7 +16,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import knows, pipelines, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
-from conformance.target.silences import HALF_CLOSES, THE_END
+from conformance.target.silences import HALF_CLOSES, THE_END, awaited
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -223,6 +223,7 @@ class Target(ABC):
             ) from error
         except TimeoutError as error:
             if self._knows_others("does not answer"):
+                self.learnt.silences.note(awaited(b"stats", "OK"), limits.probe)
                 return self.profile
             raise TargetError(
                 f"{self.label} did not answer within {limits.probe:g} seconds"

@@ -130,10 +130,17 @@ def test_jobs_from_before_are_whole_afterwards(
     "if the server has an error, the server will reply with one of the following error messages",
 )
 def test_each_command_is_answered_without_memory(
-    own_server: Target, client: Connection, resources: Resources, profile: Profile
+    own_server: Target,
+    client: Connection,
+    other: Connection,
+    resources: Resources,
+    profile: Profile,
 ) -> None:
     with before_shortage():
         lines = [line for line in _lines(client) if line.partition(" ")[0] in profile.commands]
+        for grammar in (COMMANDS[verb] for verb in {line.partition(" ")[0] for line in lines}):
+            if grammar.probe is not None:
+                other.send(grammar.probe).any_reply()
     run_short(own_server, client, resources)
     for line in lines:
         verb = line.partition(" ")[0]
