@@ -175,6 +175,18 @@ def test_a_server_that_is_silent_at_stats_is_one_if_it_knows_other_commands() ->
         assert server.profile_reason.startswith("the newest, as it does not answer when asked for")
 
 
+def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() -> None:
+    class Silent(Model):
+        def _list_tube_used(self, _: Client) -> None:  # type: ignore[override]
+            return None
+
+    with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Silent))) as server:
+        server.limits = replace(USUAL, detection=0.5, alive=0.5)
+        assert server.probe() is NEWEST
+        assert server.learnt.known == b"use default"
+        assert server.fate() is None
+
+
 def test_it_is_told_which_reply_was_none_where_counters_are_asked_for() -> None:
     class Drains(Model):
         def _body(self, conn: Client, data: bytes | None) -> Reply:

@@ -24,7 +24,7 @@ class Learnt:
     pipelines: bool = True
     """It answers commands that arrive together, as it must; else it gets one at a time."""
     known: bytes | None = None
-    """A line that it answers, if it hangs up at others."""
+    """A line that it answers, if it hangs up or is silent at the usual ones."""
     max_job_size: int | None = None
     """The largest body that it takes, as far as it has told."""
     reported: set[str] = field(default_factory=set)

@@ -81,6 +81,11 @@ def knows(address: Address, limit: float) -> bytes | None:
         return next(itertools.compress(probes, answered), None)
 
 
+def answers(address: Address, line: bytes, limit: float) -> bool:
+    """Return whether a server answers a line, however it does."""
+    return _ask(address, line, limit) is not None
+
+
 def pipelines(address: Address, line: bytes, limit: float, learnt: Learnt | None = None) -> bool:
     """Return whether a server answers both of two commands that arrive together, each this line."""
     data, end = b"", time.monotonic() + limit

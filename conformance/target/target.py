@@ -13,7 +13,7 @@ from conformance.target.fate import HANGS, hangs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
-from conformance.target.profile_detection import knows, pipelines, recognise
+from conformance.target.profile_detection import answers, knows, pipelines, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
 from conformance.target.silences import HALF_CLOSES, THE_END, awaited
@@ -247,7 +247,10 @@ class Target(ABC):
         # It may not have survived what it was asked.
         self.restore()
         neutral = self.profile.neutral
-        self.learnt.pipelines = pipelines(self.address, neutral, limits.detection, self.learnt)
+        if self.learnt.known is None and not answers(self.address, neutral, limits.detection):
+            self.learnt.known = knows(self.address, limits.detection)
+        asked = self.learnt.known or neutral
+        self.learnt.pipelines = pipelines(self.address, asked, limits.detection, self.learnt)
         return self.profile
 
     def _knows_others(self, does: str) -> bool:
