@@ -1,7 +1,8 @@
 """Beside the text: commands do the same whatever else there is.
 
-Each dialogue is held beside many clients, tubes and jobs, with large bodies, and in drain mode. It
-yields when it has put its jobs, as a server in drain mode takes no more.
+Each dialogue is held beside many clients, tubes and jobs, by a client with a past, when the
+producer has left, with large bodies, and in drain mode. It yields when its jobs are put: in drain
+mode, a server takes no more.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from conformance.catalogue import catalogue, requirement
+from conformance.dialogue import circumstances
+from conformance.dialogue.circumstances import A_WHILE, Circumstance
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.crowd import gather
 from conformance.dialogue.drain import drain
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
@@ -32,29 +34,24 @@ from reference_server.wire import (
     RELEASED,
     RESERVED,
     TOUCHED,
-    USING,
-    WATCHING,
 )
 
-MANY = 12
-"""Other clients, tubes or jobs."""
 LARGE = 65_535
 """Bytes of a large body, if the server takes so much."""
-A_WHILE = 1000
-"""A TTR in seconds that does not end meanwhile."""
 
 
 class Life(NamedTuple):
     """The parts of a dialogue; all clients are on its tube."""
 
     client: Connection
+    producer: Connection
+    """It puts the jobs; often the client."""
     new_client: Connect
     body: bytes
 
 
 Dialogue = Callable[[Life], Iterator[None]]
 TimedDialogue = Callable[[Life, Timeline], Iterator[None]]
-Circumstance = Callable[[Connection, Connect, NewTube], None]
 D = TypeVar("D", Dialogue, TimedDialogue)
 AT_ONCE: list[ParameterSet] = []
 """Dialogues that take no time."""
@@ -81,7 +78,7 @@ def _is_one_of(dialogues: list[ParameterSet], slug: str, clause: str) -> Callabl
     "Jobs with smaller priority values will be scheduled before jobs with larger priorities.",
 )
 def _smaller_priorities_come_first(life: Life) -> Iterator[None]:
-    jobs = {pri: life.client.put(life.body, pri=pri) for pri in (5, 2, 9)}
+    jobs = {pri: life.producer.put(life.body, pri=pri) for pri in (5, 2, 9)}
     yield
     for _, job in sorted(jobs.items()):
         life.client.reserve().expect(RESERVED(job, life.body))
@@ -89,7 +86,7 @@ def _smaller_priorities_come_first(life: Life) -> Iterator[None]:
 
 @_is_one_of(AT_ONCE, "release.new-priority", "<pri> is a new priority to assign to the job.")
 def _release_assigns_a_priority(life: Life) -> Iterator[None]:
-    first, second = (life.client.put(life.body, pri=pri) for pri in (1, 5))
+    first, second = (life.producer.put(life.body, pri=pri) for pri in (1, 5))
     yield
     life.client.reserve().expect(RESERVED(first, life.body))
     life.client.send(f"release {first} 9 0").expect(RELEASED)
@@ -104,7 +101,7 @@ def _release_assigns_a_priority(life: Life) -> Iterator[None]:
     "Buried jobs are put into a FIFO linked list",
 )
 def _buried_jobs_are_kicked_in_order(life: Life) -> Iterator[None]:
-    first, second = (life.client.put(life.body, pri=pri) for pri in (1, 5))
+    first, second = (life.producer.put(life.body, pri=pri) for pri in (1, 5))
     yield
     life.client.reserve().expect(RESERVED(first, life.body))
     life.client.reserve().expect(RESERVED(second, life.body))
@@ -123,7 +120,7 @@ def _buried_jobs_are_kicked_in_order(life: Life) -> Iterator[None]:
     "command to delete the job.",
 )
 def _jobs_of_a_client_that_leaves_are_ready_again(life: Life) -> Iterator[None]:
-    job, leaves = life.client.put(life.body), life.new_client()
+    job, leaves = life.producer.put(life.body), life.new_client()
     yield
     leaves.reserve().expect(RESERVED(job, life.body))
     leaves.reset()
@@ -138,7 +135,7 @@ def _jobs_of_a_client_that_leaves_are_ready_again(life: Life) -> Iterator[None]:
     "or buried.",
 )
 def _a_job_is_deleted_by_its_holder_alone(life: Life) -> Iterator[None]:
-    job, holder = life.client.put(life.body), life.new_client()
+    job, holder = life.producer.put(life.body), life.new_client()
     yield
     holder.reserve().expect(RESERVED(job, life.body))
     life.client.send(f"delete {job}").expect(NOT_FOUND)
@@ -153,7 +150,7 @@ def _a_job_is_deleted_by_its_holder_alone(life: Life) -> Iterator[None]:
     "becomes available.",
 )
 def _a_client_waits_for_a_job(life: Life) -> Iterator[None]:
-    job = life.client.put(life.body)
+    job = life.producer.put(life.body)
     yield
     life.client.reserve().expect(RESERVED(job, life.body))
     waiting = life.new_client().send("reserve")
@@ -169,7 +166,7 @@ def _a_client_waits_for_a_job(life: Life) -> Iterator[None]:
     r'"RESERVED <id> <bytes>\r\n<data>\r\n". See the description for the reserve command.',
 )
 def _a_job_is_named_by_its_id(life: Life) -> Iterator[None]:
-    job = life.client.put(life.body)
+    job = life.producer.put(life.body)
     yield
     life.client.send(f"reserve-job {job}").expect(RESERVED(job, life.body))
     life.client.send(f"bury {job} 0").expect(BURIED)
@@ -184,7 +181,7 @@ def _a_job_is_named_by_its_id(life: Life) -> Iterator[None]:
     "will time out and the server will release the job.",
 )
 def _a_job_times_out(life: Life, clock: Timeline) -> Iterator[None]:
-    job, other = life.client.put(life.body, ttr=2), life.new_client()
+    job, other = life.producer.put(life.body, ttr=2), life.new_client()
     yield
     life.client.reserve().expect(RESERVED(job, life.body))
     clock.advance(2)
@@ -199,7 +196,7 @@ def _a_job_times_out(life: Life, clock: Timeline) -> Iterator[None]:
     "command is issued.",
 )
 def _touch_gives_the_whole_ttr_again(life: Life, clock: Timeline) -> Iterator[None]:
-    job, other = life.client.put(life.body, ttr=2), life.new_client()
+    job, other = life.producer.put(life.body, ttr=2), life.new_client()
     yield
     life.client.reserve().expect(RESERVED(job, life.body))
     clock.advance(1)
@@ -214,7 +211,7 @@ def _touch_gives_the_whole_ttr_again(life: Life, clock: Timeline) -> Iterator[No
     "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
 )
 def _a_released_job_is_delayed(life: Life, clock: Timeline) -> Iterator[None]:
-    job = life.client.put(life.body, pri=1, ttr=A_WHILE)
+    job = life.producer.put(life.body, pri=1, ttr=A_WHILE)
     yield
     life.client.reserve().expect(RESERVED(job, life.body))
     life.client.send(f"release {job} 4 2").expect(RELEASED)
@@ -232,7 +229,7 @@ def _a_released_job_is_delayed(life: Life, clock: Timeline) -> Iterator[None]:
     r"respond with: DEADLINE_SOON\r\n",
 )
 def _a_client_is_warned_in_its_safety_margin(life: Life, clock: Timeline) -> Iterator[None]:
-    job = life.client.put(life.body, ttr=3)
+    job = life.producer.put(life.body, ttr=3)
     yield
     life.client.reserve().expect(RESERVED(job, life.body))
     clock.advance(2)
@@ -245,7 +242,7 @@ def _a_client_is_warned_in_its_safety_margin(life: Life, clock: Timeline) -> Ite
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
 def _a_pause_ends(life: Life, clock: Timeline) -> Iterator[None]:
-    job = life.client.put(life.body)
+    job = life.producer.put(life.body)
     yield
     life.client.send(f"pause-tube {life.client.tube} 2").expect(PAUSED)
     clock.advance(1)
@@ -257,49 +254,17 @@ def _a_pause_ends(life: Life, clock: Timeline) -> Iterator[None]:
 # ------------------------------------------------------------ circumstances
 
 
-def _clients(_: Connection, connect: Connect, __: NewTube) -> None:
-    gather(iter(range(MANY)), connect, lambda one: one.raw(one.ping).any_reply())
-
-
-def _tubes(_: Connection, connect: Connect, new_tube: NewTube) -> None:
-    other = connect()
-    for _number in range(MANY):
-        other.send(f"use {(tube := new_tube())}").expect(USING(tube))
-        other.put(b"a", ttr=A_WHILE)
-
-
-def _waiting_clients(_: Connection, connect: Connect, new_tube: NewTube) -> None:
-    def wait(one: Connection) -> None:
-        one.send(f"watch {new_tube()}").expect(WATCHING(2))
-        one.send("ignore default").expect(WATCHING(1))
-        one.send("reserve")
-
-    gather(iter(range(MANY)), connect, wait)
-
-
-def _jobs_held(client: Connection, _: Connect, __: NewTube) -> None:
-    for _number in range(MANY):
-        client.put_and_reserve(ttr=A_WHILE)
-
-
-def _tubes_watched(client: Connection, _: Connect, new_tube: NewTube) -> None:
-    for number in range(MANY):
-        client.send(f"watch {new_tube()}").expect(WATCHING(2 + number))
-
-
-def _nothing(_: Connection, __: Connect, ___: NewTube) -> None:
-    pass
-
-
 CIRCUMSTANCES = pytest.mark.parametrize(
     ("begin", "size"),
     [
-        pytest.param(_clients, 1, id="clients"),
-        pytest.param(_tubes, 1, id="tubes"),
-        pytest.param(_waiting_clients, 1, id="waiting clients"),
-        pytest.param(_jobs_held, 1, id="jobs held"),
-        pytest.param(_tubes_watched, 1, id="tubes watched"),
-        pytest.param(_nothing, LARGE, id="large bodies"),
+        pytest.param(circumstances.clients, 1, id="clients"),
+        pytest.param(circumstances.tubes, 1, id="tubes"),
+        pytest.param(circumstances.waiting_clients, 1, id="waiting clients"),
+        pytest.param(circumstances.jobs_held, 1, id="jobs held"),
+        pytest.param(circumstances.tubes_watched, 1, id="tubes watched"),
+        pytest.param(circumstances.past, 1, id="a past"),
+        pytest.param(circumstances.leaving_producer, 1, id="a producer that has left"),
+        pytest.param(circumstances.nothing, LARGE, id="large bodies"),
     ],
 )
 
@@ -320,8 +285,9 @@ def test_beside_others_a_command_does_the_same(
     begin: Circumstance,
     size: int,
 ) -> None:
-    begin(client, connect, new_tube)
-    _finish(dialogue(Life(client, new_client, _body(server, size))))
+    producer = begin(client, connect, new_tube)
+    life = Life(client, producer, new_client, _body(server, size))
+    _hold(dialogue(life), life)
 
 
 @pytest.mark.parametrize("dialogue", IN_TIME)
@@ -337,13 +303,17 @@ def test_beside_others_time_does_the_same(
     begin: Circumstance,
     size: int,
 ) -> None:
-    begin(client, connect, new_tube)
-    _finish(dialogue(Life(client, new_client, _body(server, size)), clock))
+    producer = begin(client, connect, new_tube)
+    life = Life(client, producer, new_client, _body(server, size))
+    _hold(dialogue(life, clock), life)
 
 
-def _finish(dialogue: Iterator[None]) -> None:
-    for _ in dialogue:
-        pass
+def _hold(dialogue: Iterator[None], life: Life) -> None:
+    """Hold a dialogue to its end; who only puts its jobs leaves then."""
+    next(dialogue)
+    if life.producer is not life.client:
+        life.producer.close()
+    next(dialogue, None)
 
 
 _ONLY_PUT = (
@@ -369,7 +339,7 @@ def _drained(dialogue: Iterator[None], slug: str, server: Target, connect: Conne
         raise NotApplicable(f"profile {server.profile.name} has no {slug}")
     next(dialogue)
     drain(server, connect)
-    _finish(dialogue)
+    next(dialogue, None)
 
 
 @requirement(*_ONLY_PUT)
@@ -382,7 +352,7 @@ def test_in_drain_mode_a_command_does_the_same(
     slug: str,
     dialogue: Dialogue,
 ) -> None:
-    _drained(dialogue(Life(client, new_client, b"a")), slug, own_server, connect)
+    _drained(dialogue(Life(client, client, new_client, b"a")), slug, own_server, connect)
 
 
 @requirement(*_ONLY_PUT)
@@ -396,4 +366,4 @@ def test_in_drain_mode_time_does_the_same(
     slug: str,
     dialogue: TimedDialogue,
 ) -> None:
-    _drained(dialogue(Life(client, new_client, b"a"), clock), slug, own_server, connect)
+    _drained(dialogue(Life(client, client, new_client, b"a"), clock), slug, own_server, connect)

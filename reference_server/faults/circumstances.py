@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from reference_server.events import Event
 from reference_server.faults.registry import FAULTS, fault
 from reference_server.model import Model
 from reference_server.state import Alarm, Client, Job, Timer
-from reference_server.wire import TOUCHED, Reply
+from reference_server.wire import TOUCHED, Body, Malformed, Reply
 
 _BEFORE = len(FAULTS)
 
@@ -53,6 +56,36 @@ class LargeBody(Model):
     def _touch(self, conn: Client, id: int) -> Reply:
         job = self._held(conn, id)
         return TOUCHED if job and len(job.body) > 60_000 else super()._touch(conn, id)
+
+
+@fault("touch.postpones-expiry", "touch does nothing for a job whose producer has left")
+class ProducerHasLeft(Model):
+    _producers: Mapping[int, int] = {}
+
+    def _end_put(self, conn: Client, body: Body) -> None:
+        if conn.incoming is not None:
+            self._producers = {**self._producers, conn.incoming.id: conn.id}
+        super()._end_put(conn, body)
+
+    def _touch(self, conn: Client, id: int) -> Reply:
+        is_there = self._producers.get(id) in self.connections
+        return super()._touch(conn, id) if is_there or not self._held(conn, id) else TOUCHED
+
+
+@fault("bury.fifo", "who has sent a malformed line buries jobs in front")
+class HasErred(Model):
+    _erring: frozenset[int] = frozenset()
+
+    def _handle(self, event: Event, conn: int) -> None:
+        if isinstance(event, Malformed):
+            self._erring |= {conn}
+        super()._handle(event, conn)
+
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
+        job, reply = self._held(conn, id), super()._bury(conn, id, pri)
+        if job is not None and conn.id in self._erring:
+            job.tube.buried.move_to_end(id, last=False)
+        return reply
 
 
 @fault("put.draining-only-put", "in drain mode, a TTR begins again when it is over")
