@@ -170,7 +170,7 @@ def test_a_server_that_is_silent_at_stats_is_one_if_it_knows_other_commands() ->
             return None
 
     with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Silent))) as server:
-        server.limits = replace(USUAL, probe=0.2, detection=0.2)
+        server.limits = replace(USUAL, probe=0.2, detection=1.5)
         assert server.probe() is NEWEST
         assert server.profile_reason.startswith("the newest, as it does not answer when asked for")
 
@@ -181,7 +181,7 @@ def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() ->
             return None
 
     with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Silent))) as server:
-        server.limits = replace(USUAL, detection=0.5, alive=0.5)
+        server.limits = replace(USUAL, detection=1.5, alive=1.5)
         assert server.probe() is NEWEST
         assert server.learnt.known == b"use default"
         assert server.fate() is None
