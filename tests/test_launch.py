@@ -180,17 +180,17 @@ if "LD_PRELOAD" in os.environ:
 
 @needs_faketime
 @pytest.mark.parametrize(
-    ("instead", "reason"),
+    ("instead", "reason", "start"),
     [
-        ("sys.exit('no')", "exited with status 1 before it listened"),
-        ("import time; time.sleep(60)", "did not listen within 1 seconds"),
-        (SILENT, "does not answer"),
+        ("sys.exit('no')", "exited with status 1 before it listened", 8.0),
+        ("import time; time.sleep(60)", "did not listen within 1 seconds", 1.0),
+        (SILENT, "does not answer", 8.0),
     ],
 )
 def test_a_server_that_does_not_start_under_libfaketime(
-    tmp_path: Path, instead: str, reason: str
+    tmp_path: Path, instead: str, reason: str, start: float
 ) -> None:
-    limits = Limits(start=1.0, probe=1.0)
+    limits = Limits(start=start, probe=1.0)
     command = changed_server(tmp_path, UNFAKED.format(instead=instead))
     told = f"under libfaketime, the launched server {reason}"
     target = LaunchedTarget(command, limits=limits)

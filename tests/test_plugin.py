@@ -262,7 +262,7 @@ def test_listing_requirements() -> None:
     assert "put.draining-only-put" in loose.stdout
     everything = command("list").stdout.splitlines()
     assert "kick.all-jobs  must  until 0.6  1 test" in everything
-    assert "reserve-job.reserved  must  since 1.12  4 tests" in everything
+    assert "put.draining-keeps-no-job  must  since 1.12  1 test" in everything
 
 
 def test_a_part_of_the_suite_never_conforms(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class HasErred(Model):
         return reply
 
 
-@fault("put.draining-only-put", "in drain mode, a TTR begins again when it is over")
+@fault("put.ttr-expiry-releases", "in drain mode, a TTR begins again when it is over")
 class DrainingKeepsJobs(Model):
     def _fire(self, alarm: Alarm) -> None:
         _, kind, subject = alarm
