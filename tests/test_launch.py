@@ -65,8 +65,8 @@ while time.process_time() < end:
 
 
 def test_a_server_that_needs_the_cpu_for_its_start_is_waited_for(tmp_path: Path) -> None:
-    command = changed_server(tmp_path, SLOW.format(seconds=2))
-    with Launched(command, limits=Limits(start=1.5)) as server:
+    command = changed_server(tmp_path, SLOW.format(seconds=4))
+    with Launched(command, limits=Limits(start=3.0)) as server:
         assert server.answers()
 
 
