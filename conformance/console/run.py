@@ -17,7 +17,9 @@ from conformance.usage import ConsoleCommand, Option, suggestion
 
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", "-p", "no:hypothesispytest", *_QUIET)
+# It would load Hypothesis at the end of any run.
+_QUICK = ("-p", "no:hypothesispytest")
+SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", *_QUICK, *_QUIET)
 """The tests that pytest runs; a conftest.py of the current folder is for other tests."""
 _TARGET = {
     "target": {"metavar": "ADDRESS", "help": "a server that runs: HOST:PORT or unix:/path"},

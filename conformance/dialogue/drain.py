@@ -5,7 +5,13 @@ from conformance.dialogue.scenario import Connect
 from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.verdict import TargetLost
+from reference_server.profiles import Profile
 from reference_server.wire import DRAINING
+
+
+def is_told(profile: Profile) -> bool:
+    """Return whether the text of a profile says how a server is put into drain mode."""
+    return catalogue()["put.draining"].judged_by(profile.stage).level == "must"
 
 
 def drain(server: Target, connect: Connect) -> None:
@@ -17,7 +23,6 @@ def drain(server: Target, connect: Connect) -> None:
         drains = connect().eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        told = catalogue()["put.draining"].judged_by(server.profile.stage).level == "must"
-        lost.de_facto = not told and lost.observed.endswith("SIGUSR1")
+        lost.de_facto = not is_told(server.profile) and lost.observed.endswith("SIGUSR1")
         raise
     assert drains, "put was never answered DRAINING"

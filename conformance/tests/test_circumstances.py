@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 import pytest
 from _pytest.mark import ParameterSet
 
-from conformance.catalogue import catalogue, requirement
+from conformance.catalogue import requirement
 from conformance.dialogue import circumstances
 from conformance.dialogue.circumstances import A_WHILE, Circumstance
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.drain import drain
+from conformance.dialogue.drain import drain, is_told
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
@@ -317,7 +317,7 @@ def _hold(dialogue: Iterator[None], life: Life) -> None:
 
 def _drained(dialogue: Iterator[None], server: Target, connect: Connect) -> None:
     """Hold a dialogue with a server that begins to drain when the jobs are put."""
-    if catalogue()["put.draining"].judged_by(server.profile.stage).level != "must":
+    if not is_told(server.profile):
         raise NotApplicable(f"the text of {server.profile.name} names no drain mode")
     next(dialogue)
     try:
