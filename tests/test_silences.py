@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.oracle.violation import Violation
@@ -106,6 +107,16 @@ def test_once_the_reply_comes_it_is_waited_for_in_full_again(
     assert run(_peeks, {"client": None}, target).error is None
     monkeypatch.setattr(Silent, "silent", frozenset(("peek-delayed",)))
     assert _observed(target) == IN_FULL
+
+
+def test_a_full_wait_goes_on_while_others_keep_the_target_from_a_cpu(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 1000.0, 1000.0))
+    wait = Awaiting(target, awaited(b"peek-delayed\r\n", str(NOT_FOUND)), 0.1)
+    while wait.passed < 0.1:
+        time.sleep(0.01)
+    assert 0.1 < wait.left < target.limits.starved
 
 
 def test_a_reply_that_comes_late_is_not_missing(target: BuiltIn) -> None:

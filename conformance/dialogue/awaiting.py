@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from conformance.target.silences import LEAST, Awaited
-from conformance.target.starvation import SEEN, Starvation
+from conformance.target.starvation import SEEN, Starvation, Starved
 from conformance.target.target import Target
 
 _PROMPT = 0.02
@@ -17,8 +17,9 @@ _PROMPT = 0.02
 class Awaiting:
     """The wait for a reply of a target, for so many seconds of real time at most.
 
-    If it was waited for in vain before, or much else was, it is shorter, unless somebody is kept
-    from a CPU; but not shorter than ``least`` seconds.
+    While others keep the target from a CPU, it goes on. If it was waited for in vain before, or
+    much else was, it is shorter, unless somebody is kept from a CPU; but not shorter than ``least``
+    seconds.
     """
 
     target: Target
@@ -44,16 +45,20 @@ class Awaiting:
     def left(self) -> float:
         """The seconds that it may go on for; none if it is over."""
         passed = self.passed
-        if not self._is_short:
-            return self._patience - passed
         if self._starvation is None:
             if passed < _PROMPT:
                 return _PROMPT - passed
             self._starvation, self._unseen = Starvation(self.target.cpu_time), passed
         if passed < self._patience:
             return self._patience - passed
-        late = self._patience + self._unseen + SEEN * self._starvation.since().seconds
-        return min(late, self.seconds) - passed
+        return self._end(self._starvation.since()) - passed
+
+    def _end(self, starved: Starved) -> float:
+        """Return the seconds after which it ends, if it was so until now."""
+        if not self._is_short:
+            return min(self._patience + starved.target, self.target.limits.starved)
+        late = self._patience + self._unseen + SEEN * starved.seconds
+        return min(late, self.seconds)
 
     @property
     def _is_short(self) -> bool:

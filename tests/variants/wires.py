@@ -86,7 +86,7 @@ class _Buffered(ServedConnection):
 
     def _give(self, size: int) -> None:
         """Sends so many bytes of it."""
-        super().write(bytes(self._kept[:size]))
+        super().write(RESERVE.needed(lambda: bytes(self._kept[:size])))
         del self._kept[:size]
         if self._ends_then and not self._kept:
             super().close()
@@ -160,14 +160,20 @@ class _ReadsPieces(ServedConnection):
     def _reads(self) -> None:
         if self._is_lost:
             return
-        size = self._size()
-        data = bytes(self._unread[:size])
-        del self._unread[:size]
-        super().takes(data)
+        try:
+            self._takes_a_piece(self._size())
+        except MemoryError:
+            self._abort()
+            raise
         if self._unread:
             self.loop.call_soon(self._reads)
         elif self._ends_then:
             super().ends()
+
+    def _takes_a_piece(self, size: int) -> None:
+        data = bytes(self._unread[:size])
+        del self._unread[:size]
+        super().takes(data)
 
     def ends(self) -> None:
         self._ends_then = True
