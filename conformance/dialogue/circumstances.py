@@ -79,9 +79,9 @@ def past(client: Connection, _: Connect, new_tube: NewTube) -> Connection:
     return client
 
 
-def leaving_producer(client: Connection, connect: Connect, _: NewTube) -> Connection:
-    """Let somebody else put the jobs, who leaves then."""
-    client.needs(b"use")
+def leaving_producer(client: Connection, connect: Connect, new_tube: NewTube) -> Connection:
+    """Let somebody else put the jobs, who leaves then; the client uses another tube."""
+    client.send(f"use {(tube := new_tube())}").expect(USING(tube))
     producer = connect()
     producer.send(f"use {client.tube}").expect(USING(client.tube))
     return producer

@@ -33,6 +33,7 @@ from reference_server.wire import (
     RELEASED,
     RESERVED,
     TOUCHED,
+    USING,
 )
 
 LARGE = 65_535
@@ -44,7 +45,7 @@ class Life(NamedTuple):
 
     client: Connection
     producer: Connection
-    """It puts the jobs; often the client."""
+    """It puts the jobs; often the client. If not, nobody uses their tube when it has left."""
     new_client: Connect
     body: bytes
 
@@ -106,6 +107,8 @@ def _buried_jobs_are_kicked_in_order(life: Life) -> Iterator[None]:
     life.client.reserve().expect(RESERVED(second, life.body))
     for job in (second, first):
         life.client.send(f"bury {job} 3").expect(BURIED)
+    if life.producer is not life.client:
+        life.client.send(f"use {life.client.tube}").expect(USING(life.client.tube))
     for job in (second, first):
         life.client.send("kick 1").expect(KICKED_COUNT(1))
         life.client.reserve().expect(RESERVED(job, life.body))
@@ -195,13 +198,13 @@ def _a_job_times_out(life: Life, clock: Timeline) -> Iterator[None]:
     "command is issued.",
 )
 def _touch_gives_the_whole_ttr_again(life: Life, clock: Timeline) -> Iterator[None]:
-    job, other = life.producer.put(life.body, ttr=2), life.new_client()
+    job = life.producer.put(life.body, ttr=2)
     yield
     life.client.reserve().expect(RESERVED(job, life.body))
     clock.advance(1)
     life.client.send(f"touch {job}").expect(TOUCHED)
     clock.advance(1)
-    assert other.state_of(job) == "reserved"
+    assert life.client.state_of(job) == "reserved"
 
 
 @_is_one_of(

@@ -72,6 +72,13 @@ class ProducerHasLeft(Model):
         return super()._touch(conn, id) if is_there or not self._held(conn, id) else TOUCHED
 
 
+@fault("touch.postpones-expiry", "touch does nothing for a job whose tube nobody uses")
+class NobodyUsesTheTube(Model):
+    def _touch(self, conn: Client, id: int) -> Reply:
+        job = self._held(conn, id)
+        return TOUCHED if job and not job.tube.using else super()._touch(conn, id)
+
+
 @fault("bury.fifo", "who has sent a malformed line buries jobs in front")
 class HasErred(Model):
     _erring: frozenset[int] = frozenset()
