@@ -65,7 +65,7 @@ def test_two_clients_do_not_get_each_others_replies(client: Connection, other: C
     "were received and sends responses in the same order.",
 )
 def test_each_command_is_answered_once(client: Connection) -> None:
-    for job in (client.put(b"a"), client.put(b"b")):
+    for job in (client.put_and_reserve(), client.put_and_reserve()):
         client.raw(client.ping).expect(client.pong)
         client.send(f"delete {job}").expect(DELETED)
         client.raw(client.ping).expect(client.pong)
