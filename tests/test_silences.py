@@ -252,22 +252,33 @@ def test_random_conversations_share_what_was_missed(
     assert _missed_in_a_session(target) > FULL
 
 
-def test_statistics_that_never_come_fail_what_needs_them_by_that_command() -> None:
-    class WithoutStats(Model):
-        def _stats(self, _: Client) -> None:  # type: ignore[override]
-            return None
+@pytest.mark.parametrize(
+    ("command", "observed"),
+    [
+        # That stats never come is known from the first look at the target.
+        ("stats", ["nothing within 0.25 seconds", "nothing within 0.06 seconds"]),
+        ("list-tubes", ["nothing within 1.00 seconds", "nothing within 0.25 seconds"]),
+    ],
+)
+def test_counters_that_never_come_fail_what_needs_them_by_that_command(
+    command: str, observed: list[str]
+) -> None:
+    def never(*_: object) -> None:
+        return None
 
     def begins(server: BuiltIn) -> None:
         Session(server, NEWEST)
 
     limits = Limits(probe=FULL, detection=FULL)
-    with closing(BuiltIn(fault=Fault("", "silent", model=WithoutStats), limits=limits)) as server:
+    model = type("WithoutCounters", (Model,), {f"_{command.replace('-', '_')}": never})
+    with closing(BuiltIn(fault=Fault("", "silent", model=model), limits=limits)) as server:
         server.probe()
-        outcome = run(begins, {"server": None}, server)
-        error = outcome.error
-        assert isinstance(error, Deviation)
-        assert (error.expected, error.observed) == ("OK …", "nothing within 0.25 seconds")
-        assert step_of(error, outcome.transcript, NEWEST).cause.command == "stats"
+        for seen in observed:
+            outcome = run(begins, {"server": None}, server)
+            error = outcome.error
+            assert isinstance(error, Deviation)
+            assert (error.expected, error.observed) == ("OK …", seen)
+            assert step_of(error, outcome.transcript, NEWEST).cause.command == command
 
 
 def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:

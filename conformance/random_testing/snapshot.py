@@ -21,7 +21,7 @@ from conformance.transcript import Counters
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
 from reference_server.state import JobState
-from reference_server.wire import ProtocolError
+from reference_server.wire import ProtocolError, Reply
 
 
 class GarbledReply(TargetError):
@@ -31,13 +31,11 @@ class GarbledReply(TargetError):
 
 
 class Unanswered(TargetError):
-    """Statistics were asked for by ``line``, and nothing came within so many seconds."""
+    """After ``line``, a reply with this word should come; nothing came within so many seconds."""
 
-    expected = "OK …"
-
-    def __init__(self, line: bytes, seconds: float) -> None:
+    def __init__(self, line: bytes, word: str, seconds: float) -> None:
         super().__init__(f"nothing within {seconds:.2f} seconds")
-        self.line = line
+        self.line, self.expected = line, f"{word} …"
 
 
 class Counted(NamedTuple):
@@ -61,20 +59,20 @@ def counted(target: Target, profile: Profile) -> Counted:
 
     Raises TargetLost, GarbledReply, Unanswered, or TargetError if it does not tell its stats.
     """
-    last, tubes, limit = 0, frozenset[str](), target.limits.probe
+    last, tubes = 0, frozenset[str]()
     try:
-        with visit(target.address, limit, target.learnt) as sock:
+        with visit(target.address, target.limits.probe, target.learnt) as sock:
+            client = _Client(sock, target)
             if target.exclusive and profile.has_tubes:
                 if not target.learnt.silences.ignores_ends:
                     # Else clients that have left keep them.
-                    _await_tubes(sock, target.clock, target.limits)
-                tubes = _other_tubes(sock, limit)
-            taken = frozenset(tube.encode() for tube in tubes if _has_jobs(sock, tube, limit))
+                    _await_tubes(client, target.clock, target.limits)
+                tubes = client.other_tubes()
+            taken = frozenset(tube.encode() for tube in tubes if client.has_jobs(tube))
             if target.exclusive:
-                last = _last_id(sock, profile, limit)
-            of_tube = b"stats-tube default"
-            default = _dictionary(sock, of_tube, target) if profile.has_tubes else None
-            first, stats = (_dictionary(sock, b"stats", target) for _ in range(2))
+                last = client.last_id(profile)
+            default = client.dictionary(b"stats-tube default") if profile.has_tubes else None
+            first, stats = (client.dictionary(b"stats") for _ in range(2))
         profile = _limited(profile, stats)
         # The connection that asked has ended.
         stats["total-connections"] = str(int(stats["total-connections"]) - 1)
@@ -84,7 +82,7 @@ def counted(target: Target, profile: Profile) -> Counted:
         if fate := target.fate():
             raise TargetLost("a server that tells its stats", fate) from error
         if isinstance(error, Unanswered):
-            target.learnt.silences.note(awaited(error.line, "OK"), limit)
+            target.learnt.silences.note(awaited(error.line, error.expected), target.limits.probe)
             raise
         if isinstance(error, KeyError):
             raise TargetError(f"the stats of the target have no key {error}") from error
@@ -99,62 +97,75 @@ def counted(target: Target, profile: Profile) -> Counted:
     return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
 
 
-def _dictionary(sock: Transport, line: bytes, target: Target) -> dict[str, str]:
-    silences, key, limit = target.learnt.silences, awaited(line, "OK"), target.limits.probe
-    seconds = silences.patience(key, limit) if silences.is_expected_in_vain(key) else limit
-    try:
-        reply = ask(sock, line, seconds)
-    except TimeoutError:
-        raise Unanswered(line, seconds) from None
-    silences.came(key, reply.word)
-    if reply.body is None:
-        raise ValueError(f"{line.decode()} is answered {reply}")
-    return yamlish.dictionary(reply.body)
+class _Client:
+    """A client that asks a target for its counters.
+
+    Raises Unanswered if it is not answered, which it does not wait for in full again.
+    """
+
+    def __init__(self, sock: Transport, target: Target) -> None:
+        self._sock = sock
+        self._silences, self._limit = target.learnt.silences, target.limits.probe
+
+    def _ask(self, line: bytes, word: str = "OK", tells_priority: bool | None = False) -> Reply:
+        """Return the reply, which should begin with this word."""
+        silences, key, seconds = self._silences, awaited(line, word), self._limit
+        if silences.is_expected_in_vain(key):
+            seconds = silences.patience(key, seconds)
+        try:
+            reply = ask(self._sock, line, seconds, tells_priority)
+        except TimeoutError:
+            raise Unanswered(line, word, seconds) from None
+        silences.came(key, reply.word)
+        return reply
+
+    def dictionary(self, line: bytes) -> dict[str, str]:
+        """Return the statistics that this line asks for; raises ValueError if there are none."""
+        reply = self._ask(line)
+        if reply.body is None:
+            raise ValueError(f"{line.decode()} is answered {reply}")
+        return yamlish.dictionary(reply.body)
+
+    def other_tubes(self) -> frozenset[str]:
+        """Return the tubes besides that in which all clients begin, as far as they can be read."""
+        listed = self._ask(b"list-tubes").body or b""
+        with contextlib.suppress(ValueError):
+            # What is wrong with the list is told where it is tested.
+            return frozenset(yamlish.names(listed)) - {"default"}
+        return frozenset()
+
+    def has_jobs(self, tube: str) -> bool:
+        """Return whether a tube has any jobs; it may be gone by now."""
+        reply = self._ask(f"stats-tube {tube}".encode())
+        return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
+
+    def last_id(self, profile: Profile) -> int:
+        """Return the id of a job that is put and deleted at once."""
+        try:
+            put = self._ask(b"put 0 0 1 0\r\n", "INSERTED")
+        except ProtocolError as error:
+            raise ProtocolError(f"{error}, instead of a reply to put") from error
+        id = int(put.args[0]) if put.args else 0
+        if "ready" not in profile.deletes:
+            self._ask(b"reserve", "RESERVED", tells_priority=None)
+        self._ask(b"delete %d" % id, "DELETED")
+        return id
 
 
-def _await_tubes(sock: Transport, clock: TargetClock, limits: Limits) -> None:
-    """Lets tubes go that were left before, as far as they do."""
-    limit = limits.probe
+def _await_tubes(client: _Client, clock: TargetClock, limits: Limits) -> None:
+    """Let tubes go that were left before, as far as they do."""
     for is_last in looks(limits):
-        if is_last or all(_has_jobs(sock, tube, limit) for tube in _other_tubes(sock, limit)):
+        if is_last or all(client.has_jobs(tube) for tube in client.other_tubes()):
             return
         time.sleep(STEP)
         if clock.movable:
             clock.move(STEP)
 
 
-def _other_tubes(sock: Transport, limit: float) -> frozenset[str]:
-    """The tubes besides that in which all clients begin, as far as they can be read."""
-    listed = ask(sock, b"list-tubes", limit).body or b""
-    with contextlib.suppress(ValueError):
-        # What is wrong with the list is told where it is tested.
-        return frozenset(yamlish.names(listed)) - {"default"}
-    return frozenset()
-
-
-def _has_jobs(sock: Transport, tube: str, limit: float) -> bool:
-    """Return whether a tube has any jobs; it may be gone by now."""
-    reply = ask(sock, f"stats-tube {tube}".encode(), limit)
-    return reply.word == "OK" and _jobs(yamlish.dictionary(reply.body or b"")) > 0
-
-
 def _jobs(stats: Mapping[str, str]) -> int:
     """Return how many jobs statistics tell of."""
     told = (stats.get(f"current-jobs-{state.value}", "") for state in JobState)
     return sum(int(count) for count in told if count.isdecimal())
-
-
-def _last_id(sock: Transport, profile: Profile, limit: float) -> int:
-    """The id of a job that is put and deleted at once."""
-    try:
-        put = ask(sock, b"put 0 0 1 0\r\n", limit)
-    except ProtocolError as error:
-        raise ProtocolError(f"{error}, instead of a reply to put") from error
-    id = int(put.args[0]) if put.args else 0
-    if "ready" not in profile.deletes:
-        ask(sock, b"reserve", limit, tells_priority=None)
-    ask(sock, b"delete %d" % id, limit)
-    return id
 
 
 def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:

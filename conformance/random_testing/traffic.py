@@ -12,6 +12,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
+from conformance.target.silences import LEAST
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
@@ -66,13 +67,19 @@ class Traffic:
         self._attendant: Attendant | None = None
         if not target.clock.movable:
             self._attendant = Attendant()
-            self._attendant.watch(target.address, target.limits.alive)
+            self._attend(self._attendant)
 
     def now(self) -> int:
         """Return the time of the target's clock, in nanoseconds; it never stands still."""
         self._looks += 1
         time = round(self._target.clock.time() * 1e9) + self._looks
         return max(time, self._since)
+
+    def _attend(self, attendant: Attendant) -> None:
+        learnt, limits = self._target.learnt, self._target.limits
+        # A target that is silent at the usual command need not be waited for.
+        patience = None if learnt.known is None else LEAST
+        attendant.watch(self._target.address, limits.alive, patience)
 
     def settle(self) -> None:
         """Let the target come to what it was sent."""
@@ -114,7 +121,7 @@ class Traffic:
         self.clients.clear()
         self.judge.restarted()
         if self._attendant is not None:
-            self._attendant.watch(self._target.address, self._target.limits.alive)
+            self._attend(self._attendant)
 
     def abandon(self) -> None:
         """End all clients without looking at what comes; the target notices, if it can."""

@@ -71,10 +71,13 @@ class Attendant:
         self._control: Transport | None = None
         self._limit = self._patience = 0.0
 
-    def watch(self, address: Address, limit: float) -> None:
-        """Names the server, each reply of which may take ``limit`` seconds; raises OSError."""
+    def watch(self, address: Address, limit: float, patience: float | None = None) -> None:
+        """Names the server, each reply of which may take ``limit`` seconds; raises OSError.
+
+        ``patience``: the seconds that are waited until the first has come, if fewer.
+        """
         self.close()
-        self._limit = self._patience = limit
+        self._limit, self._patience = limit, limit if patience is None else patience
         self._control = Transport(connect(address, limit))
 
     def settle(self) -> None:
