@@ -171,7 +171,7 @@ class _ReadsPieces(ServedConnection):
             super().ends()
 
     def _takes_a_piece(self, size: int) -> None:
-        data = bytes(self._unread[:size])
+        data = RESERVE.needed(lambda: bytes(self._unread[:size]))
         del self._unread[:size]
         super().takes(data)
 
