@@ -14,6 +14,7 @@ from conformance.durability.damage import damages, other_files, wrong
 from conformance.durability.disk import Content
 from conformance.durability.inspection import Question, Seen
 from conformance.durability.kills import kills
+from conformance.durability.older import left_by
 from conformance.durability.recording import Kept, record
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import scenes
@@ -91,6 +92,19 @@ def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
     assert causes <= known
 
 
+@needs_beanstalkd
+def test_files_of_an_older_version_are_those_that_it_has_left() -> None:
+    files, bodies = left_by(COMMAND, scenes(NEWEST, 100)[0], NEWEST, USUAL)
+    assert b"first" in files["binlog.1"].bytes()
+    assert bodies[1] == "first"
+    assert len(bodies) == 11
+
+
+def test_an_older_version_that_does_not_start_leaves_nothing() -> None:
+    with pytest.raises(NotTestable, match="it exited with status 1"):
+        left_by("false {port}", scenes(NEWEST, 100)[0], NEWEST, USUAL)
+
+
 @needs_strace
 def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None:
     scene = scenes(NEWEST, 100)[0]
@@ -105,7 +119,7 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
 ) -> None:
     few = ["--states", "1", "--kills", "0", "--damages", "3", "--jobs", "1"]
     words = ["durability", "--launch", COMMAND, "--folder", str(tmp_path), *few]
-    words += ["--report", str(tmp_path / "report")]
+    words += ["--report", str(tmp_path / "report"), "--older", COMMAND]
     assert main(words) == 1
     said = capsys.readouterr().out
     assert "fail: persistence.buries: more buries than there were" in said
@@ -122,10 +136,11 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     told = read_results(tmp_path / "report" / "results.json")
     assert told.target.label == "beanstalkd"
     assert told.crashes is not None
-    *_, damaged, rivals = told.crashes.parts
+    *_, damaged, older, rivals = told.crashes.parts
+    assert older.name == "files of an older version"
     assert rivals.name == "two servers on one folder"
     # All that is done to whole files, and 3 places.
-    assert damaged.tried > 10
+    assert min(damaged.tried, older.tried) > 10
     (buries,) = [one for one in told.requirements if one.slug == "persistence.buries"]
     assert buries.verdict is Verdict.FAIL
 

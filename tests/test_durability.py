@@ -299,6 +299,7 @@ def test_the_promise_is_read_from_the_command(
         ["--launch", "s -p {port} [-b {binlog}]"],
         ["--launch", "s -b {binlog}"],
         ["--launch", "s -p {port} -b {binlog}", "--loss", "x"],
+        ["--launch", "s -p {port} -b {binlog}", "--older", "s -p {port}"],
         [],
     ],
 )

@@ -13,12 +13,13 @@ from conformance.console.progress import ProgressBar
 from conformance.durability.campaign import Campaign
 from conformance.durability.catalogue import requirements
 from conformance.durability.crashes import Kind
-from conformance.durability.damage import damages, other_files, wrong
+from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import Case, grouped, place
 from conformance.durability.inspection import Question, shown
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
+from conformance.durability.older import Left, left_by
 from conformance.durability.recording import Kept, Recording, read, record
 from conformance.durability.report import DAMAGES, KILLS, STATES, Report
 from conformance.durability.results import added, earlier, nothing_yet
@@ -35,6 +36,8 @@ from reports.crashes import line
 from reports.results import CrashPart, Results
 from reports.words import counted
 from reports.write import write_report
+
+OLDER = "files of an older version"
 
 
 class Tried(NamedTuple):
@@ -56,11 +59,17 @@ class Crashing:
     """One run of the command; ``reproduce`` are the words that start it again."""
 
     def __init__(
-        self, options: Options, loss: float, written: Written, resume: bool, reproduce: str
+        self,
+        options: Options,
+        older: Options | None,
+        loss: float,
+        written: Written,
+        resume: bool,
+        reproduce: str,
     ) -> None:
         assert options.command is not None
         self._begun = time.monotonic()
-        self._options = options
+        self._options, self._older = options, older
         self._limits = Limits(start=options.start_timeout)
         self._command = options.command
         self._loss = loss
@@ -96,7 +105,10 @@ class Crashing:
             with self._testing("damaged files", DAMAGES):
                 if first is None:
                     raise NotTestable("no conversation was recorded")
-                self._damage(pool, first, tried.damages)
+                self._damage(pool, "damaged files", _left(first), tried.damages)
+            if self._older is not None:
+                with self._testing(OLDER, DAMAGES):
+                    self._damage(pool, OLDER, self._left_by(self._older), tried.damages)
             with self._testing("two servers on one folder", DAMAGES):
                 self._share()
         if tried.kills:
@@ -150,15 +162,26 @@ class Crashing:
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")
 
-    def _damage(self, pool: Executor, recording: Recording, limit: int) -> None:
-        """Start the server on the files of a scene's end, damaged in each way."""
-        name = "damaged files"
-        disk = Disk()
-        for _, operation in recording.operations:
-            disk.apply(operation)
-        bodies = {one.id: shown(one.step.body or b"") for one in recording.spoken if one.step.job}
-        work = {digest(damage.files): damage for damage in damages(disk.files())}
-        whole = {digest(damage.files): damage for damage in other_files(disk.files())}
+    def _left_by(self, older: Options) -> Left:
+        """Return the files of an older version; raise NotTestable, TargetError or LaunchError."""
+        assert older.command is not None
+        folder = self._folder / "older"
+        if self._resume and (kept := Left.kept(folder)) is not None:
+            return kept
+        target = LaunchedTarget(older.command, "real", limits=self._limits, binlog=True)
+        with contextlib.closing(target):
+            older.recognise(target)
+        scene = scenes(target.profile, target.learnt.max_job_size or LARGEST)[0]
+        left = left_by(older.command, scene, target.profile, self._limits)
+        left.keep(folder)
+        return left
+
+    def _damage(self, pool: Executor, name: str, before: Left, limit: int) -> None:
+        """Start the server on files as they were left, and damaged in each way."""
+        files, bodies = before
+        work = {digest(damage.files): damage for damage in damages(files)}
+        others = [Damage(files, "as they were left"), *other_files(files)]
+        whole = {digest(damage.files): damage for damage in others}
         places = [(state, damage) for state, damage in work.items() if state not in whole]
         chosen = [*whole.items(), *places[:: max(-(-len(places) // limit), 1)]]
         if not self._resume:
@@ -221,3 +244,12 @@ class Crashing:
             write_report(told, self._written, self._written)
             print(f"report: {self._written / told.file('report.html')}")
         return int(self._report.broken > 0)
+
+
+def _left(recording: Recording) -> Left:
+    """Return the files at the end of a recording."""
+    disk = Disk()
+    for _, operation in recording.operations:
+        disk.apply(operation)
+    spoken = [one for one in recording.spoken if one.step.job]
+    return Left(disk.files(), {one.id: shown(one.step.body or b"") for one in spoken})

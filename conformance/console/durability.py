@@ -52,6 +52,11 @@ _OPTION = re.compile(r"-f(\d+)")
     help="how long it may take until it listens",
 )
 @option(
+    *(WHAT, "--older"),
+    metavar="COMMAND",
+    help="an older version of it, on whose files it is started, too: a command as for --launch",
+)
+@option(
     *(WHAT, "--loss"),
     metavar="MS",
     help="the milliseconds of history that lost power may cost, or never: nothing is synced;"
@@ -94,6 +99,7 @@ def durability(
     launch: str,
     profile: str,
     start_timeout: float,
+    older: str | None,
     loss: str | None,
     states: int,
     kills: int,
@@ -108,17 +114,21 @@ def durability(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    if "{binlog}" not in launch or "[" in launch:
-        raise refuse("durability needs {binlog} in the command to launch, outside of brackets")
+    for command in filter(None, (launch, older)):
+        if "{binlog}" not in command or "[" in command:
+            raise refuse("durability needs {binlog} in the command to launch, outside of brackets")
     options = replace(Options.of_command(None, launch, "real", start_timeout, profile), name=name)
-    words = [*options.chosen, *([] if loss is None else [f"--loss={loss}"])]
+    others = {"--older": older, "--loss": loss}
+    words = [*options.chosen, *(f"{name}={said}" for name, said in others.items() if said)]
     # Those of the plugin begin with --beanstalk-, those of commands do not.
     words = [word.replace("--beanstalk-", "--", 1) for word in words]
     again = shlex.join(["beanstalk-conformance", "durability", *words])
     try:
         for place in filter(None, (folder, report)):
             place.mkdir(parents=True, exist_ok=True)
-        run = Crashing(options, promised(launch, loss), Written(folder, report), resume, again)
+        before = older and Options.of_command(None, older, "real", start_timeout)
+        written = Written(folder, report)
+        run = Crashing(options, before or None, promised(launch, loss), written, resume, again)
         with workers(jobs) as pool:
             return run.everything(pool, Tried(states, kills, damages))
     except KeyboardInterrupt:

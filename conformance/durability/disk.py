@@ -172,3 +172,9 @@ def write_out(files: Files, folder: Path) -> None:
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         content.write_out(place)
+
+
+def read_in(folder: Path) -> Files:
+    """Return the files in a folder."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): Content.of(path.read_bytes()) for path in paths}

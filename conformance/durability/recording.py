@@ -159,8 +159,9 @@ def record(
         except DidNotStart as error:
             raise NotTestable(f"under strace, it {error.fate}: {error.said}") from error
         with launched as server:
-            talk = _play(server, scene, profile, limits, loss)
+            played = play(server, scene, profile, limits, loss)
         place = server.where
+    talk = played._asdict()
     talk |= {"folder": folder, "place": place if isinstance(place, str) else list(place)}
     kept.talk.write_text(json.dumps(talk), encoding="utf-8")
 
@@ -175,10 +176,15 @@ def _pause(server: Launched, seconds: float) -> float:
             return end
 
 
-def _play(
-    server: Launched, scene: Scene, profile: Profile, limits: Limits, loss: float
-) -> dict[str, object]:
-    """Play a scene; return what was said, and when it was quiet."""
+class Played(NamedTuple):
+    """The commands of a scene as they were said, see :class:`Spoken`, and when it was quiet."""
+
+    spoken: list[tuple[int, int, float, float, str]]
+    idle: list[float]
+
+
+def play(server: Launched, scene: Scene, profile: Profile, limits: Limits, loss: float) -> Played:
+    """Play a scene; raise NotTestable if it goes wrong before any crash."""
     ids: dict[str, int] = {}
     spoken: list[tuple[int, int, float, float, str]] = []
     idle: list[float] = []
@@ -202,7 +208,7 @@ def _play(
         spoken.append((ids.get(step.job, 0), said, begun, took, str(reply)))
     for client in clients.values():
         client.close()
-    return {"spoken": spoken, "idle": idle}
+    return Played(spoken, idle)
 
 
 def _ask(client: Transport, request: bytes, profile: Profile, limit: float) -> tuple[Reply, int]:

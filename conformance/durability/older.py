@@ -1,0 +1,57 @@
+"""Files that an older version of a server has left: its successor is started on them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.durability.disk import Files, read_in, write_out
+from conformance.durability.inspection import shown
+from conformance.durability.recording import play
+from conformance.durability.scenes import Say, Scene
+from conformance.target.launch import DidNotStart, Launched
+from conformance.target.limits import Limits
+from conformance.verdict import NotTestable
+from reference_server.profiles import Profile
+
+_FILES, _BODIES = "files", "bodies.json"
+
+
+class Left(NamedTuple):
+    """The files of a server that was ended, and the bodies of all jobs that it was given."""
+
+    files: Files
+    bodies: dict[int, str]
+
+    @classmethod
+    def kept(cls, folder: Path) -> Left | None:
+        """Return those that were kept in a folder, if there are any."""
+        told = folder / _BODIES
+        if not told.exists():
+            return None
+        bodies = {int(id): body for id, body in json.loads(told.read_text("utf-8")).items()}
+        return cls(read_in(folder / _FILES), bodies)
+
+    def keep(self, folder: Path) -> None:
+        """Keep them in a folder, in place of what is there."""
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / _FILES).mkdir(parents=True)
+        write_out(self.files, folder / _FILES)
+        (folder / _BODIES).write_text(json.dumps(self.bodies), encoding="utf-8")
+
+
+def left_by(command: str, scene: Scene, profile: Profile, limits: Limits) -> Left:
+    """Play a scene on a server and end it; raise NotTestable if that goes wrong."""
+    with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
+        try:
+            launched = Launched(command, values={"binlog": folder}, limits=limits)
+        except DidNotStart as error:
+            raise NotTestable(f"it {error.fate}: {error.said}") from error
+        with launched as server:
+            played = play(server, scene, profile, limits, 0.0)
+        files = read_in(Path(folder))
+    said = zip((one for one in scene.steps if isinstance(one, Say)), played.spoken, strict=True)
+    return Left(files, {id: shown(step.body or b"") for step, (id, *_) in said if step.job})
