@@ -126,9 +126,9 @@ def durability(
     try:
         for place in filter(None, (folder, report)):
             place.mkdir(parents=True, exist_ok=True)
-        before = older and Options.of_command(None, older, "real", start_timeout)
+        before = Options.of_command(None, older, "real", start_timeout) if older else None
         written = Written(folder, report)
-        run = Crashing(options, before or None, promised(launch, loss), written, resume, again)
+        run = Crashing(options, before, promised(launch, loss), written, resume, again)
         with workers(jobs) as pool:
             return run.everything(pool, Tried(states, kills, damages))
     except KeyboardInterrupt:
