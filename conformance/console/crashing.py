@@ -16,7 +16,7 @@ from conformance.durability.crashes import Kind
 from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import Case, grouped, place
-from conformance.durability.inspection import Question, shown
+from conformance.durability.inspection import Question
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.older import Left, left_by
@@ -29,11 +29,11 @@ from conformance.run.options import Options
 from conformance.target.launch import DidNotStart
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
+from conformance.target.target import Target
 from conformance.usage import refuse
 from conformance.verdict import NotTestable
-from reference_server.profiles import Profile
 from reports.crashes import line
-from reports.results import CrashPart, Results
+from reports.results import CrashPart
 from reports.words import counted
 from reports.write import write_report
 
@@ -76,22 +76,13 @@ class Crashing:
         self._folder, self._written = written
         self._resume = resume
         self._cases: list[Case] = []
-        self._profile, limit, run = self._recognised()
+        with _recognised(options, self._limits) as target:
+            self._profile, self._scenes = target.profile, _scenes(target)
+            run = nothing_yet(target, options)
         if why := requirements()[STARTS].missing_in(self._profile.stage):
             raise refuse(f"the server keeps no jobs: that {why}")
         self._run = run if self._written is None else earlier(self._written, run)
-        self._scenes = scenes(self._profile, limit)
         self._report = Report(self._command, self._profile, reproduce)
-
-    def _recognised(self) -> tuple[Profile, int, Results]:
-        """Return the profile of the server, the bytes that a body may have, and no results yet."""
-        target = LaunchedTarget(self._command, "real", limits=self._limits, binlog=True)
-        try:
-            self._options.recognise(target)
-            limit = target.learnt.max_job_size or LARGEST
-            return target.profile, limit, nothing_yet(target, self._options)
-        finally:
-            target.close()
 
     def everything(self, pool: Executor, tried: Tried) -> int:
         """Try all, tell what came of it, and return the exit code."""
@@ -168,11 +159,9 @@ class Crashing:
         folder = self._folder / "older"
         if self._resume and (kept := Left.kept(folder)) is not None:
             return kept
-        target = LaunchedTarget(older.command, "real", limits=self._limits, binlog=True)
-        with contextlib.closing(target):
-            older.recognise(target)
-        scene = scenes(target.profile, target.learnt.max_job_size or LARGEST)[0]
-        left = left_by(older.command, scene, target.profile, self._limits)
+        with _recognised(older, self._limits) as target:
+            profile, (scene, *_) = target.profile, _scenes(target)
+        left = left_by(older.command, scene, profile, self._limits)
         left.keep(folder)
         return left
 
@@ -246,10 +235,24 @@ class Crashing:
         return int(self._report.broken > 0)
 
 
+@contextlib.contextmanager
+def _recognised(options: Options, limits: Limits) -> Iterator[Target]:
+    """Start a server of which the profile is told, and end it."""
+    assert options.command is not None
+    target = LaunchedTarget(options.command, "real", limits=limits, binlog=True)
+    with contextlib.closing(target):
+        options.recognise(target)
+        yield target
+
+
+def _scenes(target: Target) -> tuple[Scene, ...]:
+    """Return the conversations that a server can hold."""
+    return scenes(target.profile, target.learnt.max_job_size or LARGEST)
+
+
 def _left(recording: Recording) -> Left:
     """Return the files at the end of a recording."""
     disk = Disk()
     for _, operation in recording.operations:
         disk.apply(operation)
-    spoken = [one for one in recording.spoken if one.step.job]
-    return Left(disk.files(), {one.id: shown(one.step.body or b"") for one in spoken})
+    return Left.of(disk.files(), ((one.id, one.step) for one in recording.spoken))

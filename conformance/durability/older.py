@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,11 @@ class Left(NamedTuple):
 
     files: Files
     bodies: dict[int, str]
+
+    @classmethod
+    def of(cls, files: Files, said: Iterable[tuple[int, Say]]) -> Left:
+        """Return the files behind these commands, each with the id of the job that it has put."""
+        return cls(files, {id: shown(step.body or b"") for id, step in said if step.job})
 
     @classmethod
     def kept(cls, folder: Path) -> Left | None:
@@ -53,5 +59,5 @@ def left_by(command: str, scene: Scene, profile: Profile, limits: Limits) -> Lef
         with launched as server:
             played = play(server, scene, profile, limits, 0.0)
         files = read_in(Path(folder))
-    said = zip((one for one in scene.steps if isinstance(one, Say)), played.spoken, strict=True)
-    return Left(files, {id: shown(step.body or b"") for step, (id, *_) in said if step.job})
+    steps = (step for step in scene.steps if isinstance(step, Say))
+    return Left.of(files, ((id, step) for (id, *_), step in zip(played.spoken, steps, strict=True)))
