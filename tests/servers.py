@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from conformance.target.clock import clear_leftovers, faketime_library
+from reference_server.faults import Fault
+from reference_server.model import Model
 
 BEANSTALKD = shutil.which("beanstalkd")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -79,6 +81,16 @@ def creeping() -> dict[str, str]:
     """
     clear_leftovers()
     return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "@2026-01-01 00:00:00 i0.000001"}
+
+
+def silent_at(command: str) -> Fault:
+    """Return the fault of a server that never answers a command."""
+
+    def never(*_: object) -> None:
+        return None
+
+    method = f"_{command.replace('-', '_')}"
+    return Fault("", "silent", model=type("Silent", (Model,), {method: never}))
 
 
 def shell_with(folder: Path, marks: bytes) -> Path:

@@ -18,6 +18,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import Client
 from reference_server.wire import UNKNOWN_COMMAND, Command, Malformed, Reply, Request, RequestReader
+from tests.servers import silent_at
 
 ALL = "as it has all that is asked for"
 MODERN = ("use", "watch", "list-tubes", "touch", "kick-job", "reserve-job", "stats-tube")
@@ -165,22 +166,14 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
 
 
 def test_a_server_that_is_silent_at_stats_is_one_if_it_knows_other_commands() -> None:
-    class Silent(Model):
-        def _stats(self, _: Client) -> None:  # type: ignore[override]
-            return None
-
-    with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Silent))) as server:
+    with contextlib.closing(BuiltIn(fault=silent_at("stats"))) as server:
         server.limits = replace(USUAL, probe=0.2, detection=1.5)
         assert server.probe() is NEWEST
         assert server.profile_reason.startswith("the newest, as it does not answer when asked for")
 
 
 def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() -> None:
-    class Silent(Model):
-        def _list_tube_used(self, _: Client) -> None:  # type: ignore[override]
-            return None
-
-    with contextlib.closing(BuiltIn(fault=Fault("", "other", model=Silent))) as server:
+    with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"))) as server:
         server.limits = replace(USUAL, detection=1.5, alive=1.5)
         assert server.probe() is NEWEST
         assert server.learnt.known == b"use default"

@@ -35,6 +35,7 @@ from reference_server.wire import (
     TIMED_OUT,
     Reply,
 )
+from tests.servers import silent_at
 
 FULL = 1.0
 
@@ -263,15 +264,11 @@ def test_random_conversations_share_what_was_missed(
 def test_counters_that_never_come_fail_what_needs_them_by_that_command(
     command: str, observed: list[str]
 ) -> None:
-    def never(*_: object) -> None:
-        return None
-
     def begins(server: BuiltIn) -> None:
         Session(server, NEWEST)
 
     limits = Limits(probe=FULL, detection=FULL)
-    model = type("WithoutCounters", (Model,), {f"_{command.replace('-', '_')}": never})
-    with closing(BuiltIn(fault=Fault("", "silent", model=model), limits=limits)) as server:
+    with closing(BuiltIn(fault=silent_at(command), limits=limits)) as server:
         server.probe()
         for seen in observed:
             outcome = run(begins, {"server": None}, server)
