@@ -37,72 +37,6 @@ from tests.made import case
 from tests.servers import changed_server
 from tests.test_plugin import suite
 
-# ---------------------------------------------------------------- where a test has deviated
-
-
-@pytest.mark.parametrize(
-    ("lines", "command", "before"),
-    [
-        ([r"A > use a\r\nwatch a\r\nignore default\r\n", r"A < OK\r\n"], "use", ()),
-        (
-            [r"A > use a\r\nwatch a\r\n", r"A < USING a\r\n", r"A < OK\r\n"],
-            *("watch", ("use",)),
-        ),
-        (
-            # What looks like a command in a body is none.
-            [r"A > put 0 0 1 6\r\nkick 1\r\n", r"A < INSERTED 1\r\n", r"A > bury 1 0\r\n"],
-            *("bury", ("put",)),
-        ),
-        ([r"A > reserve\r\n", r"B > use a\r\n", r"B < USING a\r\n", "+ 5s"], "reserve", ("use",)),
-        ([r"A > use a\r\n", r"A < USING a\r\n", r"A < OK\r\n"], "", ("use",)),
-        ([r"A > nonsense\r\n", r"A < OK\r\n"], "", ()),
-        ([], "", ()),
-    ],
-)
-def test_the_command_that_a_failure_is_about(
-    lines: Sequence[str], command: str, before: tuple[str, ...]
-) -> None:
-    step = step_of(Deviation("a", "b"), parse("\n".join(lines)), NEWEST)
-    assert (step.cause.command, step.before) == (command, before)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("USING …", "UNKNOWN_COMMAND\\r\\n"), ("USING a\\r\\n", "UNKNOWN_COMMAND\\r\\n")),
-        (("INSERTED …", "BURIED 1\\r\\n"), ("INSERTED …", "BURIED 22\\r\\n")),
-        (("NOT_FOUND\\r\\n", "OK 5\\r\\n---\\r\\n"), ("NOT_FOUND\\r\\n", "OK 9\\r\\n--- {}\\r\\n")),
-        (("USING a …", "no reply: 1"), ("USING b …", "no reply: 29")),
-        (("the key 'a'", "only b, c"), ("the key 'a'", "only b, c, d")),
-        (("OK …", "nothing, as in a.transcript"), ("OK …", "nothing; it breaks stats.ok")),
-    ],
-)
-def test_failures_of_one_cause_differ_in_numbers_and_names_only(
-    one: tuple[str, str], other: tuple[str, str]
-) -> None:
-    causes = {step_of(Deviation(*said), parse(""), NEWEST).cause for said in (one, other)}
-    assert len(causes) == 1
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("USING …", "UNKNOWN_COMMAND\\r\\n"), ("USING …", "BAD_FORMAT\\r\\n")),
-        (("USING …", "UNKNOWN_COMMAND\\r\\n"), ("WATCHING …", "UNKNOWN_COMMAND\\r\\n")),
-        (
-            ("RESERVED 1 1\\r\\na", "RESERVED 1 1\\r\\nb"),
-            ("RESERVED 1 1\\r\\na", "RESERVED 1 1\\r\\n"),
-        ),
-        (("the key 'a'", "only b, c"), ("the key 'b'", "only c")),
-    ],
-)
-def test_failures_of_different_causes(one: tuple[str, str], other: tuple[str, str]) -> None:
-    causes = {step_of(Deviation(*said), parse(""), NEWEST).cause for said in (one, other)}
-    assert len(causes) == 2
-
-
-# ---------------------------------------------------------------- who blocks whom
-
 UNKNOWN = Cause("put", "INSERTED …", "UNKNOWN_COMMAND", "INSERTED")
 NO_USE = Cause("use", "USING …", "BAD_FORMAT", "USING")
 REFUSED = Cause("put", "INSERTED …", "BAD_FORMAT", "INSERTED")
@@ -195,6 +129,7 @@ SHIFTED = Cause("list-tube-used", "USING …", "INSERTED", "USING")
     [
         (Cause("peek", "FOUND …", "INSERTED", "FOUND"), ("use", "put"), True),
         (Cause("", UNASKED, r"INSERTED N\r\n"), ("put", "kick"), True),
+        (Cause("", "OK …", "INSERTED", "OK"), ("put", "stats"), True),
         # It did not do what has shown it.
         (Cause("", UNASKED, r"USING TUBE\r\n"), ("use",), False),
         # It is the reply to no command before, or one to this command.
@@ -206,7 +141,8 @@ SHIFTED = Cause("list-tube-used", "USING …", "INSERTED", "USING")
 def test_replies_too_many_block_what_gets_them_for_its_own(
     cause: Cause, before: Sequence[str], is_blocked: bool
 ) -> None:
-    own, other = _failed(IN_STEP, SHIFTED, "put"), _failed("kick.bound", cause, *before)
+    own = _failed(IN_STEP, SHIFTED, "put")
+    other = _failed("kick.bound", cause, *before, surplus=not cause.command)
     assert _blocked(own, other) == ({"kick.bound": IN_STEP} if is_blocked else {})
     assert _blocked(other) == {}
     in_order = _failed(IN_STEP, Cause("put", "INSERTED …", "BURIED", "INSERTED"))

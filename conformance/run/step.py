@@ -29,6 +29,7 @@ _VARYING = (
     (re.compile(r"\bconformance-[0-9a-f]+-[0-9]+"), "TUBE"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\bonly .*"), "only others"),
+    (re.compile(r"^OK [0-9]+\\r\\n.*\\r\\n"), "OK …"),
     (re.compile(r"[0-9]+"), "N"),
 )
 
@@ -58,7 +59,7 @@ class Step:
 
     ``before``: the commands that were sent until then. ``messages``: how many these are.
     ``timed``: time had passed; ``eventful``: connections had ended, or the target was sent signals.
-    ``lost``: it was the end of the target.
+    ``lost``: it was the end of the target. ``surplus``: more replies than commands were seen.
     """
 
     cause: Cause
@@ -67,12 +68,13 @@ class Step:
     timed: bool
     eventful: bool
     lost: bool = False
+    surplus: bool = False
 
     @property
     def is_out_of_step(self) -> bool:
         """Return whether what came is nobody's reply, or that of a command before this one."""
         cause = self.cause
-        if cause.expected == UNASKED:
+        if self.surplus or cause.expected == UNASKED:
             return True
         if not cause.command:
             return False
@@ -99,6 +101,7 @@ def step_of(error: Deviation, transcript: Transcript, profile: Profile) -> Step:
         any(entry.direction == "+" for entry in entries),
         any(entry.direction == "!" and entry.data != _CLOSED for entry in entries),
         lost,
+        number >= len(asked) > 0,
     )
 
 
