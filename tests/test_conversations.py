@@ -14,10 +14,11 @@ from conformance.random_testing import rules
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import OutOfTime, minimise
 from conformance.random_testing.rules import AnyConversation
-from conformance.random_testing.steps import Ask, Program, take
+from conformance.random_testing.steps import Ask, Happen, Program, take
 from conformance.reading import parse
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import USUAL
 from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
@@ -53,6 +54,17 @@ def test_a_program_is_made_small() -> None:
         Ask(3, b"put 7 0 60 1\r\na\r\n", tag=1, apart=True),
     ]
     assert len(tried) < 60
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_server_that_was_told_to_drain_is_not_asked_any_more(anew: bool) -> None:
+    server = BuiltIn()
+    drained: Program = [Happen(b"SIGUSR1"), Ask(1, b"put 0 0 60 1\r\na\r\n", tag=1)]
+    assert Exploration(1).replayed(server, drained, anew=anew) is None
+    with server.connect() as client:
+        client.send(b"put 0 0 60 1\r\na\r\n")
+        assert client.receive_within(USUAL.reply) == b"INSERTED 1\r\n"
+    server.close()
 
 
 def _flaky(machine: Callable[[], AnyConversation], **_: object) -> None:

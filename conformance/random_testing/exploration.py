@@ -20,7 +20,7 @@ from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
-from conformance.random_testing.steps import Program, play, waits
+from conformance.random_testing.steps import Happen, Program, play, waits
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
@@ -274,8 +274,10 @@ class Exploration:
         """Return the violation of a program without waits, within so many seconds.
 
         ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
-        ``anew``: on a target that is started for it, which takes longer.
+        ``anew``: on a target that is started for it, which takes longer. What it is signalled, it
+        keeps in mind: then it is always started anew, for the next program, too.
         """
+        anew = anew or any(isinstance(step, Happen) for step in program)
         if anew and self._new is not target:
             self.restart(target)
         try:
