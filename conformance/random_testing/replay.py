@@ -1,4 +1,4 @@
-"""Drives a recorded transcript against a live target, and judges what comes this time."""
+"""Programs that drive recorded transcripts against a live target, and what they have shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from conformance.oracle.diagnosis import Diagnosis
 from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
-from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait, play
+from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from reference_server.commands import ABOUT_A_JOB, any_of
@@ -49,14 +49,6 @@ def told(violation: Violation, target: Target) -> Violation:
 def lost(error: OSError, session: Session) -> Violation:
     """Return the violation of a target that accepts no connections, or is gone otherwise."""
     return Violation([GOES_ON], session.target.fate() or str(error), session.transcript.last)
-
-
-def replay(session: Session, transcript: Transcript) -> None:
-    """Does what the clients of a transcript did; raises Violation or Inconclusive.
-
-    Commands about a job of the transcript now name the job that is put in its place.
-    """
-    play(session, program_of(transcript))
 
 
 def program_of(transcript: Transcript) -> list[Step]:

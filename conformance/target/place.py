@@ -44,7 +44,6 @@ class ClaimedPort:
 
         folder = Path(tempfile.gettempdir()) / f"beanstalk-conformance-ports-{os.getuid()}"
         folder.mkdir(exist_ok=True)
-        self._host = host
         for number in random.sample(_PORTS, 200):
             self.address: Address = host, number
             self.values: Mapping[str, object] = {"port": number}
