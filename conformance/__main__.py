@@ -43,7 +43,7 @@ console = click.version_option(suite_version(), prog_name=NAME)(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a subcommand; gives the exit code: 4 for bad usage, as pytest has it."""
+    """Run a subcommand; return the exit code: 4 for bad usage, as pytest has it."""
     return run_command(console, NAME, argv)
 
 

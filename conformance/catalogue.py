@@ -54,7 +54,7 @@ class Requirement:
         return None if first == _STAGES[0] else first
 
     def judged_by(self, profile: str) -> Requirement:
-        """The requirement with the level that it has in a profile."""
+        """Return the requirement with the level that it has in a profile."""
         stage = _STAGES.index(profile)
         older = [level for level in self.levels if _STAGES.index(level[0]) <= stage]
         return replace(self, levels=((self.levels[0][0], (older or self.levels)[-1][1]),))
@@ -73,7 +73,7 @@ class Requirement:
         return " ".join(filter(None, (since, until))) or "all profiles"
 
     def left_out_of(self, profile: Profile) -> str | None:
-        """Why a fork of this profile does not offer it, None if it does, or is no fork."""
+        """Return why a fork of this profile does not offer it, None if it does, or is no fork."""
         head, _, rest = self.slug.partition(".")
         for name in profile.dialect.without:
             if head == name or rest == f"cmd-{name}":
@@ -83,7 +83,7 @@ class Requirement:
         return None
 
     def missing_in(self, profile: str) -> str | None:
-        """Why it does not apply to a profile, None if it does."""
+        """Return why it does not apply to a profile, None if it does."""
         stage = _STAGES.index(profile)
         if self.since and stage < _STAGES.index(self.since):
             return f"came with profile {self.since}"
@@ -152,7 +152,7 @@ def _requirement(
 
 @cache
 def catalogue() -> Mapping[str, Requirement]:
-    """All requirements by slug, in the order of the text; raises :class:`CatalogueError`."""
+    """Return all requirements by slug, in the order of the text; raises :class:`CatalogueError`."""
     found = read_catalogue(files("conformance") / "requirements")
     for folder in _OWN:
         found = read_catalogue(folder, found)
@@ -173,7 +173,7 @@ def extend(folder: Path) -> None:
 def read_catalogue(
     folder: Traversable, known: Mapping[str, Requirement] | None = None
 ) -> Mapping[str, Requirement]:
-    """The requirements of all numbered files in a folder; raises :class:`CatalogueError`.
+    """Return the requirements of all numbered files in a folder; raises :class:`CatalogueError`.
 
     ``known`` are those that a fork adds its own to.
     """

@@ -26,7 +26,7 @@ class NotATranscript(ValueError):
 
 
 def parse(text: str) -> Transcript:
-    """Reads the format, or a failure; raises :class:`NotATranscript`."""
+    """Read the format, or a failure; raises :class:`NotATranscript`."""
     transcript = Transcript()
     for found in read(text.splitlines()):
         if isinstance(found, Counters):

@@ -56,7 +56,7 @@ LIMITED = b" limited"
 
 
 def letters() -> Iterator[str]:
-    """Names for connections: A, B, …, Z, AA, AB, …"""
+    """Yield names for connections: A, B, …, Z, AA, AB, …"""
     for length in itertools.count(1):
         for name in itertools.product(string.ascii_uppercase, repeat=length):
             yield "".join(name)
@@ -80,7 +80,7 @@ class Entry:
     time: float
 
     def line(self, fold: bool = False) -> str:
-        """The entry in the format; with ``fold``, long messages are cut in the middle."""
+        """Return the entry in the format; with ``fold``, long messages are cut in the middle."""
         if self.direction == "+":
             return f"+ {self.data.decode()}"
         if not self.connection:
@@ -118,17 +118,17 @@ class Transcript:
         return len(self.entries) - 1
 
     def last_of(self, connection: str) -> int:
-        """The position of the last message of a connection; it must have one."""
+        """Return the position of the last message of a connection; it must have one."""
         return max(n for n, entry in enumerate(self.entries) if entry.connection == connection)
 
     def add(self, connection: str, direction: Direction, data: bytes, time: float) -> int:
-        """Records a message and gives its position."""
+        """Record a message and give its position."""
         with self._lock:
             self.entries.append(Entry(connection, direction, data, time))
             return self.last
 
     def add_to_reply(self, connection: str, data: bytes, time: float) -> int:
-        """Records bytes received, with those of the entry before if these are their rest."""
+        """Record bytes received, with those of the entry before if these are their rest."""
         with self._lock:
             last = self.entries[-1] if self.entries else None
             if (
@@ -141,12 +141,12 @@ class Transcript:
         return self.add(connection, "<", data, time)
 
     def copy(self) -> Transcript:
-        """The transcript as it is now."""
+        """Return the transcript as it is now."""
         with self._lock:
             return Transcript(list(self.entries), self.begins)
 
     def until(self, mark: int) -> Transcript:
-        """The transcript up to a message."""
+        """Return the transcript up to a message."""
         return Transcript(self.entries[: mark + 1], self.begins)
 
     @property
@@ -155,7 +155,7 @@ class Transcript:
         return f"{BEGINS}{json.dumps(self.begins)}\n" if self.begins else ""
 
     def render(self, marked: int | None = None, fold: bool = True) -> str:
-        """All entries, two columns indented; ``marked`` gets an arrow.
+        """Return all entries, two columns indented; ``marked`` gets an arrow.
 
         With ``fold``, a long transcript is cut before what leads to the marked entry.
         """
@@ -198,6 +198,6 @@ def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:
 
 
 def _names(data: bytes) -> set[bytes]:
-    """The jobs and tubes that a message names, apart from default."""
+    """Return the jobs and tubes that a message names, apart from default."""
     named = {job or tube for job, tube in _NAMES.findall(data)}
     return named - {b"default"}

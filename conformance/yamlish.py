@@ -14,7 +14,7 @@ MAX_PARSED = 65536
 
 
 def dictionary(document: bytes) -> dict[str, str]:
-    """The keys and values of a YAML dictionary of scalars; raises ValueError."""
+    """Return the keys and values of a YAML dictionary of scalars; raises ValueError."""
     result: dict[str, str] = {}
     for line in _lines(document):
         key, colon, value = line.partition(":")
@@ -27,7 +27,7 @@ def dictionary(document: bytes) -> dict[str, str]:
 
 
 def names(document: bytes) -> list[str]:
-    """The items of a YAML list of strings; raises ValueError."""
+    """Return the items of a YAML list of strings; raises ValueError."""
     lines = _lines(document)
     if all(line.startswith("- ") for line in lines):
         return [_unquote(line[2:]) for line in lines]

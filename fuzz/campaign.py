@@ -40,7 +40,7 @@ class Campaign:
         """Set if statistics are compared at the end of each program."""
 
     def run(self, programs: int) -> Counterexample | None:
-        """Plays so many programs; gives what the first violation comes down to."""
+        """Play so many programs; return what the first violation comes down to."""
         chance = Random(self._exploration.seed)
         for _ in self._exploration.budget.turns(programs):
             found = self.play(Random(chance.randrange(2**32)))
@@ -50,7 +50,7 @@ class Campaign:
         return None
 
     def play(self, chance: Random, makes_up: MakesUp | None = None) -> Counterexample | None:
-        """Plays one program, of another kind if that is said; gives it if it shows a violation."""
+        """Play one program, of another kind if that is said; return it if it shows a violation."""
         steps: list[Step] = []
         self.last = steps
         try:
@@ -88,7 +88,7 @@ class Campaign:
         return session
 
     def close(self) -> None:
-        """Ends what is open."""
+        """End what is open."""
         if self._session is not None:
             self._session.abandon()
             self._session = None
@@ -124,7 +124,7 @@ class Campaign:
             self._exploration.start_anew(session)
 
     def seen(self, program: Program) -> int:
-        """In how many of :data:`REPLAYS` replays a program shows a violation."""
+        """Count the replays, :data:`REPLAYS` in all, in which a program shows a violation."""
         return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
 
     def _replayed(self, program: Program, patience: float, limit: float) -> Counterexample | None:

@@ -51,7 +51,7 @@ class _Work:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Fuzzes a target; exit code 0: nothing that breaks the text found, 1: something, 4: usage."""
+    """Fuzz a target; exit code 0: nothing that breaks the text found, 1: something, 4: usage."""
     return usage.run(fuzz, "beanstalk-conformance fuzz", argv)
 
 
@@ -133,7 +133,7 @@ def fuzz(
 
 
 def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
-    """The last news of each job."""
+    """Return the last news of each job."""
     context = multiprocessing.get_context("spawn")
     told: multiprocessing.Queue[News] = context.Queue()
     processes = [
@@ -175,7 +175,7 @@ def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
 
 
 def _run_on(cluster: str, work: _Work, view: LiveView) -> list[News]:
-    """The last news of each worker of a cluster; what was handed out goes on after Ctrl-C."""
+    """Return the last news of a cluster's workers; what is handed out goes on after Ctrl-C."""
     # Dask is an extra, and takes long to import.
     from fuzz.cluster import ClusterCampaign
 
@@ -214,7 +214,7 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[News]) -> None:
 def _fuzz(
     target: Target, sight: Sight, number: int, work: _Work, told: multiprocessing.Queue[News]
 ) -> None:
-    """Tells now and then how far it is; raises TargetError or LaunchError."""
+    """Tell now and then how far it is; raises TargetError or LaunchError."""
     work.options.recognise(target)
     told.put(News(number, target=sight.named(target)))
     exploration = Exploration(

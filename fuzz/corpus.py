@@ -44,7 +44,7 @@ class Pool:
         return len(self._inputs)
 
     def note(self, data: bytes, shape: Hashable) -> bool:
-        """Keeps an input that led to something new; gives whether it did."""
+        """Keep an input that led to something new; return whether it did."""
         if shape in self.shapes:
             return False
         self.shapes.add(shape)
@@ -53,7 +53,7 @@ class Pool:
         return True
 
     def pick(self, chance: Random) -> bytes:
-        """One of the inputs, new ones more often."""
+        """Return one of the inputs, new ones more often."""
         late = max(chance.random(), chance.random())
         return self._inputs[int(late * len(self._inputs))]
 
@@ -63,13 +63,13 @@ class Pool:
         return self._inputs
 
     def take(self, inputs: Iterable[bytes], shapes: Iterable[Hashable]) -> None:
-        """Takes in what others have found."""
+        """Take in what others have found."""
         self.shapes.update(shapes)
         for data in sorted({*inputs}.difference(self._inputs)):
             self._remember(data)
 
     def exchange(self) -> None:
-        """Takes in what other fuzzers have put into the folder."""
+        """Take in what other fuzzers have put into the folder."""
         if self._folder is None:
             return
         for entry in os.scandir(self._folder):
@@ -80,7 +80,7 @@ class Pool:
                 self._remember(Path(entry.path).read_bytes())
 
     def add(self, data: bytes) -> None:
-        """Keeps an input, and shares it."""
+        """Keep an input, and share it."""
         self._remember(data)
         name = hashlib.sha256(data).hexdigest()[:16]
         if self._folder is None or name in self._names:

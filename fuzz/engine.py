@@ -19,7 +19,7 @@ CASES = 5
 
 
 def judge(target: Target) -> Callable[[bytes], None]:
-    """A function that plays the program that bytes choose, and judges what comes of it.
+    """Return a function that plays the program that bytes choose, and judges what comes of it.
 
     It raises :class:`~conformance.oracle.violation.Violation` if the target breaks the protocol,
     with what was expected and observed.

@@ -57,7 +57,7 @@ class Exchange(Protocol):
     """A place where several fuzzers share entries."""
 
     def put(self, entry: Entry) -> None:
-        """Shares an entry."""
+        """Share an entry."""
 
     def news(self) -> Iterator[Entry]:
         """Yield the entries that others have put there since this was asked last."""
@@ -72,7 +72,7 @@ class Shelf:
         self._known: set[str] = set()
 
     def put(self, entry: Entry) -> None:
-        """Writes an entry, if that is possible: others do without it."""
+        """Write an entry, if that is possible: others do without it."""
         data = dumps(entry).encode()
         name = hashlib.sha256(data).hexdigest()[:16] + _END
         if name not in self._known:

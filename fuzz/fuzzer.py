@@ -118,7 +118,7 @@ class Fuzzer:
     def run(
         self, seconds: float, most: float = math.inf, tell: Callable[[], None] = lambda: None
     ) -> Report:
-        """Goes on for some seconds, or until ``most`` things are found, and ends.
+        """Go on for some seconds, or until ``most`` things are found, and end.
 
         ``tell`` is called now and then.
         """
@@ -127,7 +127,7 @@ class Fuzzer:
         return self.report
 
     def go_on(self, seconds: float, most: float, tell: Callable[[], None]) -> None:
-        """Does the same, and may be asked to do it again."""
+        """Do the same, and may be asked to do it again."""
         chance, report = Random(self._exploration.seed), self.report
         start = time.monotonic()
         report.seconds = 0.0
@@ -150,7 +150,7 @@ class Fuzzer:
         self._campaign.close()
 
     def close(self) -> None:
-        """Ends what it has started beside the target."""
+        """End what it has started beside the target."""
         if self._grey is not None:
             self._grey.close()
         if self._wild is not None:
@@ -164,7 +164,7 @@ class Fuzzer:
             self._file(found, most)
 
     def _scout(self, seconds: float, most: float) -> None:
-        """Lets scouts run ahead for some seconds; judges the programs that reach something new."""
+        """Let scouts run ahead for some seconds; judge the programs that reach something new."""
         if self._grey is None:
             return
         self._grey.exchange()
@@ -180,7 +180,7 @@ class Fuzzer:
             self._reports.hear(reports, program)
 
     def _file(self, found: Counterexample, most: float) -> None:
-        """Makes small what was found, and files it, unless it is known."""
+        """Make small what was found, and file it, unless it is known."""
         kind = found.violation.kind
         self._kinds[kind] += 1
         if self._file_lines(found, most):
@@ -204,7 +204,7 @@ class Fuzzer:
                 first.unlink()
 
     def _file_lines(self, found: Counterexample, most: float) -> bool:
-        """Files the single lines of a finding that show it alone; gives whether there are any."""
+        """File the single lines of a finding that show it alone; return whether there are any."""
         lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
         for single in self._campaign.alone(HOSTILE, self._pool.known.news(reversed(lines))):
@@ -310,5 +310,5 @@ class Fuzzer:
 
 
 def _steps(program: Program, _: Session, __: Random) -> Iterator[Step]:
-    """A program that is made up already."""
+    """Return a program that is made up already."""
     return iter(program)

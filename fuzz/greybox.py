@@ -94,7 +94,7 @@ class GreyBox:
         self._judged |= reached
 
     def second_gear(self, session: Session, chance: Random) -> Iterator[Step]:
-        """A program of the second gear, behind one that is kept, perhaps."""
+        """Yield a program of the second gear, behind one that is kept, perhaps."""
         if self.guidance.entries and chance.random() < _BEHIND:
             one, other = (self.guidance.pick(chance) for _ in range(2))
             varied = self._vary(one.program, other.program)
@@ -108,12 +108,12 @@ class GreyBox:
         return found
 
     def exchange(self) -> None:
-        """Takes in what others have found."""
+        """Take in what others have found."""
         if self._shelf is not None:
             self.begin_with(entry.program for entry in self._shelf.news())
 
     def begin_with(self, programs: Iterable[Program]) -> None:
-        """Takes in programs that reach something, perhaps."""
+        """Take in programs that reach something, perhaps."""
         self._foreign += programs
 
     def explore(self, seconds: float) -> Iterator[Program]:
@@ -181,7 +181,7 @@ class GreyBox:
                 self.reported.append((reports, program))
 
     def _lose(self, program: Program, done: Sequence[Action]) -> None:
-        """Takes in what a target did not survive, as it is on a new one: with the same ids."""
+        """Take in what a target did not survive, as it is on a new one: with the same ids."""
         self._scout.restart()
         try:
             self._scout.play(program)
@@ -191,7 +191,7 @@ class GreyBox:
             self._scout.restart()
 
     def close(self) -> None:
-        """Ends the scouts' server."""
+        """End the scouts' server."""
         self._scout.close()
         self._scout.target.close()
 

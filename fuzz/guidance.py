@@ -71,22 +71,22 @@ class Guidance:
         return reached & ~(self.seen | self.flickers)
 
     def meet(self, reached: int) -> None:
-        """Takes in what was reached somehow."""
+        """Take in what was reached somehow."""
         self._met |= reached
 
     def note(self, reached: int) -> None:
-        """Counts the edges that some program has reached."""
+        """Count the edges that some program has reached."""
         self.meet(reached)
         self._hits.update(edges(reached))
 
     def doubt(self, news: int) -> None:
-        """Notes edges that were new, but were not reached when the program was played again."""
+        """Note edges that were new, but were not reached when the program was played again."""
         for times in reversed(range(1, _STRIKES)):
             self._doubts[times] |= self._doubts[times - 1] & news
         self._doubts[0] |= news
 
     def keep(self, entry: Entry) -> bool:
-        """Keeps an entry that reaches something new, each time; gives whether it does."""
+        """Keep an entry that reaches something new, each time; return whether it does."""
         reached = entry.reached & ~self.flickers
         if not self.news(reached):
             return False

@@ -38,7 +38,7 @@ def look(pid: int, cases: int) -> Health | None:
 
 
 def thinned(looks: list[Health]) -> list[Health]:
-    """Looks, every second one left out if they are too many."""
+    """Return looks, every second one left out if they are too many."""
     return looks if len(looks) < MANY else looks[::2]
 
 

@@ -78,7 +78,7 @@ class Progress:
 
 
 def cases(pool: Pool, progress: Progress, session: Session, chance: Random) -> Iterator[Step]:
-    """A program of hostile bytes."""
+    """Return a program of hostile bytes."""
     return CaseAuthor(session, chance, pool, progress).steps(CASES)
 
 
@@ -105,7 +105,7 @@ class CaseAuthor:
         self._untouched: list[int] = []
 
     def steps(self, cases: int) -> Iterator[Step]:
-        """The steps; each must be taken before the next is asked for."""
+        """Yield the steps; each must be taken before the next is asked for."""
         pick, chance, session = self._mutate.pick, self._chance, self._session
         unsettled = 0
         while cases > 0 and unsettled < _UNSETTLED:
@@ -153,14 +153,14 @@ class CaseAuthor:
                 self._pool.note(case.text, tuple(reply.word for reply in replies[:_KINDS]))
 
     def _proof(self) -> bytes:
-        """A command whose answer shows that the stream is in step."""
+        """Return a command whose answer shows that the stream is in step."""
         if not self._profile.has_tubes:
             # One answer too many, or too few, and the next is another.
             return (b"kick 0\r\n", b"peek 0\r\n")[self._sentinels % 2]
         return b"use %bs%d\r\n" % (self._own, self._sentinels)
 
     def _cuts(self, text: bytes, length: int) -> tuple[int, ...]:
-        """Where a case that is alone is cut into pieces: nowhere, somewhere, or everywhere."""
+        """Return where a case that is alone is cut: nowhere, somewhere, or everywhere."""
         if length > 2 or len(text) < 2 or self._chance.random() < 0.3:
             return ()
         if len(text) < 20 and self._chance.random() < 0.2:
@@ -169,7 +169,7 @@ class CaseAuthor:
         return tuple(sorted({self._chance.randrange(1, len(text)) for _ in range(count)}))
 
     def _look_on(self) -> Iterator[Step]:
-        """Somebody else is at work, and must be served, whatever others send."""
+        """Let somebody else be at work, who must be served, whatever others send."""
         if self._chance.random() < 0.2:
             yield Ask(BYSTANDER, self._neutral, apart=True, hasty=True)
         start = time.monotonic()
@@ -243,7 +243,7 @@ class CaseAuthor:
     def _completed(
         self, template: bytes, job: int | None, reader: Lines | None
     ) -> tuple[bytes, Lines | None]:
-        """With what the last line lacks, and its body; None as the reader if that is too much."""
+        """Add what the last line lacks, and its body; None as the reader if that is too much."""
         while reader is not None and not reader.is_complete:
             if reader.missing > _MISSING:
                 return template, None

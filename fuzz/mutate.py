@@ -56,28 +56,28 @@ class Mutator:
         )
 
     def __call__(self, template: bytes) -> bytes:
-        """A template that is like this one, but wrong in one or several ways."""
+        """Return a template that is like this one, but wrong in one or several ways."""
         for _ in range(self.pick((1, 1, 1, 2, 3))):
             template = self.pick(self._ways)(template)
         return template
 
     def noise(self) -> bytes:
-        """Bytes that have little to do with the protocol."""
+        """Return bytes that have little to do with the protocol."""
         if self._chance.random() < 0.5:
             return self._chance.randbytes(self._chance.randrange(1, 40)) + CRLF
         return b"".join(self.pick(_NOISE) for _ in range(self._chance.randrange(1, 12))) + CRLF
 
     def splice(self, one: bytes, other: bytes) -> bytes:
-        """The first part of one template and the last of another."""
+        """Return the first part of one template and the last of another."""
         end, start = (self._chance.randrange(len(text) + 1) for text in (one, other))
         return one[:end] + other[start:]
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of the options."""
+        """Return one of the options."""
         return options[int(self._chance.random() * len(options))]
 
     def _replace(self, pattern: re.Pattern[bytes], text: bytes, new: bytes) -> bytes:
-        """With one of the matches replaced."""
+        """Replace one of the matches."""
         matches = list(pattern.finditer(text))
         if not matches:
             return text + new
@@ -92,7 +92,7 @@ class Mutator:
         return self._replace(_NUMBER, text, self.pick(wrong))
 
     def _argument(self, text: bytes) -> bytes:
-        """One argument more, less, or another one in its place."""
+        """Leave out one argument, add one, or put another in its place."""
         tokens = _TOKEN.findall(text) or [b"x"]
         return self._replace(_TOKEN, text, self.pick((b"", self.pick(tokens), b"1 1", b"a a")))
 
@@ -111,7 +111,7 @@ class Mutator:
         return self.pick((text.upper(), text.title(), text.swapcase()))
 
     def _word(self, text: bytes) -> bytes:
-        """A command whose word is cut, goes on, or is another's."""
+        """Return a command whose word is cut, goes on, or is another's."""
         word = self.pick(VERBS).encode()
         if self._chance.random() < 0.2:
             return word + CRLF
@@ -121,7 +121,7 @@ class Mutator:
         return self.pick(wrong) + self.pick((b" ", b" ", b"")) + line
 
     def _long(self, text: bytes) -> bytes:
-        """A line or a name that is about as long as it may be."""
+        """Return a line or a name that is about as long as it may be."""
         length = self.pick(LENGTHS)
         line, end, rest = text.partition(CRLF)
         kind = self._chance.random()
@@ -133,13 +133,13 @@ class Mutator:
         return verb.ljust(length, b"n") + end + rest
 
     def _body(self, text: bytes) -> bytes:
-        """A put whose body is shorter or longer than it says, or ends otherwise."""
+        """Return a put whose body is shorter or longer than it says, or ends otherwise."""
         size = self.pick((0, 1, 2, 3, 5, 100))
         body = b"b" * max(size + self.pick((-2, -1, 0, 0, 1, 2)), 0)
         return b"put 0 0 120 %d\r\n" % size + body + self.pick(_TRAILERS) + self.pick((text, b""))
 
     def _size(self, text: bytes) -> bytes:
-        """A put whose body is very large, or said to be."""
+        """Return a put whose body is very large, or said to be."""
         size = self.pick(EDGES)
         body = b"b" * (size if size < 70_000 and self._chance.random() < 0.2 else 1)
         return b"put 0 0 120 %d\r\n%b\r\n" % (size, body)
@@ -148,5 +148,5 @@ class Mutator:
         return text + self.pick((text, text[: len(text) // 2] + text))
 
     def _chop(self, text: bytes) -> bytes:
-        """Only its beginning: what would follow never comes, or is something else."""
+        """Return only its beginning: what would follow never comes, or is something else."""
         return text[: self._chance.randrange(len(text) + 1)]

@@ -29,7 +29,7 @@ LONG_BURSTS = (256, 512, 1024)
 def second_gear(
     session: Session, chance: Random, brisk: bool = False, commands: int = COMMANDS
 ) -> Iterator[Step]:
-    """A program of the second gear. ``brisk``: fast and long, where nothing is timed."""
+    """Return a program of the second gear. ``brisk``: fast and long, where nothing is timed."""
     times = BRISK if brisk else MOVED if session.target.clock.movable else REAL
     return ProgramAuthor(session, chance, times).steps(MANY if brisk else commands)
 
@@ -64,7 +64,7 @@ class ProgramAuthor:
         self._instead = at_once + b"\r\n"
 
     def steps(self, commands: int) -> Iterator[Step]:
-        """The steps; each must be taken before the next is asked for."""
+        """Yield the steps; each must be taken before the next is asked for."""
         chance = self._chance
         while commands > 0:
             if self._brisk and self._stage.is_open:

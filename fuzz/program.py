@@ -176,7 +176,7 @@ class Writer:
         return self._pick(tuple(held))
 
     def _about(self, text: bytes, job: int | None) -> Ask:
-        """A command about a job of the model, or about one that is not there."""
+        """Return a command about a job of the model, or about one that is not there."""
         tag = None if job is None else self._tags(job)
         if tag is not None and self._chance.random() > 0.04:
             return Ask(self._client, text, tag)
@@ -222,7 +222,7 @@ class Writer:
         return self._about(b"release %d " + pri + b" " + delay + b"\r\n", job)
 
     def _delay(self) -> int:
-        """A delay; long ones differ, as it is left open which of two that end together is first."""
+        """Return a delay; long ones differ, as it is open which of two that end together comes."""
         delay = self._pick(self._times.delays)
         if delay < LONG or (self._times.waits and self._chance.random() < 0.05):
             return delay
@@ -256,7 +256,7 @@ class Writer:
         return Ask(self._client, f"pause-tube {tube} {self._pick(self._times.pauses)}\r\n".encode())
 
     def _of_fork(self, model: Model, _: int) -> Ask:
-        """A command that a fork has added, with arguments that change nothing."""
+        """Return a command that a fork has added, with arguments that change nothing."""
         added = self._pick(model.profile.dialect.harmless)
         arguments = added.line.split(b" ")[1:]
         assert added.grammar is not None
@@ -274,7 +274,7 @@ class Writer:
         return name.encode() if kind is Kind.TUBE else b"%d" % self._pick(PRIORITIES)
 
     def _odd(self, _: Model, __: int) -> Ask:
-        """A command that is well-formed but for one argument, or one too many."""
+        """Return a command that is well-formed but for one argument, or one too many."""
         pick = self._pick
         word = pick(WORDS)
         kinds = SHAPES[word]
@@ -292,7 +292,7 @@ class Writer:
         return self._line(word, arguments)
 
     def _wrong(self, _: Model, __: int) -> Ask:
-        """A command with odd arguments, too many or too few of them, or an odd word."""
+        """Return a command with odd arguments, too many or too few of them, or an odd word."""
         chance, pick = self._chance, self._pick
         word = pick(WORDS)
         count = pick((0, 1, 1, 1, 2, 3, 4, 5))
@@ -317,7 +317,7 @@ class Writer:
         return Ask(self._client, line if len(line) <= 224 else line[:100] + b"\r\n")
 
     def _spoiled(self, model: Model, conn: int) -> Ask:
-        """A command that would make sense, but for one argument."""
+        """Return a command that would make sense, but for one argument."""
         makers = (self._put, self._by_id, self._of_held, self._by_name, self._pause)
         ask = self._pick(makers)(model, conn)
         line, _, rest = ask.text.partition(b"\r\n")
@@ -345,7 +345,7 @@ class Writer:
         return Ask(self._client, line + b"\r\n" + rest, job)
 
     def _garbage(self, _: Model, __: int) -> Ask:
-        """Noise without CR, whose handling in the middle of a line is a quirk of beanstalkd."""
+        """Return noise without CR, which beanstalkd handles oddly in the middle of a line."""
         chance, pick = self._chance, self._pick
         if chance.random() < 0.5:
             line = pick((b"", pick(WORDS).encode() + b" ")).ljust(pick((100, 221, 222)), b"z")

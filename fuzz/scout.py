@@ -72,12 +72,12 @@ class Scout:
         return turns
 
     def restart(self) -> None:
-        """Ends the server and starts it again."""
+        """End the server and start it again."""
         self.close()
         self.target.restart()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         for client in self._clients.values():
             client.transport.close()
         self._clients.clear()
@@ -139,14 +139,14 @@ class Scout:
     # ------------------------------------------------------------ somebody else
 
     def _settle(self) -> None:
-        """Lets the target come to what it was sent; raises OSError if it serves no other client."""
+        """Let the target come to what it was sent; raises OSError if it serves no other client."""
         if self._observer is None or self._observer.ended:
             self._observer = self.target.connect()
         for _ in range(ROUND_TRIPS):
             self._say(self._neutral, 1)
 
     def _say(self, lines: bytes, count: int) -> None:
-        """Says lines, and waits for as many replies of a line each."""
+        """Say lines, and wait for as many replies of a line each."""
         observer = self._observer
         assert observer is not None
         observer.send(lines)
@@ -157,7 +157,7 @@ class Scout:
             count -= data.count(b"\n")
 
     def _clean_up(self) -> None:
-        """Ends all clients, and deletes all jobs, so that the next program finds nothing."""
+        """End all clients, and delete all jobs, so that the next program finds nothing."""
         for client in self._clients.values():
             with contextlib.suppress(OSError):
                 client.transport.close()

@@ -35,7 +35,7 @@ class Suppression:
         self._forms: set[Form] = set()
 
     def learn(self, lines: Iterable[bytes | None]) -> None:
-        """Keeps the forms of lines; None stands for one that is too long."""
+        """Keep the forms of lines; None stands for one that is too long."""
         self._forms |= {made for made in map(form, lines) if not _is_plain(made)}
 
     @property
@@ -44,11 +44,11 @@ class Suppression:
         return frozenset(self._forms)
 
     def take(self, forms: Iterable[Form]) -> None:
-        """Takes in forms that others have learnt."""
+        """Take in forms that others have learnt."""
         self._forms.update(forms)
 
     def news(self, lines: Iterable[bytes | None]) -> list[bytes]:
-        """One line of each form that is not plain, and not known."""
+        """Return one line of each form that is not plain, and not known."""
         known = set(self._forms)
         new = []
         for line in lines:
@@ -64,7 +64,7 @@ class Suppression:
 
 
 def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
-    """The lines that a program sends, whatever the ids of its jobs."""
+    """Return the lines that a program sends, whatever the ids of its jobs."""
     lines: list[bytes | None] = []
     for step in program:
         if isinstance(step, Ask):

@@ -108,7 +108,7 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
 
 
 def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
-    """Actions that send but the first of their lines, where that still shows it."""
+    """Return actions that send but the first of their lines, where that still shows it."""
     return with_plainer(done, _with_single_line, shows)
 
 
@@ -176,7 +176,7 @@ def actions_of(transcript: Transcript) -> list[Action]:
 
 
 def told(done: Sequence[Action]) -> Transcript:
-    """Actions as a transcript; nobody has looked at the time."""
+    """Return actions as a transcript; nobody has looked at the time."""
     names, transcript = list(islice(letters(), CLIENTS)), Transcript()
     for action in done:
         direction: Direction = "!" if action.end else ">"

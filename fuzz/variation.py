@@ -73,7 +73,7 @@ class Variation:
     # ------------------------------------------------------------ the ways
 
     def _put_in(self, steps: list[Step], other: Program) -> None:
-        """A command more, of another program or of any that was judged, at the end perhaps."""
+        """Put in a command more, of another program or of any that was judged."""
         kind = self._chance.random()
         known = self._stock if kind < 0.2 else other if kind < 0.4 else ()
         step = self._pick(known) if known else self._any_command()
@@ -126,15 +126,15 @@ class Variation:
         steps[at:at] = part
 
     def _number(self, steps: list[Step], _: Program) -> None:
-        """One number of a command is another."""
+        """Change one number of a command."""
         self._change(steps, self._with_number)
 
     def _bytes(self, steps: list[Step], _: Program) -> None:
-        """Something is wrong with the bytes of a command."""
+        """Spoil the bytes of a command."""
         self._change(steps, lambda ask: _rewritten(ask, self._mutate(ask.text)))
 
     def _job(self, steps: list[Step], _: Program) -> None:
-        """A command is about another job."""
+        """Let a command be about another job."""
         job = self._any_tag(steps)
         self._change(steps, lambda ask: ask if ask.job is None else ask._replace(job=job))
 
@@ -145,7 +145,7 @@ class Variation:
         self._change(steps, lambda ask: ask._replace(apart=not ask.apart))
 
     def _hasty(self, steps: list[Step], _: Program) -> None:
-        """A command does not wait for the replies to the one before."""
+        """Let a command not wait for the replies to the one before."""
         self._change(steps, lambda ask: ask._replace(apart=True, hasty=not ask.hasty))
 
     # ------------------------------------------------------------ steps

@@ -215,7 +215,7 @@ def _profile(file: DialectFile) -> Profile:
 
 
 def _check(file: DialectFile, base: Profile) -> None:
-    """Raises ValueError if a dialect adds what is there, or leaves out what is not, or needed."""
+    """Raise ValueError if a dialect adds what is there, or leaves out what is not, or needed."""
     for verb, command in file.commands.items():
         if verb in COMMANDS:
             raise ValueError(f"commands.{verb}: it is a command of the protocol already")
@@ -280,7 +280,7 @@ def _differences(file: DialectFile) -> Iterator[Difference]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the file."""
+    """Return the JSON Schema of the file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **DialectFile.model_json_schema(by_alias=True),

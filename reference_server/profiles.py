@@ -86,7 +86,7 @@ class Profile:
         return self.dialect.extends or self.name
 
     def left_out(self, command: str) -> frozenset[str]:
-        """The keys that the statistics of a command do not have, if this is the dialect of a fork.
+        """Return the keys that a command's statistics do not have, if this is a fork's dialect.
 
         Else whatever is about such a key belongs to other profiles.
         """

@@ -31,7 +31,7 @@ def _said(results: Results) -> tuple[str, str, str]:
 
 
 def svg(results: Results) -> str:
-    """The badge as an image."""
+    """Return the badge as an image."""
     label, message, colour = _said(results)
     badge = anybadge.Badge(label, message, default_color=colour)
     # By default it is another one each time.

@@ -41,7 +41,7 @@ class Comparison:
 
     @classmethod
     def of(cls, all_results: Sequence[Results]) -> Comparison:
-        """Compares at least one result; requirements in the order of the first that has them."""
+        """Compare at least one result; requirements in the order of the first that has them."""
         by_slug = [{r.slug: r for r in results.requirements} for results in all_results]
         sections: dict[str, list[Row]] = {}
         known: dict[str, Requirement] = {}
@@ -73,7 +73,7 @@ class Difference:
 
     @classmethod
     def between(cls, before: Results, after: Results) -> Difference:
-        """Compares two runs, by requirement."""
+        """Compare two runs, by requirement."""
         earlier = {requirement.slug: requirement for requirement in before.requirements}
         broken, fixed, other = [], [], []
         for now in after.requirements:

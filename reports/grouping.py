@@ -72,7 +72,7 @@ def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[
 
 
 def first_causes(groups: Sequence[Group]) -> dict[str, Group]:
-    """By requirement, the first cause that it is broken for: there, links lead to it."""
+    """Return the first cause that each requirement is broken for: there, links lead to it."""
     found: dict[str, Group] = {}
     for group in groups:
         for requirement in group.broken:

@@ -96,7 +96,7 @@ def _environment() -> Environment:
 
 
 def _kind(words: str) -> str:
-    """A verdict as a class of CSS."""
+    """Return a verdict as a class of CSS."""
     return words.replace(" ", "-")
 
 
@@ -140,7 +140,7 @@ def _by_section(requirements: Iterable[Requirement]) -> dict[str, list[Requireme
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The matrix of many results."""
+    """Return the matrix of many results."""
     return page("comparison.html", ["comparison.js"], comparison=comparison)
 
 
@@ -185,7 +185,7 @@ def _counts(results: Results) -> dict[str, Counter[Verdict]]:
 
 
 def _untested(tests: list[Test]) -> list[tuple[Verdict, str, int]]:
-    """Why tests were left out or did not decide, and how many."""
+    """Return why tests were left out or did not decide, and how many."""
     verdicts = (Verdict.NOT_TESTABLE, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE)
     reasons = Counter((t.verdict, t.reason) for t in tests if t.verdict in verdicts)
     return [(verdict, reason, count) for (verdict, reason), count in reasons.most_common()]

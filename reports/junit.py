@@ -21,7 +21,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit(results: Results) -> str:
-    """The results as JUnit: a suite for each section, a case for each test, named by slug."""
+    """Return the results as JUnit: a suite for each section, a case for each test by its slug."""
     requirements = {requirement.slug: requirement for requirement in results.requirements}
     sections: defaultdict[str, list[ET.Element]] = defaultdict(list)
     for test in results.tests:
@@ -89,5 +89,5 @@ def _evidence(test: Test) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what XML cannot hold."""
+    """Leave out what XML cannot hold."""
     return _FORBIDDEN.sub("�", text)

@@ -27,7 +27,7 @@ _SIGNS = {
 
 
 def _code(text: str) -> str:
-    """Text as a span of code: nothing in it is markup, wherever it came from."""
+    """Return text as a span of code: nothing in it is markup, wherever it came from."""
     line = " ".join(text.split())
     line = line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
     if not line:
@@ -67,7 +67,7 @@ def report_text(results: Results, linked: bool = True) -> str:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The matrix of many results: totals, and the requirements in which they differ."""
+    """Return the matrix of many results: totals, and the requirements in which they differ."""
     return _TEXTS.get_template("comparison.md").render(comparison=comparison)
 
 

@@ -58,7 +58,7 @@ class Plot:
 
 
 def histogram(title: str, unit: str, measured: Measured) -> Plot:
-    """The plot of a distribution; ``unit`` is what was counted."""
+    """Return the plot of a distribution; ``unit`` is what was counted."""
     low = math.floor(math.log10(measured.buckets[0].upto) - _NARROWEST + 1e-9)
     high = max(low + 1, math.ceil(math.log10(measured.longest or 1e-6) - 1e-9))
 
@@ -98,7 +98,7 @@ def _until(top: float, step: float) -> Iterator[float]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a reader says them: 61 µs, 1.2 ms, 5 s, 1,200 s."""
+    """Return seconds as a reader says them: 61 µs, 1.2 ms, 5 s, 1,200 s."""
     if seconds >= 999.5:
         return f"{seconds:,.0f} s"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):

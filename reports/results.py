@@ -366,12 +366,12 @@ class Results(_Data):
         return named(self.target.title, name)
 
     def encode(self) -> str:
-        """The text of ``results.json``."""
+        """Return the text of ``results.json``."""
         return self.model_dump_json(indent=1, exclude_none=True) + "\n"
 
 
 def read_results(path: Path) -> Results:
-    """The results in a file; raises :class:`ResultsError`."""
+    """Return the results in a file; raises :class:`ResultsError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -388,7 +388,7 @@ def read_results(path: Path) -> Results:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of ``results.json``."""
+    """Return the JSON Schema of ``results.json``."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Results.model_json_schema(mode="serialization"),

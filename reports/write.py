@@ -15,7 +15,7 @@ from reports.results import Results
 
 
 def write_report(results: Results, folder: Path, origin: Path | None = None) -> None:
-    """Writes results.json and what is made from it; raises OSError.
+    """Write results.json and what is made from it; raises OSError.
 
     Whole transcripts are taken from ``origin``, if they are not there already.
     """
@@ -38,7 +38,7 @@ def write_report(results: Results, folder: Path, origin: Path | None = None) -> 
 
 
 def write_comparison(all_results: Sequence[Results], folder: Path) -> None:
-    """Writes a matrix of several results, and what has changed between them if there are two.
+    """Write a matrix of several results, and what has changed between them if there are two.
 
     Raises OSError.
     """

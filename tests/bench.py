@@ -22,7 +22,7 @@ CLIENTS = 200
 
 
 def pipelined(address: tuple[str, int], jobs: int) -> float:
-    """Commands a second of put, reserve and delete, ``BATCH`` of each in one go."""
+    """Return commands a second of put, reserve and delete, ``BATCH`` of each in one go."""
     put = b"put 0 0 60 5\r\nhello\r\n" * BATCH
     reserve = b"reserve\r\n" * BATCH
     with connect(address, 60) as sock, sock.makefile("rb") as replies:
@@ -44,7 +44,7 @@ def pipelined(address: tuple[str, int], jobs: int) -> float:
 
 
 def round_trips(address: tuple[str, int], jobs: int) -> float:
-    """Commands a second of put, reserve and delete, each sent when the last was answered."""
+    """Return commands a second of put, reserve and delete, each sent when the last was answered."""
     with connect(address, 60) as sock:
 
         def ask(data: bytes) -> bytes:
@@ -60,7 +60,7 @@ def round_trips(address: tuple[str, int], jobs: int) -> float:
 
 
 def many_clients(address: tuple[str, int], jobs: int) -> float:
-    """Commands a second of ``CLIENTS`` clients, each of which asks when it has been answered."""
+    """Return commands a second of ``CLIENTS`` clients, each asking when it has been answered."""
     socks = [connect(address, 60) for _ in range(CLIENTS)]
     by_number = {sock.fileno(): sock for sock in socks}
     ready = select.poll()

@@ -57,7 +57,7 @@ def round_trips(target: Target, seed: int) -> int:
 
 
 def generator(target: Target, seed: int) -> int:
-    """Commands of the second gear's generator, pipelined, their replies read and not looked at."""
+    """Return commands of the second gear, pipelined, their replies read and not looked at."""
     model = Model()
     model.step(Connected(), 0, 1)
     for _ in range(50):
@@ -104,7 +104,7 @@ def _judged(run: Callable[[], object]) -> int:
 
 
 def second_gear(target: Target, seed: int) -> int:
-    """Programs of the second gear, where nothing is timed, judged."""
+    """Return programs of the second gear, where nothing is timed, judged."""
 
     def run() -> None:
         exploration = Exploration(1, seed, profile=target.probe())
@@ -116,13 +116,13 @@ def second_gear(target: Target, seed: int) -> int:
 
 
 def rules(target: Target, seed: int) -> int:
-    """The rule-based machine, judged."""
+    """Return the rule-based machine, judged."""
     exploration = Exploration(20, seed, profile=target.probe())
     return _judged(lambda: test_any_conversation(target, Transcript(), exploration))
 
 
 def hostile(target: Target, seed: int) -> int:
-    """Cases of hostile bytes, judged; each has several commands."""
+    """Return cases of hostile bytes, judged; each has several commands."""
     exploration = Exploration(1, seed, profile=target.probe())
     return Fuzzer(exploration, target, Pool()).run(HOSTILE).progress.cases
 
@@ -151,22 +151,22 @@ def _tour(target: Target) -> Sequence[Segment]:
 
 
 def tour(target: Target, seed: int) -> int:
-    """The tour of a small world, each reply compared with the one that was written down."""
+    """Return the tour of a small world, each reply compared with the one that was written down."""
     return _played(target, _tour(target), Comparison(alone=True))
 
 
 def tour_unjudged(target: Target, seed: int) -> int:
-    """The same, the replies read and not looked at."""
+    """Return the same, the replies read and not looked at."""
     return _played(target, _tour(target), _Unjudged(alone=True))
 
 
 def programs(target: Target, seed: int) -> int:
-    """Recorded programs, each reply compared with the one that was written down."""
+    """Return recorded programs, each reply compared with the one that was written down."""
     return _played(target, recorded_programs(target.probe()), Comparison(alone=True))
 
 
 def programs_unjudged(target: Target, seed: int) -> int:
-    """The same, the replies read and not looked at."""
+    """Return the same, the replies read and not looked at."""
     return _played(target, recorded_programs(target.probe()), _Unjudged(alone=True))
 
 
@@ -178,7 +178,7 @@ COMPARED = ("round_trips", "rules", "tour_unjudged", "programs_unjudged")
 
 
 def main() -> int:
-    """Prints commands a second, medians of all rounds."""
+    """Print commands a second, medians of all rounds."""
     rates: dict[str, list[float]] = {measure.__name__: [] for measure in MEASURED}
     for seed in range(ROUNDS):
         for measure in MEASURED:

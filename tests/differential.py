@@ -79,7 +79,7 @@ class Line:
         return not self.closed and self._engine.model.is_waiting(self.number)
 
     def send(self, data: bytes) -> int:
-        """Sends to both; gives how many of the bytes the model has not understood yet."""
+        """Send to both; return how many of the bytes the model has not understood yet."""
         self._log.append(f"{self.name} > {escape(data)[:600]}")
         self._socket.sendall(data)
         return self._engine.receive(self.number, data)
@@ -98,7 +98,7 @@ class Line:
         self.closed = self.gone = True
 
     def compare(self) -> None:
-        """Reads what the model says must come by now."""
+        """Read what the model says must come by now."""
         expected = bytes(self._expected)
         self._expected.clear()
         try:
@@ -180,13 +180,13 @@ class Differential:
         return line
 
     def _synchronise(self, times: int) -> None:
-        """Lets the server come to where the model is: it serves clients in turn."""
+        """Let the server come to where the model is: it serves clients in turn."""
         for _ in range(times):
             self._barrier.send(b"list-tube-used\r\n")
             self._barrier.compare()
 
     def run(self, commands: int) -> None:
-        """Runs at least this many commands; raises :class:`Difference`."""
+        """Run at least this many commands; raises :class:`Difference`."""
         while self.commands < commands:
             self._turn()
 
@@ -248,7 +248,7 @@ class Differential:
 
 
 def compare(command: str, profile: Profile, seed: int, commands: int, clients: int = 4) -> int:
-    """Compares ``commands`` random commands; gives how many were run, raises Difference."""
+    """Compare ``commands`` random commands; return how many were run, raise Difference."""
     with Launched(command, env=creeping()) as server:
         run = Differential(seed, server.address, profile, clients)
         try:
@@ -260,7 +260,7 @@ def compare(command: str, profile: Profile, seed: int, commands: int, clients: i
 
 
 def _pieces(random: Random, data: bytes) -> list[bytes]:
-    """The same bytes in one segment or in several."""
+    """Return the same bytes in one segment or in several."""
     if random.random() < 0.6 or len(data) < 2:
         return [data]
     cuts = sorted(random.randrange(1, len(data)) for _ in range(random.randrange(1, 4)))

@@ -60,7 +60,7 @@ class Case:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """All tests of the suite, each with each of its parameters."""
+    """Return all tests of the suite, each with each of its parameters."""
     found: list[Case] = []
     for package in (tests, fuzz):
         for file in sorted(Path(package.__path__[0]).glob("test_*.py")):
@@ -92,7 +92,7 @@ def _cases(name: str, test: Callable[..., object]) -> Iterator[Case]:
 
 @cache
 def _seen(profile: Profile) -> Mapping[Case, str]:
-    """The variants of quirks that the server without a fault has."""
+    """Return the variants of quirks that the server without a fault has."""
     server = BuiltIn(profile)
     found = {
         case: running.run(case.test, case.arguments, server).seen
@@ -110,7 +110,7 @@ def applies(case: Case, profile: Profile) -> bool:
 
 
 def newest_with(slug: str) -> Profile:
-    """The newest profile that has a requirement."""
+    """Return the newest profile that has a requirement."""
     have = [p for p in PROFILES.values() if not catalogue()[slug].missing_in(p.name)]
     return have[-1]
 
@@ -156,7 +156,7 @@ def failures(
     profile: Profile = NEWEST,
     silence: float = USUAL.reply,
 ) -> list[str]:
-    """The requirements of the tests that fail, in the order of the tests, until it is enough.
+    """Return the requirements whose tests fail, in the order of the tests, until it is enough.
 
     A reply is missing after ``silence`` seconds.
     """
@@ -175,7 +175,7 @@ def failures(
 
 
 def caught(fault: Fault) -> bool:
-    """Whether a test of the requirement that the fault breaks fails."""
+    """Return whether a test of the requirement that the fault breaks fails."""
     profile = newest_with(fault.requirement)
     return bool(
         failures(
@@ -189,7 +189,7 @@ def caught(fault: Fault) -> bool:
 
 
 def strangers(fault: Fault) -> set[str]:
-    """Other requirements whose tests a fault breaks, counted to just above :data:`FEW`."""
+    """Return other requirements whose tests a fault breaks, counted to just above :data:`FEW`."""
     found = failures(
         fault,
         # Random conversations show almost any fault; and much of it takes long.

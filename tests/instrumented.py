@@ -54,10 +54,10 @@ STAGES = 6
 
 
 def edge_of(name: str) -> int:
-    """The number of an edge of such a server of 4096 edges."""
+    """Return the number of an edge of such a server of 4096 edges."""
     return zlib.crc32(name.encode()) % 4096
 
 
 def instrumented_server(folder: Path, tells: bool = True, size: int = 4096) -> str:
-    """The command of a reference server that counts edges, and tells how many if it is asked."""
+    """Return the command of a reference server that counts edges, and tells how many if asked."""
     return changed_server(folder, _COUNTS.format(tells=tells, size=size))

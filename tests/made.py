@@ -69,7 +69,7 @@ def case(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> Test:
 
 
 def results(*requirements: Requirement, **changes: Any) -> Results:
-    """Results in which each requirement has one test, with evidence if it deviates."""
+    """Return results in which each requirement has one test, with evidence if it deviates."""
     bad = (Verdict.FAIL, Verdict.NON_STRICT)
     broken = sum(r.verdict is Verdict.FAIL for r in requirements)
     values: dict[str, Any] = {

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 def _pump(
     source: socket.socket, sink: socket.socket, delay: float, single_bytes: bool, pace: float
 ) -> None:
-    """Forwards chunks, each up to ``delay`` seconds late, byte by byte if asked to."""
+    """Forward chunks, each up to ``delay`` seconds late, byte by byte if asked to."""
     with contextlib.suppress(OSError):
         while chunk := source.recv(65536):
             time.sleep(random.uniform(0, delay))
@@ -31,7 +31,7 @@ def _pump(
 def proxy(
     address: tuple[str, int], delay: float = 0.03, pace: float = 0.0
 ) -> Iterator[tuple[str, int]]:
-    """A proxy in front of a server: chunks up to ``delay`` seconds late, replies byte by byte.
+    """Yield a proxy of a server: chunks up to ``delay`` seconds late, replies byte by byte.
 
     ``pace``: seconds from one byte to the next.
     """

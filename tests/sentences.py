@@ -58,7 +58,7 @@ class Sentence:
 
 
 def split(text: str) -> list[str]:
-    """The sentences of a document, and its headings, table rows and list items, in order."""
+    """Return the sentences of a document, and its headings, table rows and list items, in order."""
     return [
         sentence
         for block in _blocks(text)
@@ -73,7 +73,7 @@ def _plain(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Paragraphs; list items, headings and rows of tables are paragraphs of their own."""
+    """Yield paragraphs; list items, headings and rows of tables are paragraphs of their own."""
     block: list[str] = []
     for line in text.replace("\f", "\n").splitlines():
         # A page of a Chinese document may break its lines, and its paragraphs, anywhere.
@@ -88,7 +88,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 @cache
 def documents() -> Mapping[str, Sequence[Sentence]]:
-    """The sentences of all documents."""
+    """Return the sentences of all documents."""
     return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
@@ -108,7 +108,7 @@ def _sentences(document: str, first: int, entries: Sequence[Mapping[str, Any]]) 
 
 
 def _changed(name: str, base: Sequence[Sentence], changes: Sequence[Any]) -> Sequence[Sentence]:
-    """The sentences of a document that differs from another; what both have is the other's."""
+    """Return the sentences of a document that another does not have; the rest is the other's."""
     made: list[Sentence] = []
     done = 0
     for change in changes:
@@ -152,7 +152,7 @@ def differences(name: str, text: str) -> Iterator[str]:
 
 
 def _bare(text: str) -> str:
-    """Letters and digits only: line ends, markup and quotation marks differ between copies."""
+    """Return letters and digits only: line ends, markup and quotation marks may differ."""
     return re.sub(r"[\W_]+", "", text)
 
 

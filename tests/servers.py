@@ -74,7 +74,7 @@ needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not
 
 
 def creeping() -> dict[str, str]:
-    """The environment in which a program's clock moves a microsecond each time it is looked at.
+    """Return the environment in which a clock moves a microsecond each time it is looked at.
 
     It must not stand still: beanstalkd loses timers of connections that fall due in the same
     instant, which cannot be seen where time flows.
@@ -102,7 +102,7 @@ def shell_with(folder: Path, marks: bytes) -> Path:
 
 
 def changed_server(folder: Path, change: str) -> str:
-    """The command of a reference server whose code ``change`` has changed."""
+    """Return the command of a reference server whose code ``change`` has changed."""
     script = folder / "changed_server.py"
     script.write_text(
         "import os, sys\n"

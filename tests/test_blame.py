@@ -25,7 +25,7 @@ from tests.faults import cases
 
 
 def _blamed(fault: Fault, *slugs: str) -> set[str]:
-    """Which of these requirements have tests that fail on a server with a fault."""
+    """Return which of these requirements have tests that fail on a server with a fault."""
     server, found = BuiltIn(fault=fault), set[str]()
     with contextlib.closing(server):
         server.probe()

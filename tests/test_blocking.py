@@ -248,7 +248,7 @@ def test_a_crash_is_never_blocked() -> None:
 
 
 def _told(fault: Fault, *sections: str) -> tuple[set[str], set[str]]:
-    """The requirements of these sections that fail on a server, and those that are blocked."""
+    """Return the requirements of these sections that fail on a server, and those blocked."""
     server, tests, steps = BuiltIn(fault=fault), list[results.Test](), list[Step | None]()
     chosen = [c for c in cases() if any(s.partition(".")[0] in sections for s in c.slugs)]
     with contextlib.closing(server):

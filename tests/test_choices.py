@@ -40,7 +40,7 @@ D < OK 14\r\n---\n- default\n\r\n
 
 @pytest.fixture
 def extended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
-    """The newest profile, and the aliases."""
+    """Yield the newest profile, and the aliases."""
     for alias, verb in ALIASES.items():
         monkeypatch.setitem(model._METHODS, alias, model._METHODS[verb])
         monkeypatch.setitem(COMMANDS, alias, COMMANDS[verb]._replace(verb=alias))

@@ -37,7 +37,7 @@ PROGRAMS = 30
 
 
 def _line(grammar: Grammar, job: int = 1) -> str:
-    """A well-formed line of a command."""
+    """Return a well-formed line of a command."""
     arguments = [
         str(job) if kind is Kind.JOB else EXAMPLES.get(kind, "1") for kind in grammar.kinds
     ]

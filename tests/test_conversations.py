@@ -68,7 +68,7 @@ def test_a_server_that_was_told_to_drain_is_not_asked_any_more(anew: bool) -> No
 
 
 def _flaky(machine: Callable[[], AnyConversation], **_: object) -> None:
-    """Finds a violation that it does not see again."""
+    """Find a violation that it does not see again."""
     conversation = machine()
     conversation.about_a_tube(1, "use", "a", apart=True)
     with pytest.raises(Violation):

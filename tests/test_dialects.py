@@ -104,7 +104,7 @@ limits: {max-name: {value: 300, reason: x}, max-line: {value: 300, reason: x}}""
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Profile:
-    """A fork that differs in everything that a dialect can tell."""
+    """Return a fork that differs in everything that a dialect can tell."""
     path = tmp_path / "my-fork.yaml"
     path.write_text(OPAQUE)
     return read_dialect(path)
@@ -266,12 +266,12 @@ def _alarms(fork: Fault, profile: Profile, *more: str) -> list[tuple[str, object
 
 
 def _speaks(profile: Profile) -> Fault:
-    """A server that speaks this profile, whatever it is judged by."""
+    """Return a server that speaks this profile, whatever it is judged by."""
     return Fault("", "another profile", profile=lambda _: profile)
 
 
 def _lacks(verb: str) -> Fault:
-    """A server of the newest profile that does not know a command."""
+    """Return a server of the newest profile that does not know a command."""
 
     class Lacks(RequestReader):
         def parse(self, line: bytes) -> Request:

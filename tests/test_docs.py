@@ -188,7 +188,7 @@ def test_the_example_of_a_transcript_is_allowed(
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built without a warning."""
+    """Return the site, built without a warning."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q"]
     done = subprocess.run(

@@ -29,7 +29,7 @@ while True:
 
 @pytest.fixture
 def server() -> Iterator[tuple[Path, int]]:
-    """Runs a server that greets its clients: its folder of the system, and its port."""
+    """Run a server that greets its clients: its folder of the system, and its port."""
     with subprocess.Popen([sys.executable, "-c", _ACCEPTS], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield Path("/proc", str(process.pid)), int(process.stdout.readline())

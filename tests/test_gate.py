@@ -36,7 +36,7 @@ class Job(NamedTuple):
 
 
 def job(folder: Path, **inputs: str) -> Job:
-    """Runs the action in a folder, as one job of a matrix."""
+    """Run the action in a folder, as one job of a matrix."""
     given = {name.replace("_", "-"): value for name, value in inputs.items()}
     known = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()}
     assert set(given) <= set(known)

@@ -31,7 +31,7 @@ LIMIT = 60.0
 
 @contextlib.contextmanager
 def _running(*command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of this Python, in a process group of its own, that hears all signals."""
+    """Yield a program of this Python, in a process group of its own, that hears all signals."""
     # Where the tests run in the background, their children ignore signals, too.
     heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
     heard += " signal.signal(signal.SIGHUP, signal.SIG_DFL);"
@@ -177,7 +177,7 @@ def test_there_is_nothing_to_clean_up() -> None:
 
 
 def _children(process: int, name: str) -> list[int]:
-    """The processes that a process has started, by what is in their command lines."""
+    """Return the processes that a process has started, by what is in their command lines."""
     found = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True
     ).stdout

@@ -19,7 +19,7 @@ from reference_server.wire import Body, Command, Put, Reply
 
 
 def _busy(model: Model, seed: int) -> None:
-    """Some random commands, so that there is something to copy."""
+    """Send random commands, so that there is something to copy."""
     chance = random.Random(seed)
     model.step(Connected(), 0, 1)
     model.step(Connected(), 0, 2)

@@ -41,7 +41,7 @@ class _KicksTooMany(Model):
 
 @pytest.fixture
 def blocked(tmp_path: Path) -> Path:
-    """A folder that nobody can make."""
+    """Return a folder that nobody can make."""
     (tmp_path / "file").write_text("")
     return tmp_path / "file" / "findings"
 

@@ -48,13 +48,13 @@ def _oracle(clients: int = 1) -> Oracle:
 
 
 def ask(oracle: Oracle, conn: int, data: bytes, reply: Reply, now: float = 0.0) -> None:
-    """A command and its reply at the same point of time, in seconds."""
+    """Return a command and its reply at the same point of time, in seconds."""
     oracle.sent(conn, data, round(now * SECOND))
     oracle.received(conn, reply, round(now * SECOND))
 
 
 def _seen_early(asked: bytes, id: int) -> Oracle:
-    """An oracle of a client that has sent this and a put, and one that was told of its job."""
+    """Return an oracle of a client that has sent this and a put, and one told of its job."""
     oracle = _oracle(2)
     oracle.sent(1, b"reserve\r\n", 0)
     oracle.sent(2, asked + PUT, 0)

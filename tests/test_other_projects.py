@@ -27,7 +27,7 @@ POPULAR = (
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with packages that are called like ours, and a test of its own."""
+    """Return a project with packages that are called like ours, and a test of its own."""
     for name in entry.PACKAGES:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = True\n")

@@ -55,7 +55,7 @@ def build(folder: Path, kind: str, **more: str) -> Path:
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository like ours whose only commit has a tag."""
+    """Return a repository like ours whose only commit has a tag."""
     folder = copy(tmp_path_factory.mktemp("tagged"))
     for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "All"), ("tag", "v7.8.9")):
         run(folder, *_GIT, *command)
@@ -69,7 +69,7 @@ def wheel(tagged: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as ``site-packages`` is when the wheel has been installed."""
+    """Return a folder as ``site-packages`` is when the wheel has been installed."""
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)

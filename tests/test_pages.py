@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page; at its end it must not have complained, asked, or fetched anything."""
+    """Yield a page; at its end it must not have complained, asked, or fetched anything."""
     with browser.new_context(viewport=SIZES[1]) as context:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
@@ -52,7 +52,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of four requirements, one of which fails, and a comparison."""
+    """Return a report of four requirements, one of which fails, and a comparison."""
     folder = tmp_path_factory.mktemp("report")
     good = [requirement("put.a"), requirement("put.b", clause="A job has a TTR.")]
     quirk = requirement("quirk.c", Verdict.SEEN, level="quirk", section="Quirks")
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(page: Page) -> list[str]:
-    """The requirements that are listed."""
+    """Return the requirements that are listed."""
     return [str(row.get_attribute("data-slug")) for row in page.locator(".group li:visible").all()]
 
 
@@ -235,7 +235,7 @@ def test_all_lines_of_the_comparison_are_drawn(
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report, and a comparison of eleven servers."""
+    """Return a report, and a comparison of eleven servers."""
     folder = tmp_path_factory.mktemp("wide")
     names = ("a." + "-".join(["very"] * 12), *(f"put.fails-{number}" for number in range(30)))
     made = results(*(requirement(name, Verdict.FAIL) for name in names))
@@ -327,7 +327,7 @@ def test_on_paper_everything_is_there(page: Page, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report on a server that sends markup wherever it can."""
+    """Return the report on a server that sends markup wherever it can."""
     folder = tmp_path_factory.mktemp("hostile")
     server = changed_server(folder, HOSTILE)
     done = suite(f"--launch={server}", "-k", "use. or stats or peek or list", f"--report={folder}")

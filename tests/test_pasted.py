@@ -72,7 +72,7 @@ def test_standard_input() -> None:
 
 
 def talk(rounds: int) -> str:
-    """A conversation of two clients that goes well."""
+    """Return a conversation of two clients that goes well."""
     return "".join(
         f"A > put 0 0 60 1\\r\\na\\r\\n\nA < INSERTED {number}\\r\\n\nB > reserve\\r\\n\n"
         f"B < RESERVED {number} 1\\r\\na\\r\\n\nB > delete {number}\\r\\n\nB < DELETED\\r\\n\n"

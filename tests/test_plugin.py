@@ -34,7 +34,7 @@ TIMED = "put_delay or put_ttr or with_timeout or deadline_soon or pause_tube"
 def suite(
     *arguments: str, cwd: Path | None = None, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the suite as a user would, by the console script; ``path``: where modules are found."""
+    """Run the suite as a user would, by the console script; ``path``: where modules are found."""
     command = [sys.executable, "-m", "conformance", "run"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     if path is not None:
@@ -51,7 +51,7 @@ def suite(
 
 @contextlib.contextmanager
 def listener(serve: Callable[[socket.socket], object]) -> Iterator[int]:
-    """A TCP server on a free port that handles each connection with ``serve``."""
+    """Yield a TCP server on a free port that handles each connection with ``serve``."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
 
         def run() -> None:
@@ -138,7 +138,7 @@ def test_options_that_make_no_sense(arguments: list[str], sentence: str) -> None
 
 @pytest.fixture
 def liar() -> Iterator[int]:
-    """A server that calls every tube by the same wrong name."""
+    """Yield a server that calls every tube by the same wrong name."""
 
     def lie(sock: socket.socket) -> None:
         def talk() -> None:

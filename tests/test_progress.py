@@ -15,7 +15,7 @@ from tests.test_plugin import FAST
 
 
 def on_a_terminal(*arguments: str, ci: bool = False) -> str:
-    """Runs the suite on a terminal of its own; gives all that it has written there."""
+    """Run the suite on a terminal of its own; return all that it has written there."""
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key != "CI"}
     process = subprocess.Popen(

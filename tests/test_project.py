@@ -23,6 +23,11 @@ from tests.faults import cases
 ROOT = Path(__file__).parent.parent
 RIDDLES = ("How", "That", "Those", "What", "Whether", "Which", "Who", "Whose")
 """First words that make a docstring a riddle: functions begin with a verb, others with a noun."""
+NO_VERB = re.compile(
+    r"(A|After|All|An|Another|As|At|By|Each|Every|For|From|If|In|Nobody|No|Nothing|Of|On|One|Only"
+    r"|Other|Some|Something|The|Under|When|Where|Why|With|Without|\w*s)\b|[^A-Z]"
+)
+"""How no docstring of a function begins: with a noun, in the third person, or with a name."""
 
 
 def _docstrings(file: Path) -> Iterator[str]:
@@ -44,8 +49,28 @@ def test_docstrings_are_no_riddles(package: str) -> None:
     assert riddles == []
 
 
+def _functions(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the names and docstrings of functions; a property is told of as a noun."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            told = ast.get_docstring(node)
+            if told and not any("property" in ast.unparse(one) for one in node.decorator_list):
+                yield node.name, told
+
+
+@pytest.mark.parametrize("package", ["conformance", "fuzz", "reference_server", "reports"])
+def test_docstrings_of_functions_begin_with_a_verb(package: str) -> None:
+    others = [
+        f"{path}: {name}: {text.splitlines()[0]}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name, text in _functions(path)
+        if NO_VERB.match(text)
+    ]
+    assert others == []
+
+
 def current() -> set[str]:
-    """The requirements of the profiles that there are."""
+    """Return the requirements of the profiles that there are."""
     return {
         slug
         for slug, requirement in catalogue().items()

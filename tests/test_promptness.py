@@ -48,7 +48,7 @@ def _clients(observer: Transport) -> int:
 
 @contextlib.contextmanager
 def _traffic(busy: socket.socket) -> Iterator[None]:
-    """Much is sent meanwhile, by a client that reads the replies when all is over."""
+    """Send much meanwhile, as a client that reads the replies when all is over."""
     busy.sendall(LINE * BURST)
     yield
     left = len(REPLY) * BURST

@@ -25,7 +25,7 @@ MODERN = ("use", "watch", "list-tubes", "touch", "kick-job", "reserve-job", "sta
 
 
 def _refuses(*verbs: str) -> type[RequestReader]:
-    """A reader that does not know some commands."""
+    """Return a reader that does not know some commands."""
     known = {verb.encode() for verb in verbs}
 
     class Refuses(RequestReader):
@@ -38,7 +38,7 @@ def _refuses(*verbs: str) -> type[RequestReader]:
 
 
 def _quits(verb: str) -> type[RequestReader]:
-    """A reader that takes a command for the end."""
+    """Return a reader that takes a command for the end."""
 
     class Quits(RequestReader):
         def parse(self, line: bytes) -> Request:
@@ -48,7 +48,7 @@ def _quits(verb: str) -> type[RequestReader]:
 
 
 def _statistics(change: Callable[[bytes], bytes]) -> type[Model]:
-    """A model that tells all statistics in another form."""
+    """Return a model that tells all statistics in another form."""
 
     class Changed(Model):
         def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:

@@ -31,7 +31,7 @@ def _run(target: Target) -> Counterexample | None:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of turns that were judged again."""
+    """Return the numbers of turns that were judged again."""
     found: list[int] = []
     judge = Recital._judge
 

@@ -36,7 +36,7 @@ def server() -> Iterator[BuiltIn]:
 
 @pytest.fixture
 def starve(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Lets a scenario have been kept from a CPU for so many seconds."""
+    """Let a scenario have been kept from a CPU for so many seconds."""
     return lambda seconds: monkeypatch.setattr(
         Starvation, "since", lambda *_: Starved(seconds, 9.0, 0.0, 9.0)
     )
@@ -179,7 +179,7 @@ def test_a_scenario_that_is_behind_for_no_reason_that_is_seen(
 
 @pytest.fixture
 def never_changes(server: BuiltIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives the server statistics that stand still."""
+    """Give the server statistics that stand still."""
     never = wire.OK(stats.server(server._server.engine.model))
     monkeypatch.setattr(Model, "_stats", lambda *_: never)
 

@@ -39,7 +39,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Launched]
 
 @contextlib.contextmanager
 def _at_a_path(path: Path) -> Iterator[str]:
-    """A server at a UNIX socket; it ends with SIGTERM."""
+    """Yield a server at a UNIX socket; it ends with SIGTERM."""
     command = [sys.executable, "-m", "reference_server", "--host", f"unix:{path}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -154,7 +154,7 @@ def test_a_failure_ends_the_connection_of_its_client_alone(tmp_path: Path) -> No
 
 
 def _memory(server: Launched) -> int:
-    """Resident memory of the server in bytes."""
+    """Return resident memory of the server in bytes."""
     pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -286,7 +286,7 @@ def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:
 
 @pytest.fixture
 def deaf_to_ends(monkeypatch: pytest.MonkeyPatch, target: BuiltIn) -> BuiltIn:
-    """A target that does not notice the end of any connection."""
+    """Return a target that does not notice the end of any connection."""
     monkeypatch.setattr(Engine, "eof", lambda *_: None)
     return target
 

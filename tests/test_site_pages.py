@@ -29,7 +29,7 @@ PAGES = (
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a site of three servers, one with a history, and some others."""
+    """Return the address of a site of three servers, one with a history, and some others."""
     folder = tmp_path_factory.mktemp("site")
     more = [ran(GOOD, BAD, LOOSE, QUIRK, label=f"an-other-server-{n}") for n in range(12)]
     write_site(Site(servers([*RUNS, *more])), folder)

@@ -81,7 +81,7 @@ def test_jobs_of_others_are_safe_on_a_server_that_takes_what_is_malformed(tmp_pa
 
 
 def _running(pattern: str) -> list[int]:
-    """The processes whose command line contains this."""
+    """Return the processes whose command line contains this."""
     found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True)
     return [int(number) for number in found.stdout.split()]
 

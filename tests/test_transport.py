@@ -23,7 +23,7 @@ Pair = tuple[Transport, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """A transport, and the server's end of its connection."""
+    """Yield a transport, and the server's end of its connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()

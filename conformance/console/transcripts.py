@@ -102,7 +102,7 @@ def _read(file: Path) -> Recorded:
 
 
 def _replay(transcript: Transcript, options: Options) -> int:
-    """Raises TargetError, LaunchError or NotTestable."""
+    """Drive a transcript again; raises TargetError, LaunchError or NotTestable."""
     options.check()
     target = options.target()
     try:
@@ -134,7 +134,7 @@ def _replay(transcript: Transcript, options: Options) -> int:
 
 
 def _told(recorded: Conversation, finding: Finding | None, profile: Profile) -> int:
-    """Tells what is wrong with a transcript, if anything is; gives the exit code."""
+    """Tell what is wrong with a transcript, if anything is; return the exit code."""
     if finding is None:
         print(f"allowed by profile {profile.name}: {counted(len(recorded.entries), 'message')}")
         return 0

@@ -93,7 +93,7 @@ class Connection(UsualCommands):
     # ------------------------------------------------------------ sending
 
     def send(self, line: str | bytes) -> Exchange:
-        """Sends one command line (CR LF is added) and gives the exchange that it begins.
+        """Send one command line (CR LF is added) and give the exchange that it begins.
 
         Raises NotApplicable if the profile does not have this command, or no such line.
         """
@@ -102,7 +102,7 @@ class Connection(UsualCommands):
         return self.raw(data + CRLF)
 
     def needs(self, line: bytes) -> None:
-        """Raises NotApplicable if the profile has no such command, or no lines that are so long."""
+        """Raise NotApplicable if the profile has no such command, or no lines that are so long."""
         verb, profile = line.partition(b" ")[0].decode("latin-1"), self._target.profile
         if not profile.skips_long_lines and len(line) + len(CRLF) > profile.max_line:
             raise NotApplicable(f"profile {profile.name}: {profile.max_line} bytes a line at most")
@@ -111,7 +111,7 @@ class Connection(UsualCommands):
             raise kind(f"profile {profile.name} has no {verb}")
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
-        """Sends bytes as they are; gives the exchange of the first of ``replies`` replies.
+        """Send bytes as they are; return the exchange of the first of ``replies`` replies.
 
         Raises NotTestable if the target has been lost after such a command again and again.
         """
@@ -123,7 +123,7 @@ class Connection(UsualCommands):
         return exchange
 
     def each(self, requests: Sequence[bytes]) -> Iterator[Exchange]:
-        """Sends requests in one go, if the target can take that; gives the exchange of each.
+        """Send requests in one go, if the target can take that; return the exchange of each.
 
         What is answered must be awaited before the next is asked for.
         """
@@ -134,7 +134,7 @@ class Connection(UsualCommands):
         yield from map(first.nth, range(len(requests)))
 
     def says(self, dialogue: Sequence[tuple[str, Reply]], unread: float = 0.0) -> None:
-        """Says lines in one go, and expects the reply of each.
+        """Say lines in one go, and expect the reply of each.
 
         Until nothing more comes, but ``unread`` seconds at most, nothing of that is read.
         """
@@ -149,7 +149,7 @@ class Connection(UsualCommands):
                 self.created.discard(int(line.removeprefix("delete ")))
 
     def nudge(self) -> None:
-        """Sends a neutral command and reads its reply, if nothing else is going on.
+        """Send a neutral command and read its reply, if nothing else is going on.
 
         Some servers notice only then that the client has held a job for too long, which is a
         requirement of its own; everything else is tested without it.
@@ -181,14 +181,14 @@ class Connection(UsualCommands):
             self.poll()
 
     def half_close(self) -> None:
-        """Sends nothing more, but goes on reading."""
+        """Send nothing more, but go on reading."""
         self._timeline.before_sending()
         self._half_closed = True
         self._transcript.add(self.name, "!", HALF_CLOSES, self._timeline.now())
         self.transport.half_close()
 
     def finish(self, limit: float) -> None:
-        """Ends the connection so that the target has noticed when this returns.
+        """End the connection so that the target has noticed when this returns.
 
         Gives up at the real time ``limit``, and for good if the target had nothing else to do.
         """
@@ -231,13 +231,13 @@ class Connection(UsualCommands):
         return Deviation(UNASKED, str(arrival.reply), arrival.position)
 
     def close(self) -> None:
-        """Closes the connection, without waiting for anything."""
+        """Close the connection, without waiting for anything."""
         self._timeline.before_sending()
         self._transcript.add(self.name, "!", b"closes", self._timeline.now())
         self.transport.close()
 
     def reset(self) -> None:
-        """Breaks the connection, as where a client's machine fails."""
+        """Break the connection, as where a client's machine fails."""
         self._timeline.before_sending()
         self._transcript.add(self.name, "!", b"resets", self._timeline.now())
         self.transport.reset()
@@ -245,7 +245,7 @@ class Connection(UsualCommands):
     # ------------------------------------------------------------ receiving
 
     def poll(self) -> None:
-        """Takes in what has arrived, without waiting."""
+        """Take in what has arrived, without waiting."""
         while not self.stopped:
             data = self.transport.receive()
             if self.transport.ended:
@@ -286,7 +286,7 @@ class Connection(UsualCommands):
         return self.transport.ended or self._garbage is not None
 
     def take(self, index: int, sent_at: float, expected: str) -> Arrival:
-        """The reply with this number; raises :class:`Deviation` if it does not come in time."""
+        """Return the reply of this number; raises :class:`Deviation` if it is not there in time."""
         if index != self._answered:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
@@ -365,14 +365,14 @@ class Connection(UsualCommands):
     # ------------------------------------------------------------ expectations
 
     def receives(self, *replies: Reply) -> None:
-        """Expects these replies, in this order, to what :meth:`raw` has sent."""
+        """Expect these replies, in this order, to what :meth:`raw` has sent."""
         for reply in replies:
             arrival = self.take(self._answered, self._timeline.nominal, str(reply))
             if arrival.reply != reply:
                 raise Deviation(str(reply), str(arrival.reply), arrival.position)
 
     def has_no_reply(self, sent_at: float) -> None:
-        """Expects that nothing has come that a command sent at ``sent_at`` waits for."""
+        """Expect that nothing has come that a command sent at ``sent_at`` waits for."""
         self.poll()
         timing = self._timeline.timing(sent_at)
         for arrival in self._arrivals:
@@ -380,21 +380,21 @@ class Connection(UsualCommands):
                 raise Deviation("no reply yet", str(arrival.reply), arrival.position)
 
     def rest(self) -> list[Reply]:
-        """All replies until the target closes the connection."""
+        """Return all replies until the target closes the connection."""
         self._await_end(lambda: self.stopped)
         replies = [arrival.reply for arrival in self._arrivals]
         self._arrivals.clear()
         return replies
 
     def is_closed_by_target(self) -> None:
-        """Expects the end of the connection, and no reply before it."""
+        """Expect the end of the connection, and no reply before it."""
         self._await_end(lambda: self.stopped or bool(self._arrivals))
         if self._arrivals:
             arrival = self._arrivals[0]
             raise Deviation(THE_END, str(arrival.reply), arrival.position)
 
     def _await_end(self, is_over: Callable[[], bool]) -> None:
-        """Expects the end of the connection, or whatever else ends the wait for it."""
+        """Expect the end of the connection, or whatever else ends the wait for it."""
         self._timeline.waits()
         wait = self._waiting(self._awaited(b"", THE_END))
         self._wait_until(is_over, lambda: wait.left)

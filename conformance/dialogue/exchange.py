@@ -32,7 +32,7 @@ class Values(dict[str, str]):
         )
 
     def number(self, key: str) -> int:
-        """The value of a key that must be an integer."""
+        """Return the value of a key that must be an integer."""
         value = self[key]
         if not value.removeprefix("-").isdecimal():
             observed = repr(value[:100])
@@ -41,7 +41,7 @@ class Values(dict[str, str]):
 
 
 def _without_priority(reply: Reply) -> Reply:
-    """The reply as most tests expect it; some profiles tell a job's priority, too."""
+    """Return the reply as most tests expect it; some profiles tell a job's priority, too."""
     if reply.word in ("RESERVED", "FOUND"):
         return reply._replace(args=reply.args[:1])
     return reply
@@ -54,7 +54,7 @@ def _is_of_another_command(word: str, expected: set[str]) -> bool:
 
 
 def _wrong(expected: str, words: set[str], arrival: Arrival) -> Deviation:
-    """The deviation of a reply that was not expected; ``words`` are those of the expected."""
+    """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
     reply = arrival.reply
     timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
     return Deviation(expected, str(reply), arrival.position, conclusive=timeless)
@@ -86,11 +86,11 @@ class Exchange:
         self._sent_at = sent_at
 
     def nth(self, number: int) -> Exchange:
-        """The exchange of the reply that comes ``number`` replies later."""
+        """Return the exchange of the reply that comes ``number`` replies later."""
         return Exchange(self._connection, self._index + number, self._sent_at)
 
     def expect(self, *allowed: Reply) -> Reply:
-        """Waits for the reply and expects it to be one of these; gives it."""
+        """Wait for the reply and expect it to be one of these; return it."""
         expected = " or ".join(map(str, allowed))
         arrival = self._connection.take(self._index, self._sent_at, expected)
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
@@ -98,35 +98,35 @@ class Exchange:
         return arrival.reply
 
     def expect_now(self, *allowed: Reply) -> Reply:
-        """As :meth:`expect`, for a command that was pending and is answered for another's sake."""
+        """Expect the reply to a command that was pending and is answered for another's sake."""
         self._sent_at = self._connection.nominal
         return self.expect(*allowed)
 
     def reply(self, word: str) -> Reply:
-        """Waits for a reply that begins with ``word``, whatever else it carries."""
+        """Wait for a reply that begins with ``word``, whatever else it carries."""
         arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
         if arrival.reply.word != word:
             raise _wrong(f"{word} …", {word}, arrival)
         return arrival.reply
 
     def any_reply(self) -> Reply:
-        """Waits for the reply, whatever it is."""
+        """Wait for the reply, whatever it is."""
         return self._connection.take(self._index, self._sent_at, "a reply").reply
 
     def is_pending(self) -> None:
-        """Expects that the command has not been answered yet."""
+        """Expect that the command has not been answered yet."""
         self._connection.has_no_reply(self._sent_at)
 
     def dictionary(self) -> Values:
-        """Waits for ``OK`` with a YAML dictionary, and gives it as strings."""
+        """Wait for ``OK`` with a YAML dictionary, and give it as strings."""
         return Values(self._parsed(yamlish.dictionary, "a YAML dictionary"))
 
     def parsed(self) -> object:
-        """Waits for ``OK`` with YAML, and gives what a client's YAML library makes of it."""
+        """Wait for ``OK`` with YAML, and give what a client's YAML library makes of it."""
         return self._parsed(yamlish.strictly, "YAML")
 
     def names(self) -> list[str]:
-        """Waits for ``OK`` with a YAML list of names, and gives it."""
+        """Wait for ``OK`` with a YAML list of names, and give it."""
         return self._parsed(yamlish.names, "a YAML list of names")
 
     def _parsed(self, parse: Callable[[bytes], T], what: str) -> T:

@@ -18,7 +18,7 @@ _PUT = re.compile(rb"put(?: [^ ]+){3,} ([0-9]{1,2})")
 
 
 def refuse(client: Connection, line: str, *allowed: Reply) -> None:
-    """Expects that a line is malformed, or one of the replies ``allowed``.
+    """Expect that a line is malformed, or one of the replies ``allowed``.
 
     No text says that a put is refused before its body has come, nor whether what was to be the
     body is then read as a command; nor how large an id may be.

@@ -98,7 +98,7 @@ class Scenario:
         _running.add(self)
 
     def prepare(self) -> None:
-        """Makes sure that nobody's jobs get in the way; raises NotTestable."""
+        """Make sure that nobody's jobs get in the way; raises NotTestable."""
         if self.target.profile.has_tubes or self.target.exclusive:
             return
         self.alone()
@@ -109,7 +109,7 @@ class Scenario:
         self.transcript.add("", "!", event, self.target.clock.time())
 
     def part(self, name: str) -> object:
-        """The part of the scenario that a test names as its argument."""
+        """Return the part of the scenario that a test names as its argument."""
         match name:
             case "alone":
                 self.alone()
@@ -143,7 +143,7 @@ class Scenario:
         }[name]
 
     def new_tube(self) -> str:
-        """The name of a tube that nobody else uses; raises NotApplicable if there are none."""
+        """Return the name of a tube that nobody else uses; raises NotApplicable without tubes."""
         self._need_tubes()
         return FOOTPRINT.new_name()
 
@@ -153,7 +153,7 @@ class Scenario:
             raise NotApplicable(f"profile {profile.name} has no tubes")
 
     def connect(self) -> Connection:
-        """A new connection on which nothing has been sent."""
+        """Return a new connection on which nothing has been sent."""
         try:
             transport = self.target.connect()
         except OSError as error:
@@ -168,19 +168,19 @@ class Scenario:
         return connection
 
     def producer(self) -> Connection:
-        """A new connection that uses the test's tube."""
+        """Return a new connection that uses the test's tube."""
         return self._on_the_tube("use {}")
 
     def worker(self) -> Connection:
-        """A new connection that watches the test's tube only."""
+        """Return a new connection that watches the test's tube only."""
         return self._on_the_tube("watch {}", "ignore default")
 
     def client(self) -> Connection:
-        """A new connection that uses and watches the test's tube only."""
+        """Return a new connection that uses and watches the test's tube only."""
         return self._on_the_tube("use {}", "watch {}", "ignore default")
 
     def _on_the_tube(self, *lines: str) -> Connection:
-        """A new connection that has said this of the test's tube, if there are tubes."""
+        """Return a new connection that has said this of the test's tube, if there are tubes."""
         connection = self.connect()
         if self.target.profile.has_tubes:
             said = [f"{line.format(self.tube)}\r\n".encode() for line in lines]
@@ -189,7 +189,7 @@ class Scenario:
         return connection
 
     def alone(self) -> None:
-        """Makes sure that nobody else is connected; raises NotTestable."""
+        """Make sure that nobody else is connected; raises NotTestable."""
         if not self.target.exclusive:
             current, self._alone_since = self._statistics(*_CONNECTIONS)
             if current != 1:
@@ -211,7 +211,7 @@ class Scenario:
         return total != self._alone_since + len(self._connections) + 1
 
     def _statistics(self, *keys: str) -> list[int]:
-        """Some of the target's statistics; the connection that asks for them is counted."""
+        """Return some of the target's statistics; the connection that asks for them is counted."""
         limit = self.target.limits.alive
         try:
             with visit(self.target.address, limit, self.target.learnt) as sock:
@@ -237,13 +237,13 @@ class Scenario:
         return next((deviation for deviation in found if deviation), None)
 
     def abandon(self) -> None:
-        """Ends all connections to a target that is lost, without waiting for it."""
+        """End all connections to a target that is lost, without waiting for it."""
         self._let_go()
         for connection in self._connections:
             connection.transport.close()
 
     def close(self) -> None:
-        """Ends all connections, and deletes all jobs that the test has made, if they would stay."""
+        """End all connections, and delete all jobs that the test has made, if they would stay."""
         self._let_go()
         limit = self.target.limits.clean_up
         end = time.monotonic() + limit

@@ -149,11 +149,11 @@ class Timeline:
         self._settled = True
 
     def add(self, connection: Participant) -> None:
-        """Takes part of a connection whose replies must be timed."""
+        """Take part of a connection whose replies must be timed."""
         self._connections.append(connection)
 
     def now(self) -> float:
-        """Seconds of the target's clock since the scenario's first command."""
+        """Return seconds of the target's clock since the scenario's first command."""
         if self._origin is None:
             self._origin = self._clock.time()
         return self._clock.time() - self._origin
@@ -164,7 +164,7 @@ class Timeline:
         return self.now() - self.nominal if self.timed and not self._clock.movable else 0.0
 
     def timing(self, sent_at: float) -> Timing | None:
-        """When a command sent at this nominal time may be answered; None if at once."""
+        """Return when a command sent at this nominal time may be answered; None if at once."""
         if sent_at >= self.nominal:
             return None
         latest = None if self._clock.movable else self._advanced_until + self._limits.lateness
@@ -172,7 +172,7 @@ class Timeline:
         return Timing(self.nominal - GRANULARITY, latest, begun, self._due)
 
     def waits(self) -> bool:
-        """Notes that a wait begins in real time."""
+        """Note that a wait begins in real time."""
         self._waits.append((self.nominal, self._starvation.mark()))
         return True
 
@@ -187,11 +187,11 @@ class Timeline:
         return self._waits[-1][1] if self._waits else None
 
     def sends(self) -> None:
-        """Notes that a command is being sent."""
+        """Note that a command is being sent."""
         self._sent = time.perf_counter()
 
     def measure(self, timing: Timing | None, arrived: float, awaited: bool) -> None:
-        """Notes how long a reply took that came in time, at ``arrived`` on the target's clock."""
+        """Note how long a reply took that came in time, at ``arrived`` on the target's clock."""
         if timing is None:
             if awaited:
                 self.latencies.append(time.perf_counter() - self._sent)
@@ -200,7 +200,7 @@ class Timeline:
             self.latenesses.append(max(0.0, arrived - self._advanced_until))
 
     def before_sending(self) -> None:
-        """After an advance, grants the target's timers their lateness before they are asked for."""
+        """Grant the target's timers their lateness, after an advance, before they are asked for."""
         if self._settled:
             return
         self._settled = True
@@ -212,7 +212,7 @@ class Timeline:
             collect(self._connections, time.monotonic() + left)
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass on the target, and notes when which reply comes."""
+        """Let time pass on the target, and note when which reply comes."""
         if self._clock.movable:
             self._move(seconds)
         else:
@@ -236,13 +236,13 @@ class Timeline:
         return False
 
     def renew(self, seconds: float) -> None:
-        """As :meth:`advance`, for who only asks again later: no timer is near for that."""
+        """Do as :meth:`advance`, for a test that asks again later: no timer is near for that."""
         timed = self.timed
         self.advance(seconds)
         self.timed = timed
 
     def leave_alone(self, seconds: float) -> None:
-        """As :meth:`advance` under a real clock, but clients that are idle stay idle."""
+        """Do as :meth:`advance` under a real clock, but let clients that are idle stay idle."""
         self._live_through(seconds)
 
     def _move(self, seconds: float) -> None:
@@ -261,7 +261,7 @@ class Timeline:
         self._settled = False
 
     def can_wait(self, seconds: float) -> None:
-        """Raises NotTestable if nobody waits for so long."""
+        """Raise NotTestable if nobody waits for so long."""
         if seconds > MAX_REAL_WAIT and not self._clock.movable:
             raise NotTestable(f"a wait of {seconds:g} s needs a clock that can be moved")
 

@@ -14,7 +14,7 @@ TRIES = 8
 
 
 def looks(limits: Limits) -> Iterator[bool]:
-    """Gives, before each look, whether it is the last."""
+    """Give, before each look, whether it is the last."""
     end, tries = time.monotonic() + max(limits.lateness, limits.soon), 0
     while tries < TRIES or time.monotonic() < end:
         yield False

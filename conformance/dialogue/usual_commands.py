@@ -73,11 +73,11 @@ class UsualCommands(ABC):
         return True
 
     def minds_time(self) -> None:
-        """Notes that what comes is no longer so if the target takes long."""
+        """Note that what comes is no longer so if the target takes long."""
         self._timeline.timed = True
 
     def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
-        """Puts a job and gives its id; times in seconds."""
+        """Put a job and give its id; times in seconds."""
         self._target.needs_body(len(body))
         self._timeline.timed |= ttr < DISTANT or 0 < delay < DISTANT
         head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
@@ -85,7 +85,7 @@ class UsualCommands(ABC):
         return int(reply.args[0])
 
     def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
-        """Puts several jobs in one go and gives their ids; ``in_order``: by priority."""
+        """Put several jobs in one go and give their ids; ``in_order``: by priority."""
         self._target.needs_body(max(map(len, bodies), default=0))
         self._timeline.timed |= ttr < DISTANT
         return self.put_each(
@@ -93,7 +93,7 @@ class UsualCommands(ABC):
         )
 
     def put_each(self, jobs: Iterable[tuple[bytes, int, int, int]]) -> list[int]:
-        """Puts jobs in one go, each of a body, priority, delay and TTR, and gives their ids."""
+        """Put jobs in one go, each of a body, priority, delay and TTR, and give their ids."""
         puts = [
             b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
             for body, pri, delay, ttr in jobs
@@ -101,19 +101,19 @@ class UsualCommands(ABC):
         return [int(put.reply("INSERTED").args[0]) for put in self.each(puts)]
 
     def put_and_reserve(self, body: bytes = b"a", pri: int = 0, ttr: int = 60) -> int:
-        """Puts a job and reserves it, where no ready job comes before it; gives its id."""
+        """Put a job and reserve it, where no ready job comes before it; return its id."""
         job = self.put(body, pri=pri, ttr=ttr)
         self.reserve().expect(RESERVED(job, body))
         return job
 
     def put_and_bury(self, body: bytes = b"a") -> int:
-        """Puts a job, reserves it and buries it; gives its id."""
+        """Put a job, reserve it and bury it; return its id."""
         job = self.put_and_reserve(body)
         self.send(f"bury {job} 0").expect(BURIED)
         return job
 
     def job_in(self, state: str) -> int:
-        """Makes a job in this state, where no ready job comes before it; gives its id."""
+        """Make a job in this state, where no ready job comes before it; return its id."""
         match state:
             case "reserved":
                 return self.put_and_reserve()
@@ -122,7 +122,7 @@ class UsualCommands(ABC):
         return self.put(b"a", delay=3600 if state == "delayed" else 0)
 
     def linger(self) -> None:
-        """Goes back and forth a few times, so that the target comes to what others have sent.
+        """Go back and forth a few times, so that the target comes to what others have sent.
 
         Nothing may depend on it: a target may still be slower.
         """
@@ -151,16 +151,16 @@ class UsualCommands(ABC):
         return True
 
     def gets_soon(self, line: str, reply: Reply) -> None:
-        """Asks until it gets this reply, as it must, though no text says when."""
+        """Ask until it gets this reply, as it must, though no text says when."""
         self.becomes(lambda: self.send(line).any_reply() == reply)
         self.send(line).expect(reply)
 
     def is_in_step(self) -> None:
-        """Expects that the target understands what is sent next as a command, and answers it."""
+        """Expect that the target understands what is sent next as a command, and answers it."""
         self.raw(self.ping).expect(self.pong)
 
     def reserve(self) -> Exchange:
-        """Asks for a job that there must be; does not wait for it, if the profile allows that."""
+        """Ask for a job that there must be; do not wait for it, if the profile allows that."""
         return self.send(self.ask_for_job)
 
     @property
@@ -169,12 +169,12 @@ class UsualCommands(ABC):
         return "reserve-with-timeout 0" if self._target.profile.has_timeouts else "reserve"
 
     def reserve_within(self, timeout: int) -> Exchange:
-        """Asks for a job; waits for it at most ``timeout`` seconds."""
+        """Ask for a job; wait for it at most ``timeout`` seconds."""
         self._timeline.timed |= 0 < timeout < DISTANT
         return self.send(f"reserve-with-timeout {timeout}")
 
     def finds_no_job(self) -> None:
-        """Expects that there is no job to be reserved."""
+        """Expect that there is no job to be reserved."""
         if self._target.profile.has_timeouts:
             self.reserve_within(0).expect(TIMED_OUT)
             return
@@ -185,19 +185,19 @@ class UsualCommands(ABC):
         other.finish(time.monotonic() + self._limits.reply)
 
     def peek_buried(self) -> Exchange:
-        """Asks for the job that was buried first."""
+        """Ask for the job that was buried first."""
         return self.send("peek" if self._target.profile.id_is_optional else "peek-buried")
 
     def state_of(self, job: int) -> str:
-        """The state of a job, as its statistics tell it."""
+        """Return the state of a job, as its statistics tell it."""
         return self.stats_job(job)["state"]
 
     def stats_job(self, job: int) -> Values:
-        """The statistics of a job."""
+        """Return the statistics of a job."""
         return self._told("stats-job", f"{self._target.profile.stats_of_job} {job}")
 
     def job_is(self, job: int, **values: int | str) -> None:
-        """Expects these values in the statistics of a job, as far as the profile has such keys.
+        """Expect these values in the statistics of a job, as far as the profile has such keys.
 
         Where they have no priority, peek tells it.
         """
@@ -218,11 +218,11 @@ class UsualCommands(ABC):
         return values
 
     def stats_tube(self, tube: str | None = None) -> Values:
-        """The statistics of a tube; its own if none is named."""
+        """Return the statistics of a tube; its own if none is named."""
         return self._told("stats-tube", f"stats-tube {tube or self.tube}")
 
     def stats(self) -> Values:
-        """The statistics of the server, not older than this call.
+        """Return the statistics of the server, not older than this call.
 
         Some servers keep them for a while; that each call counts shows whether they are new. Where
         they never are, nobody waits for it again.

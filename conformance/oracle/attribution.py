@@ -28,7 +28,7 @@ _VALUE = re.compile(r"OK with ([a-z-]+): (.+)")
 def broken(
     entries: Sequence[Entry], profile: Profile, violation: Violation | None = None
 ) -> list[str]:
-    """The requirements whose faults make the reference server behave as a target did.
+    """Return the requirements whose faults make the reference server behave as a target did.
 
     ``violation``: what the last message shows. If a fault that breaks no must explains all of it,
     no must is known to be broken.
@@ -55,7 +55,7 @@ def _named(
     profile: Profile,
     violation: Violation | None,
 ) -> list[str]:
-    """The requirements of those faults that explain it all."""
+    """Return the requirements of those faults that explain it all."""
     silent = violation is not None and violation.observed == "nothing"
     recording = Recording.of(entries, profile, silent)
     plain = reenacted(NO_FAULT, recording, profile)

@@ -90,7 +90,7 @@ class Diagnosis:
         return ""
 
     def deviation(self, mark: int, more: str = "") -> Deviation:
-        """The failure of a test, shown at this position; its text ends with ``more``."""
+        """Return the failure of a test, shown at this position; its text ends with ``more``."""
         about = f"; {self.about}" if self.about else ""
         kind = TargetLost if self.is_loss else Deviation
         deviation = kind(self.expected, self.observed + about + more, mark, conclusive=True)
@@ -147,14 +147,14 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
 
 
 def last_command(entries: Sequence[Entry]) -> str:
-    """The command that was sent last, empty if it was none."""
+    """Return the command that was sent last, empty if it was none."""
     sent = b"".join(entry.data for entry in entries if entry.direction == ">")
     lines = [line for line in sent.split(CRLF) if line]
     return _command(lines[-1]) if lines else ""
 
 
 def _command(line: bytes) -> str:
-    """The command that a line begins with, empty if it is none."""
+    """Return the command that a line begins with, empty if it is none."""
     verbs = sorted(VERBS, key=len, reverse=True)
     return next((verb for verb in verbs if line.startswith(verb.encode())), "")
 
@@ -192,6 +192,6 @@ def _has_failed(verbs: Collection[str], sent: bytes, got: bytes, profile: Profil
 
 
 def _kind(said: str) -> str:
-    """A reply's word, or what is said instead of a reply."""
+    """Return a reply's word, or what is said instead of a reply."""
     word = re.match(r"[A-Z_]+", said)
     return word[0] if word else re.sub(r"[0-9]+", "n", said.split("behind")[0])[:40]

@@ -151,7 +151,7 @@ def _takes(engine: Engine, links: dict[str, _Link], link: _Link, entry: Entry) -
 
 
 def _first_id(entries: Sequence[Entry], profile: Profile) -> int:
-    """The first id that the target has told of a job that was put; 1 if there is none."""
+    """Return the first id that the target has told of a job that was put; 1 if there is none."""
     readers: dict[str, ReplyReader] = {}
     for entry in entries:
         if entry.direction != "<":

@@ -63,7 +63,7 @@ _STRAY = re.compile(rb"\r(?!\n)")
 
 @cache
 def _untold(commands: frozenset[str], added: tuple[Added, ...]) -> tuple[bytes, ...]:
-    """The commands that a profile does not describe: later ones, and a fork's own."""
+    """Return the commands that a profile does not describe: later ones, and a fork's own."""
     later = (verb for verb in VERBS if verb not in commands)
     return tuple(verb.encode() for verb in (*later, *(one.verb for one in added)))
 
@@ -110,7 +110,7 @@ def is_free(line: bytes, profile: Profile) -> bool:
 
 
 def must_be_malformed(line: str, profile: Profile) -> None:
-    """Raises NotApplicable if a profile takes a line that is malformed in others."""
+    """Raise NotApplicable if a profile takes a line that is malformed in others."""
     word, *arguments = line.split()
     if profile.id_is_optional and word in OPTIONAL_ID and len(arguments) < 2:
         raise NotApplicable(f"profile {profile.name} has {word} with an id and without")
@@ -284,7 +284,7 @@ class Lines(RequestReader):
         return super().parse(line)
 
     def read(self, data: bytes) -> None:
-        """Takes in bytes, and all requests that are complete then."""
+        """Take in bytes, and all requests that are complete then."""
         self.receive(data)
         known, left = len(self.lines), self.buffered
         while (request := self.next_request()) is not None:
@@ -361,7 +361,7 @@ def talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
 def answered(
     reader: Lines, got: bytes, profile: Profile
 ) -> Iterator[tuple[Request, bytes | None, Reply | None]]:
-    """Each request that a client has sent, its line, None if it is too long, and its reply."""
+    """Yield each request of a client, its line, None if it is too long, and its reply."""
     replies, lines = ReplyReader.of(profile), iter(reader.lines)
     replies.receive(got)
     for request in reader.requests:

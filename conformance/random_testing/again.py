@@ -44,7 +44,7 @@ def replayed(
 
 
 def _told(target: Target, profile: Profile, seen: Counterexample) -> tuple[Transcript, Finding]:
-    """A violation, without the lines that are open if that is possible."""
+    """Return a violation, without the lines that are open if that is possible."""
     if target.exclusive:
         # Where others are, it is not done again and again.
         seen = Exploration(1, profile=profile).firmest(seen, target)

@@ -33,7 +33,7 @@ ENOUGH = 5
 
 
 def round_trip(target: Target) -> float:
-    """Measures what a round trip costs, in seconds; 0 if the target gives no reply."""
+    """Measure what a round trip costs, in seconds; 0 if the target gives no reply."""
     taken, limit = [0.0], target.limits.probe
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError),
@@ -59,7 +59,7 @@ class Budget:
     _found: bool = False
 
     def start(self) -> None:
-        """Lets the time run from now on."""
+        """Let the time run from now on."""
         self._end = time.monotonic() + self.seconds
         self._starvation = Starvation(CpuTime)
 
@@ -79,13 +79,13 @@ class Budget:
         return min(SEEN * self._starvation.since().seconds, BUSY * self.seconds)
 
     def found(self) -> None:
-        """Gives as much time again, once, to see again what was found."""
+        """Give as much time again, once, to see again what was found."""
         if not self._found:
             self.start()
         self._found = True
 
     def turns(self, count: int) -> Iterator[int]:
-        """So many turns, or those that fit in."""
+        """Yield so many turns, or those that fit in."""
         self.start()
         for number in range(count):
             if not self.allows(count):

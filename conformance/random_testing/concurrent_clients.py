@@ -71,7 +71,7 @@ class Crowd:
         self._tick = self._last = 0
 
     def run(self, clients: int, commands: int) -> None:
-        """Lets so many clients do so many things in all; then all leave, and all jobs are deleted.
+        """Let so many clients do so many things in all; then all leave, and all jobs are deleted.
 
         Raises :class:`Violation`, with the position in the transcript, or Inconclusive.
         """
@@ -102,7 +102,7 @@ class Crowd:
         self._ledger.close()
 
     def abandon(self) -> None:
-        """Ends all clients without looking at what comes, and deletes all jobs of the tubes."""
+        """End all clients without looking at what comes, and delete all jobs of the tubes."""
         jobs = self._ledger.jobs()
         self._ledger.forget()
         if not self._clients:
@@ -127,7 +127,7 @@ class Crowd:
                         ask(sock, f"delete {found.args[0]}".encode(), self._limits.reply)
 
     def show(self, transcript: Transcript, violation: Violation) -> int:
-        """Writes down what concerns the job of a violation, or all; gives where it is shown."""
+        """Write down what concerns the job of a violation, or all; return where it is shown."""
         entries = self.transcript.entries
         mark = violation.mark % len(entries)
         said = f"{' '.join(violation.expected)} {violation.observed}"
@@ -140,7 +140,7 @@ class Crowd:
         return mark
 
     def _now(self) -> int:
-        """Only the order in which things happen matters."""
+        """Return a time: only the order in which things happen matters."""
         self._tick += 1
         return self._tick
 
@@ -162,7 +162,7 @@ class Crowd:
         self._say(client, [of_tube(client, "use", self._chance.choice(self._tubes)), *first])
 
     def _leaves(self, client: CrowdClient, half: bool) -> None:
-        """A client closes its connection, or (``half``) sends nothing more and reads to the end."""
+        """Let a client close, or (``half``) send nothing more and read to the end."""
         if client.leaving:
             return
         half &= self._half_closes
@@ -208,7 +208,7 @@ class Crowd:
     # ------------------------------------------------------------ what they hear
 
     def _listen(self, seconds: float) -> bool:
-        """Takes in what has come, or comes within this time; gives whether anything goes on."""
+        """Take in what has come, or comes within this time; return whether anything goes on."""
         clients = {client.transport: client for client in self._clients}
         ready = wait_for(clients, seconds)
         for transport in ready:
@@ -255,7 +255,7 @@ class Crowd:
     # ------------------------------------------------------------ the end
 
     def _await_replies(self) -> None:
-        """Waits until all clients have got what they must get."""
+        """Wait until all clients have got what they must get."""
         end = time.monotonic() + self._limits.reply
         while busy := [client for client in self._clients if client.is_busy]:
             if not self._listen(end - time.monotonic()) and time.monotonic() > end:
@@ -283,7 +283,7 @@ class Crowd:
         self._await_replies()
 
     def _await_jobs(self) -> None:
-        """Waits until no client waits although there is a job for it."""
+        """Wait until no client waits although there is a job for it."""
         end = time.monotonic() + self._limits.reply
         while self._listen(self._limits.grace):
             pass
@@ -307,7 +307,7 @@ class Crowd:
                     raise
 
     def _give_up(self) -> None:
-        """Lets all clients delete what they hold, and what they get meanwhile."""
+        """Let all clients delete what they hold, and what they get meanwhile."""
         while holders := [client for client in self._clients if client.held and not client.asked]:
             for client in holders:
                 self._say(client, [self._requests.of_job("delete", job) for job in client.held])
@@ -315,7 +315,7 @@ class Crowd:
             self._await_jobs()
 
     def _clean(self) -> None:
-        """Deletes all jobs; none of them is held, and all must be there."""
+        """Delete all jobs; none of them is held, and all must be there."""
         end = time.monotonic() + self._limits.reply
         self._arrives(patient=False)
         (cleaner,) = self._clients

@@ -108,7 +108,7 @@ class Exploration:
         return told if any(world.taken < world.transitions for world in self.worlds) else ""
 
     def session(self, target: Target) -> Session:
-        """A new conversation with a target; raises NotTestable if others may use it, too."""
+        """Return a new conversation with a target; raises NotTestable if others may use it, too."""
         keeps_apart = self.shared and self.profile.has_tubes
         if not target.exclusive and not keeps_apart:
             raise NotTestable("needs --launch: a server of its own, for random conversations")
@@ -142,14 +142,14 @@ class Exploration:
                     return
 
     def end(self, session: Session) -> None:
-        """Ends a conversation that went as it should."""
+        """End a conversation that went as it should."""
         if session.is_spent:
             self.start_anew(session)
         else:
             session.abandon()
 
     def start_anew(self, session: Session) -> None:
-        """Ends a conversation that has gone wrong, and leaves nothing of it on the target."""
+        """End a conversation that has gone wrong, and leave nothing of it on the target."""
         session.abandon()
         try:
             session.target.restart()
@@ -218,13 +218,13 @@ class Exploration:
         return loose or (deviation, list(transcript.entries))
 
     def note(self, violation: Violation, transcript: Transcript) -> None:
-        """Remembers what has shown a violation, unless something shorter has shown one like it."""
+        """Remember what has shown a violation, unless something shorter has shown one like it."""
         known = self._shown.get(violation.kind)
         if known is None or len(transcript.entries) < len(known[1].entries):
             self._shown[violation.kind] = violation, transcript.copy()
 
     def once_more(self, target: Target, transcript: Transcript) -> NoReturn:
-        """Plays the programs again that have shown a violation.
+        """Play the programs again that have shown a violation.
 
         Raises Deviation, or else Inconclusive; ``transcript`` then shows it.
         """
@@ -242,7 +242,7 @@ class Exploration:
     def look_again(
         self, target: Target, transcript: Transcript, found: Transcript, where: str = ""
     ) -> None:
-        """Drives a conversation again; raises Deviation, OSError or Inconclusive.
+        """Drive a conversation again; raises Deviation, OSError or Inconclusive.
 
         ``transcript`` then shows what is wrong, ``where`` is said of it.
         """
@@ -326,7 +326,7 @@ class Exploration:
     def deviation(
         self, found: Counterexample, transcript: Transcript, where: str = ""
     ) -> Deviation:
-        """The failure of a test for what was found; it is kept for the next run.
+        """Return the failure of a test for what was found; it is kept for the next run.
 
         ``transcript`` then shows it.
         """

@@ -27,7 +27,7 @@ def keep(
     seen: str = "",
     name: str = "transcript",
 ) -> tuple[Path, bool]:
-    """Writes a finding into the folder; gives where, and whether it is a new one.
+    """Write a finding into the folder; return where, and whether it is a new one.
 
     ``seen`` tells how often it was seen again; ``name`` is that of the file. Raises OSError.
     """
@@ -58,7 +58,7 @@ def not_kept(folder: Path, error: OSError) -> str:
 
 
 def at_first_sight(folder: Path, transcript: Transcript) -> Path:
-    """Writes what was found before anything else is done with it; gives where."""
+    """Write what was found before anything else is done with it; return where."""
     text = transcript.render(fold=False)
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,13 +80,13 @@ def how_to_replay(transcript: Transcript, name: str) -> str:
 
 
 def _printable(byte: int) -> str:
-    """A byte as printf takes it."""
+    """Return a byte as printf takes it."""
     plain = 0x20 <= byte < 0x7F and chr(byte) not in "%'\\"
     return chr(byte) if plain else {13: "\\r", 10: "\\n"}.get(byte, f"\\{byte:03o}")
 
 
 def kept(folder: Path) -> Iterator[tuple[Path, Transcript]]:
-    """The findings of earlier runs; files that are no transcripts are skipped."""
+    """Yield the findings of earlier runs; files that are no transcripts are skipped."""
     for path in sorted(folder.glob("*/transcript")):
         try:
             yield path, parse(path.read_text(encoding="utf-8"))

@@ -37,7 +37,7 @@ _DIGITS = re.compile(rb"[0-9]{1,9}")
 def firmest(
     found: Counterexample, replayed: Replayed, patiently: Replayed, profile: Profile, seconds: float
 ) -> Counterexample:
-    """The finding, or what is left of it without lines that the text leaves open.
+    """Return the finding, or what is left of it without lines that the text leaves open.
 
     For so many seconds, it is looked for with ``replayed``; what is taken for it must be seen
     ``patiently``, too.
@@ -71,7 +71,7 @@ class _Search:
         self._changes: list[Change] = [_left_out, *(partial(form, profile) for form in forms)]
 
     def result(self) -> Counterexample:
-        """The firm finding if there is one, else that with the fewest open lines."""
+        """Return the firm finding if there is one, else that with the fewest open lines."""
         size = len(self._open(self._best.program))
         while size and not self._is_over:
             at = 0
@@ -142,12 +142,12 @@ def diagnosis_of(found: Counterexample, profile: Profile) -> Diagnosis:
 
 
 def every_ask(program: Program) -> list[int]:
-    """The positions of all requests of clients."""
+    """Return the positions of all requests of clients."""
     return [number for number, step in enumerate(program) if isinstance(step, Ask)]
 
 
 def open_steps(program: Program, profile: Profile) -> list[int]:
-    """The positions of the steps with a line that the text leaves open."""
+    """Return the positions of the steps with a line that the text leaves open."""
     readers: dict[int, Lines] = {}
     asked: dict[int, int] = {}
     found = []
@@ -176,7 +176,7 @@ def open_steps(program: Program, profile: Profile) -> list[int]:
 
 
 def _apart(program: Program) -> Iterator[Step]:
-    """The steps; of what is asked in one of them, each command is a step."""
+    """Yield the steps; of what is asked in one of them, each command is a step."""
     for step in program:
         texts = list(commands(step.text)) if isinstance(step, Ask) else []
         if not isinstance(step, Ask) or len(texts) < 2 or step.cuts:
@@ -191,11 +191,11 @@ def _apart(program: Program) -> Iterator[Step]:
 
 
 def _left_out(_: Ask) -> None:
-    """Nothing."""
+    """Leave a step out."""
 
 
 def _plain(profile: Profile, step: Ask) -> Ask | None:
-    """The same command with arguments that are decided, as near to its own as possible."""
+    """Return the same command with arguments that are decided, as near to its own as possible."""
     verb = _verb(step.text, profile)
     if verb is None:
         return None
@@ -222,7 +222,7 @@ def _plain_argument(kind: str, argument: bytes) -> bytes:
 
 
 def _malformed(profile: Profile, step: Ask) -> Ask:
-    """The same command with arguments that nobody takes for any."""
+    """Return the same command with arguments that nobody takes for any."""
     verb = _verb(step.text, profile)
     kinds = KINDS[verb] if verb else ""
     line = " ".join([verb or "", *("-" if kind == "t" else "x" for kind in kinds)]).encode()
@@ -239,7 +239,7 @@ def _neutral(profile: Profile, step: Ask) -> Ask:
 
 
 def _instead(step: Ask, text: bytes) -> Ask:
-    """A step that asks this, in one piece."""
+    """Return a step that asks this, in one piece."""
     return step.asking(text)._replace(cuts=())
 
 
@@ -252,7 +252,7 @@ def _asked(found: Counterexample) -> bytes:
 
 
 def _verb(text: bytes, profile: Profile) -> str | None:
-    """The command that a line is meant to be, as far as one can say."""
+    """Return the command that a line is meant to be, as far as one can say."""
     line = text.partition(CRLF)[0].lstrip()
     verbs = sorted(profile.commands, key=len, reverse=True)
     return next((verb for verb in verbs if line.startswith(verb.encode())), None)

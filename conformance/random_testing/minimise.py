@@ -20,7 +20,7 @@ class OutOfTime(Exception):
 
 
 def minimise(program: Program, shows: Shows) -> list[Step]:
-    """The steps that are needed to show it, each as plain as possible."""
+    """Return the steps that are needed to show it, each as plain as possible."""
     # Each command sent by itself, each put as plain as possible, where that still shows it.
     steps = with_plainer(without_steps(program, shows), _plainer, shows)
     steps = _with_longer_waits(steps, shows)
@@ -31,7 +31,7 @@ def minimise(program: Program, shows: Shows) -> list[Step]:
 
 
 def without_steps(program: Program, shows: Shows) -> list[Step]:
-    """The steps that are needed to show it."""
+    """Return the steps that are needed to show it."""
 
     def some(steps: list[Step]) -> bool:
         return bool(steps) and shows(steps)
@@ -40,7 +40,7 @@ def without_steps(program: Program, shows: Shows) -> list[Step]:
 
 
 def _with_longer_waits(steps: list[Step], shows: Shows) -> list[Step]:
-    """Time that passes in several steps passes in one, where that still shows it."""
+    """Let time that passes in several steps pass in one, where that still shows it."""
     number = 1
     with contextlib.suppress(OutOfTime):
         while number < len(steps):
@@ -56,7 +56,7 @@ def _with_longer_waits(steps: list[Step], shows: Shows) -> list[Step]:
 
 
 def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -> Ask:
-    """A command without the bytes, or the id, that make no difference."""
+    """Return a command without the bytes, or the id, that make no difference."""
     head, id, tail = step.text.partition(b"%d") if step.job is not None else (step.text, b"", b"")
 
     def asking(atoms: list[bytes]) -> Ask:
@@ -71,13 +71,13 @@ def _with_fewer_bytes(steps: list[Step], number: int, step: Ask, shows: Shows) -
 
 
 def _atoms(text: bytes, escaped: bool) -> list[bytes]:
-    """Its bytes; the end of a line is one, and so is what stands for a %, where it is escaped."""
+    """Return its bytes; the end of a line is one, and so is an escaped %, or what it stands for."""
     pattern = rb"\r\n|%%|[^%]" if escaped else rb"\r\n|[^\r]|\r"
     return [match.group() for match in re.finditer(pattern, text, re.DOTALL)]
 
 
 def without_chunks(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
-    """The items that are needed to show it; larger chunks are left out first."""
+    """Return the items that are needed to show it; larger chunks are left out first."""
     size = max(len(items) // 2, 1)
     while True:
         smaller = _without_chunks_of(items, size, shown)
@@ -105,7 +105,7 @@ def _without_chunks_of(items: list[T], size: int, shown: Callable[[list[T]], boo
 def with_plainer(
     items: list[T], plainer: Callable[[T], Iterable[T]], shows: Callable[[list[T]], bool]
 ) -> list[T]:
-    """Each in the first of its plainer forms that still shows it."""
+    """Return each in the first of its plainer forms that still shows it."""
     with contextlib.suppress(OutOfTime):
         for number, item in enumerate(items):
             for plain in plainer(item):

@@ -41,7 +41,7 @@ class Counterexample:
 
 
 def told(violation: Violation, target: Target) -> Violation:
-    """The violation; if the target is gone, that is what was observed."""
+    """Return the violation; if the target is gone, that is what was observed."""
     fate = target.fate() if violation.is_end else None
     return violation if fate is None else Violation(violation.expected, fate, violation.mark)
 
@@ -87,7 +87,7 @@ def program_of(transcript: Transcript) -> list[Step]:
 
 
 def commands(data: bytes) -> Iterator[bytes]:
-    """The lines of what a client has sent, those of puts with their bodies."""
+    """Yield the lines of what a client has sent, those of puts with their bodies."""
     at = 0
     while at < len(data):
         end = data.find(CRLF, at)

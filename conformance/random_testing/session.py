@@ -76,7 +76,7 @@ class Session:
         self.begin()
 
     def begin(self) -> None:
-        """Begins the transcript here."""
+        """Begin the transcript here."""
         self.transcript.entries.clear()
         self.transcript.begins = self.judge.oracle.counters
 
@@ -92,7 +92,7 @@ class Session:
         self._traffic.patience = seconds
 
     def now(self) -> int:
-        """The time of the target's clock, in nanoseconds; it never stands still."""
+        """Return the time of the target's clock, in nanoseconds; it never stands still."""
         return self._traffic.now()
 
     @property
@@ -106,17 +106,17 @@ class Session:
         return len(self.judge.oracle.states) > 1
 
     def conn(self, number: int) -> int:
-        """The connection of a client, in the judge's model; it is opened if need be."""
+        """Return the connection of a client, in the judge's model; it is opened if need be."""
         return self._client(number).conn
 
     def clients(self) -> dict[int, Client]:
-        """All clients that are connected, by number, as the judge's model has them."""
+        """Return all clients that are connected, by number, as the judge's model has them."""
         conns = ((number, client.conn) for number, client in self._traffic.clients.items())
         known = self.judge.model.connections
         return {number: known[conn] for number, conn in conns if conn in known}
 
     def tag(self, id: int) -> int | None:
-        """The tag of a job, by its id in the model."""
+        """Return the tag of a job, by its id in the model."""
         return self._jobs.tag(id)
 
     def may_ask(self, number: int) -> bool:
@@ -160,7 +160,7 @@ class Session:
         hasty: bool = False,
         cuts: tuple[int, ...] = (),
     ) -> None:
-        """A client sends a command; see ``conformance.random_testing.steps.Ask``."""
+        """Let a client send a command; see ``conformance.random_testing.steps.Ask``."""
         if self._leftovers.are_meant(text, self._jobs):
             return
         client = self._client(number)
@@ -204,7 +204,7 @@ class Session:
                 raise Violation(["the end of the connection"], "nothing", mark)
 
     def flush(self, hasty: bool = False) -> None:
-        """Sends what is left of a burst, and, unless in haste, takes in what it causes."""
+        """Send what is left of a burst, and, unless in haste, take in what it causes."""
         if self._sending is None:
             return
         self._deliver(hasty)
@@ -220,7 +220,7 @@ class Session:
         self._traffic.deliver(client, hasty)
 
     def leave(self, number: int, half: bool, reset: bool = False) -> None:
-        """A client closes, or (``half``) sends nothing more and is heard until the end.
+        """Let a client close, or (``half``) send nothing more and be heard until the end.
 
         ``reset``: it closes at once, in the middle of a command perhaps. One that has a job, or
         waits for one, is always heard until then: a target may notice its end late.
@@ -253,7 +253,7 @@ class Session:
             self._traffic.hear()
 
     def wait(self, seconds: float) -> None:
-        """Time passes, from timer to timer: a server may lose some that fall due at once."""
+        """Let time pass, from timer to timer: a server may lose some that fall due at once."""
         self.flush()
         end = self.now() + round(seconds * 1e9)
         self.transcript.add("", "+", f"{seconds:g}s".encode(), end / 1e9)
@@ -273,7 +273,7 @@ class Session:
         self._traffic.poll(0.0)
 
     def happen(self, event: bytes) -> None:
-        """The target gets a signal, or is ended and started again; raises NotTestable."""
+        """Signal the target, or end it and start it again; raises NotTestable."""
         self.flush()
         if event == RESTARTS:
             self.target.restart()
@@ -292,7 +292,7 @@ class Session:
         self._traffic.hear()
 
     def _nudge(self) -> None:
-        """Lets clients that hold jobs say something: some servers notice only then what is due."""
+        """Let clients that hold jobs say something: some servers notice only then what is due."""
         for number, client in list(self._traffic.clients.items()):
             if (
                 not client.half_closed
@@ -304,7 +304,7 @@ class Session:
                 self._deliver()
 
     def finish(self, look: bool = True) -> None:
-        """Ends all clients, deletes all jobs, and sees that nothing is left.
+        """End all clients, delete all jobs, and see that nothing is left.
 
         ``look``: statistics are looked at, too.
         """
@@ -338,7 +338,7 @@ class Session:
         self._jobs.clear()
 
     def _await_tubes(self, number: int) -> None:
-        """Sees that tubes go that nothing keeps, in the time that they have."""
+        """See that tubes go that nothing keeps, in the time that they have."""
         # Where clients never end, they keep their tubes for ever.
         has_ends = not self.target.learnt.silences.ignores_ends
         for is_last in looks(self._limits) if has_ends else (True,):
@@ -357,7 +357,7 @@ class Session:
         self.judge.forget_gone()
 
     def _kick_all(self, number: int) -> None:
-        """Makes all jobs ready, one by one, so that little is open meanwhile."""
+        """Make all jobs ready, one by one, so that little is open meanwhile."""
         tubes = [tube for tube in self.judge.model.tubes if tube.delayed]
         for name, count in [(tube.name, len(tube.buried) + len(tube.delayed)) for tube in tubes]:
             if self._profile.has_tubes:
@@ -366,7 +366,7 @@ class Session:
                 self.ask(number, b"kick 1\r\n", apart=True)
 
     def _reserve_all(self, number: int) -> None:
-        """Reserves all jobs that are ready."""
+        """Reserve all jobs that are ready."""
         names = [tube.name for tube in self.judge.model.tubes if tube.ready]
         for name in names if self._profile.has_tubes else ():
             self.ask(number, f"watch {name}\r\n".encode())
@@ -375,7 +375,7 @@ class Session:
             self.flush()
 
     def clean_up(self, limit: float | None = None) -> None:
-        """Deletes all jobs that were seen, without looking, if a reply takes no more seconds."""
+        """Delete all jobs that were seen, without looking, if a reply takes no more seconds."""
         limit = self._limits.clean_up if limit is None else limit
         if self.target.exclusive:
             self._end_pause(limit)
@@ -391,5 +391,5 @@ class Session:
             ask(sock, b"pause-tube default 0", limit)
 
     def abandon(self) -> None:
-        """Ends all clients without looking at what comes; the target notices, if it can."""
+        """End all clients without looking at what comes; the target notices, if it can."""
         self._traffic.abandon()

@@ -60,7 +60,7 @@ class Reducer:
             return small if firm is small else self._made_small(firm, firmly=True)
 
     def _made_small(self, found: Counterexample, firmly: bool = False) -> Counterexample:
-        """``firmly``: it stays one that breaks the text."""
+        """Make it small; ``firmly``: it stays one that breaks the text."""
         # In haste most of the way; but on a busy machine, what is shown may have been missed.
         hastily = _Pace(minimise, HASTE, TRY, firmly)
         smaller = self._reduced(found, hastily)

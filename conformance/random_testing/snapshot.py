@@ -55,7 +55,7 @@ class Counted(NamedTuple):
 
 
 def counted(target: Target, profile: Profile) -> Counted:
-    """Asks a target for its counters, on a connection that it counts, too, and that then ends.
+    """Ask a target for its counters, on a connection that it counts, too, and that then ends.
 
     Raises TargetLost, GarbledReply, Unanswered, or TargetError if it does not tell its stats.
     """
@@ -169,7 +169,7 @@ def _jobs(stats: Mapping[str, str]) -> int:
 
 
 def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
-    """The profile with the limits that a target tells."""
+    """Return the profile with the limits that a target tells."""
     if "stats.max-job-size" not in profile.lacks:
         profile = replace(profile, max_job_size=int(stats["max-job-size"]))
     if profile.max_jobs_ready is not None:

@@ -69,14 +69,14 @@ def waits(program: Program) -> float:
 
 
 def play(session: Session, program: Program, look: bool = True) -> None:
-    """Plays a program to its end, see :meth:`Session.finish`; raises Violation or Inconclusive."""
+    """Play a program to its end, see :meth:`Session.finish`; raises Violation or Inconclusive."""
     for step in program:
         take(session, step)
     session.finish(look)
 
 
 def take(session: Session, step: Step) -> None:
-    """Takes one step; raises Violation or Inconclusive."""
+    """Take one step; raises Violation or Inconclusive."""
     if isinstance(step, Ask):
         session.ask(*step)
     elif isinstance(step, Leave):

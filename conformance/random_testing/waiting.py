@@ -23,7 +23,7 @@ class Waiting:
         self.goes_on()
 
     def goes_on(self) -> None:
-        """Something has come."""
+        """Note that something has come."""
         self._limit = min(time.monotonic() + self._patience, self._end)
 
     @property

@@ -70,7 +70,7 @@ class Tally:
     entries: dict[str, Judgement] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
-        """Takes in what came of tests."""
+        """Take in what came of tests."""
         found: defaultdict[str, list[Result]] = defaultdict(list)
         for result in results:
             for slug in result.test.requirements:
@@ -94,12 +94,12 @@ class Tally:
             entry.known = known if known and known.covers(entry.verdict) else None
 
     def deviations(self, *, known: bool) -> list[Judgement]:
-        """The requirements that the target does not meet, those of the baseline or the others."""
+        """Return the requirements that are not met, those of the baseline or the others."""
         found = (e for e in self.entries.values() if e.verdict in DEVIATIONS)
         return [entry for entry in found if (entry.known is not None) is known]
 
     def gone(self) -> list[str]:
-        """Known deviations that were looked for and not found: the baseline is out of date."""
+        """Return known deviations that were looked for and not found: the baseline is outdated."""
         return [
             slug
             for slug, known in self.baseline.items()
@@ -111,7 +111,7 @@ class Tally:
         return not any(entry.verdict is Verdict.ERROR for entry in self.entries.values())
 
     def updated_baseline(self) -> dict[str, KnownDeviation]:
-        """The baseline as this run would have it; what was not tested stays as it is."""
+        """Return the baseline as this run would have it; what was not tested stays as it is."""
         tested = (Verdict.PASS, Verdict.FAIL, Verdict.NON_STRICT)
         kept = {
             slug: known
@@ -127,7 +127,7 @@ class Tally:
         return kept
 
     def conclusion(self) -> Conclusion:
-        """The verdict of the target."""
+        """Return the verdict of the target."""
         must = [e for e in self.entries.values() if e.requirement.level == "must"]
         left_out = sum(e.verdict is Verdict.NOT_OFFERED for e in must)
         applicable = [e for e in must if e.verdict not in OF_OTHERS]
@@ -182,7 +182,7 @@ def grounds(reason: str) -> str:
 
 
 def _missing(entries: Iterable[Judgement]) -> str:
-    """Why requirements were not tested, counted."""
+    """Return why requirements were not tested, counted."""
     reasons = Counter(
         _why(entry) for entry in entries if entry.verdict not in (*_TESTED, Verdict.SEEN)
     )
@@ -193,7 +193,7 @@ def _missing(entries: Iterable[Judgement]) -> str:
 
 
 def _why(entry: Judgement) -> str:
-    """Why a requirement was not tested."""
+    """Return why a requirement was not tested."""
     if entry.blocked_by:
         return f"blocked by {entry.blocked_by[0]}"
     if entry.verdict is Verdict.ERROR:

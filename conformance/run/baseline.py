@@ -46,7 +46,7 @@ def is_known(baseline: Mapping[str, KnownDeviation], slug: str, verdict: str) ->
 
 
 def read_baseline(path: Path) -> Mapping[str, KnownDeviation]:
-    """The known deviations by slug; raises :class:`BaselineError`."""
+    """Return the known deviations by slug; raises :class:`BaselineError`."""
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except NotUnique as error:
@@ -63,7 +63,7 @@ def read_baseline(path: Path) -> Mapping[str, KnownDeviation]:
 
 
 def write_baseline(path: Path, known: Mapping[str, KnownDeviation]) -> None:
-    """Writes known deviations; raises :class:`BaselineError`."""
+    """Write known deviations; raises :class:`BaselineError`."""
     document = {
         slug: {key: value for key, value in asdict(entry).items() if value}
         for slug, entry in known.items()

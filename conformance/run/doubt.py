@@ -18,7 +18,7 @@ RACED = "a clock was moved before the target can be known to have read what was 
 
 
 def doubt(error: Deviation, scenario: Scenario) -> str | None:
-    """Why a failure should be looked for again; None if it is believed at once.
+    """Return why a failure should be looked for again; None if it is believed at once.
 
     Empty if nobody was late as far as we can see.
     """
@@ -37,12 +37,12 @@ def doubt(error: Deviation, scenario: Scenario) -> str | None:
 
 
 def _busy(starved: Starved, seconds: float) -> str | None:
-    """The excuse, if starvation explains that something took so much longer."""
+    """Return the excuse, if starvation explains that something took so much longer."""
     return f"{BUSY} ({starved})" if SEEN * starved.seconds >= seconds else None
 
 
 def _slow(latencies: list[float], behind: float) -> str:
-    """The excuse of a scenario that fell behind though nobody had to wait for a CPU."""
+    """Return the excuse of a scenario that fell behind though nobody had to wait for a CPU."""
     took = sum(latencies)
     if took < behind / 2:
         what = f"the scenario took {behind:.1f} s longer than planned"

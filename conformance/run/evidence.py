@@ -51,7 +51,7 @@ def clean(text: str, longest: int = LONGEST) -> str:
 
 
 def describe(requirements: Sequence[Requirement], evidence: Evidence) -> str:
-    """The text of a failure."""
+    """Return the text of a failure."""
     lines = []
     for requirement in requirements:
         source = f"{requirement.document}, {requirement.section}"

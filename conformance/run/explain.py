@@ -13,7 +13,7 @@ from conformance.verdict import Deviation
 
 
 def as_deviation(error: AssertionError) -> Deviation:
-    """The failure of an ``assert`` of a test, told as other failures are."""
+    """Return the failure of an ``assert`` of a test, told as other failures are."""
     if isinstance(error, Deviation):
         return error
     said = (str(error).splitlines() or ["it is not so"])[0].removeprefix("assert ")

@@ -63,7 +63,7 @@ class Options:
         return options
 
     def check(self) -> None:
-        """Raises UsageError if they contradict each other or make no sense."""
+        """Raise UsageError if they contradict each other or make no sense."""
         if self.address is not None and self.command is not None:
             raise pytest.UsageError("--target and --launch exclude each other")
         if self.command is not None:
@@ -99,7 +99,7 @@ class Options:
         return target.profile
 
     def target(self) -> Target:
-        """The target that they name; raises TargetError or LaunchError."""
+        """Return the target that they name; raises TargetError or LaunchError."""
         limits = Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
         if self.address is not None:
             return Remote(self.address, limits)

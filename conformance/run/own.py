@@ -24,7 +24,7 @@ def take_in(config: pytest.Config, folder: Path) -> None:
 
 
 def check_named(config: pytest.Config, folder: Path, items: Sequence[pytest.Item]) -> None:
-    """Raises UsageError if a test of a folder names no requirement: it would not be judged."""
+    """Raise UsageError if a test of a folder names no requirement: it would not be judged."""
     for item in items:
         if not slugs(item) and _is_in(config, str(item.path), folder):
             raise pytest.UsageError(f"{item.nodeid} names no requirement")

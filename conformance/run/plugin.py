@@ -52,7 +52,7 @@ def _part(name: str) -> Any:
     # Only the name: the parts are made anew for each attempt at a test.
     @pytest.fixture(name=name)
     def part() -> None:
-        """A part of the scenario that a conformance test is."""
+        """Return a part of the scenario of a conformance test."""
 
     return part
 
@@ -143,7 +143,7 @@ def _source(config: pytest.Config) -> Callable[[], SourceCoverage | None]:
 
 
 def _check_root(config: pytest.Config, option: str, path: Path) -> None:
-    """Pytest takes the value of an option that it does not know yet for a folder of tests."""
+    """Refuse a path outside that pytest has taken for a folder of tests: it knew no such option."""
     asked = config.invocation_params
     if option in asked.args and not path.resolve().is_relative_to(asked.dir):
         raise pytest.UsageError(f"write {option}={path} in one word: pytest took it for a folder")
@@ -156,7 +156,7 @@ def _has_target(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Makes sure that there is something to test before anything is collected."""
+    """Make sure that there is something to test before anything is collected."""
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     if is_wanted(reporter):
         session.config.pluginmanager.register(
@@ -193,7 +193,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under a real clock, tests that wait overlap, and tests that must be alone come first."""
+    """Let tests that wait overlap under a real clock, and those that must be alone come first."""
     target = config.stash[_SUITE].target
     # The workers have targets of their own.
     config.stash[_SUITE].release()
@@ -235,7 +235,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Lists the requirements instead of running their tests, if asked to."""
+    """List the requirements instead of running their tests, if asked to."""
     if not session.config.option.beanstalk_list_requirements:
         return None
     listing = Listing()

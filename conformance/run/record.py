@@ -118,7 +118,7 @@ def now() -> datetime:
 
 
 def measured(durations: Iterable[float]) -> format.Measured | None:
-    """The distribution of durations in seconds, None if there are none."""
+    """Return the distribution of durations in seconds, None if there are none."""
     times = sorted(durations)
     if not times:
         return None

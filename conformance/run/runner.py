@@ -58,7 +58,7 @@ class Outcome:
 
 
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
-    """Runs a test function, its parts taken from a scenario, the rest from ``arguments``."""
+    """Run a test function, its parts taken from a scenario, the rest from ``arguments``."""
     outcome = _outcome(test, arguments, target)
     if outcome.hurried and isinstance(outcome.error, Deviation):
         # Now it is waited for in full again.
@@ -256,12 +256,12 @@ class Overlapped:
         return not self._left
 
     def join(self) -> None:
-        """Waits for all tests."""
+        """Wait for all tests."""
         for thread in self._threads.values():
             thread.join()
 
     def outcome(self, name: str) -> Outcome:
-        """Waits for a test and gives what came of it."""
+        """Wait for a test and give what came of it."""
         self._threads[name].join()
         self._left.discard(name)
         return self._outcomes[name]

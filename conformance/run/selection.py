@@ -31,7 +31,7 @@ class Selection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Where workers have collected, only the number of tests is known."""
+        """End with a message where workers have collected no test: only their number is known."""
         nothing = session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
         if self._suite.options.names_server and nothing and not self._is_worker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR

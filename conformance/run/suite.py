@@ -38,7 +38,7 @@ LEAST_SHARE = 0.25
 
 
 def slugs(item: pytest.Item) -> tuple[str, ...]:
-    """The requirements that a test names; none if it is not one of ours."""
+    """Return the requirements that a test names; none if it is not one of ours."""
     return tuple(slug for marker in item.iter_markers("requirement") for slug in marker.args)
 
 
@@ -57,7 +57,7 @@ def test_id(item: pytest.Item) -> str:
 
 
 def requirements(item: pytest.Item, profile: Profile) -> list[Requirement]:
-    """The requirements that a test tests, at the levels of a profile."""
+    """Return the requirements that a test tests, at the levels of a profile."""
     return [catalogue()[slug].judged_by(profile.stage) for slug in slugs(item)]
 
 
@@ -71,7 +71,7 @@ def _is_ours(item: pytest.Item) -> TypeGuard[pytest.Function]:
 
 
 def _arguments(item: pytest.Function) -> Mapping[str, object]:
-    """The test's arguments: values of parameters, and None for parts of the scenario."""
+    """Return the test's arguments: values of parameters, and None for parts of the scenario."""
     values = item.callspec.params if hasattr(item, "callspec") else {}
     return {name: values.get(name) for name in inspect.signature(item.function).parameters}
 
@@ -94,7 +94,7 @@ class Suite:
         self._effort = Effort(EACH, IN_ALL)
 
     def start(self) -> Target:
-        """Starts and probes the target, once, and gives it; raises TargetError or LaunchError."""
+        """Start and probe the target, once, and give it; raises TargetError or LaunchError."""
         if self._target is None:
             self._target = self._probed(self.options.target())
             self._round_trip = round_trip(self._target)
@@ -136,7 +136,7 @@ class Suite:
         return self._identity[1]
 
     def describe(self) -> str:
-        """The target, its version and its clock, in a line."""
+        """Return the target, its version and its clock, in a line."""
         target = self.identity()
         clock = "real clock" if target.clock == "real" else "clock moved by the tests"
         reason = f" ({target.clock_reason})" if target.clock_reason else ""
@@ -152,7 +152,7 @@ class Suite:
         return needs(item, "alone") or not (self.target.exclusive or self.target.profile.has_tubes)
 
     def order(self, items: list[pytest.Item]) -> None:
-        """Tests that must be alone with the target come first, while nothing overlaps.
+        """Let tests that must be alone with the target come first, while nothing overlaps.
 
         What is made up comes last: the others find out what the target does not bear.
         """
@@ -161,7 +161,7 @@ class Suite:
             items.sort(key=lambda item: not needs(item, "alone"))
 
     def missing(self, item: pytest.Item) -> NotApplicable | None:
-        """Why a test does not apply to the target's profile, None if it does."""
+        """Return why a test does not apply to the target's profile, None if it does."""
         profile = self.target.profile
         for requirement in requirements(item, profile):
             if missing := requirement.missing_in(profile.stage):
@@ -171,7 +171,7 @@ class Suite:
         return None
 
     def outcome(self, item: pytest.Function) -> Outcome:
-        """Runs a test, or waits for it if it has begun already."""
+        """Run a test, or wait for it if it has begun already."""
         if self._alone(item):
             self._join()
         elif not self._distributed or self._waits(item):
@@ -183,7 +183,7 @@ class Suite:
         return self._settled(item, self._run(item))
 
     def _join(self) -> None:
-        """Waits for all tests that go on at the same time."""
+        """Wait for all tests that go on at the same time."""
         for overlapped in self._overlapped or ():
             overlapped.join()
 
@@ -212,12 +212,12 @@ class Suite:
         return self.losses.after(item, outcome, self.target, others, again)
 
     def late(self) -> list[Loss]:
-        """Tests of which has to be told that they have ended the target, though they were over."""
+        """Return tests that are told to have ended the target, though they were over."""
         over = all(overlapped.is_over for overlapped in self._overlapped or ())
         return self.losses.late(over, self.target.learnt.silences.fatal())
 
     def _run(self, item: pytest.Function) -> Outcome:
-        """Runs a test."""
+        """Run a test."""
         arguments = dict(_arguments(item))
         health: list[str] = []
         worlds: list[World] = []
@@ -247,7 +247,7 @@ class Suite:
         )
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> list[Overlapped]:
-        """Begins all tests that wait in real time, so that they wait together.
+        """Begin all tests that wait in real time, so that they wait together.
 
         If the target is slow, others wait together for its replies.
         """
@@ -286,7 +286,7 @@ class Suite:
         return "" if self.options.address is None else may_be_left(self.options.address)
 
     def release(self) -> None:
-        """Ends the target if we have started it."""
+        """End the target if we have started it."""
         if self._target is not None and self._target.exclusive:
             self._target.close()
             self._target = None
@@ -300,7 +300,7 @@ class Suite:
         return remarks(target.reported(), None, FOLDER)
 
     def close(self) -> str:
-        """Ends the target, or all that this run has there; gives what is left, in words."""
+        """End the target, or all that this run has there; return what is left, in words."""
         target, self._target = self._target, None
         if target is None:
             return ""

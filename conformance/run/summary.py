@@ -65,7 +65,7 @@ class Summary:
             self._observations.append(observation)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """Gives deviations that do not fail the run names of their own."""
+        """Give deviations that do not fail the run names of their own."""
         observation = observation_of(report) if report.skipped else None
         if observation is None:
             return None
@@ -75,7 +75,7 @@ class Summary:
         return verdict, _SHORT.get(verdict, "s"), (verdict.upper(), {"yellow": True})
 
     def tally(self) -> Tally:
-        """The verdicts of all requirements."""
+        """Return the verdicts of all requirements."""
         target = self.observations[0].target if self.observations else None
         name = "nothing" if target is None else target.name if target.dialect else named(target)
         profile = target.stage if target else NEWEST.name

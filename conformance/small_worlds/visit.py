@@ -187,7 +187,7 @@ def worlds_for(target: Target, worlds: Iterable[World]) -> list[World]:
 
 @contextlib.contextmanager
 def untimed(target: Target) -> Iterator[Target]:
-    """A server of its own for worlds without time: under a real clock it is faster."""
+    """Yield a server of its own for worlds without time: under a real clock it is faster."""
     try:
         own = target.in_real_time().fresh()
     except NotTestable:

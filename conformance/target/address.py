@@ -19,7 +19,7 @@ Address = tuple[str, int] | str
 
 @contextlib.contextmanager
 def visit(address: Address, limit: float, learnt: Learnt | None = None) -> Iterator[Transport]:
-    """A connection that the server has seen the end of, too, when the context ends.
+    """Yield a connection that the server has seen the end of, too, when the context ends.
 
     ``limit`` is in seconds, for each step; ``learnt``: what is known of the server. Raises OSError.
     """
@@ -41,7 +41,7 @@ class TargetError(Exception):
 
 
 def parse_address(text: str) -> Address:
-    """``host:port``, ``[ipv6]:port`` or ``unix:/path``; raises :class:`TargetError`."""
+    """Read ``host:port``, ``[ipv6]:port`` or ``unix:/path``; raises :class:`TargetError`."""
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if not path:
@@ -54,7 +54,7 @@ def parse_address(text: str) -> Address:
 
 
 def connect(address: Address, limit: float) -> socket.socket:
-    """A connection to the address; raises OSError."""
+    """Return a connection to the address; raises OSError."""
     if isinstance(address, str):
         sock = unix_socket()
         sock.settimeout(limit)

@@ -25,7 +25,7 @@ _AGAIN = 0.02
 
 
 def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: float) -> None:
-    """Deletes jobs of ours, in whatever state; gives up ``limit`` seconds after a reply.
+    """Delete jobs of ours, in whatever state; return up ``limit`` seconds after a reply.
 
     ``generation``: the target's when they were made; in another one, they are somebody else's.
     """
@@ -46,7 +46,7 @@ def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: flo
 def _free_and_delete(
     job: int, say: Callable[[str], Reply], profile: Profile, exclusive: bool
 ) -> None:
-    """Deletes a job, in a state in which it cannot be deleted: others may be moved, too."""
+    """Delete a job, in a state in which it cannot be deleted: others may be moved, too."""
     for _ in range(MOVES):
         stats = yamlish.dictionary(say(f"{profile.stats_of_job} {job}").body or b"")
         if stats.get("tube") == "default" and not exclusive:

@@ -34,15 +34,15 @@ class TargetClock(Protocol):
     movable: bool
 
     def time(self) -> float:
-        """Seconds; never goes back."""
+        """Return the seconds that it shows; they never go back."""
         ...
 
     def move(self, seconds: float) -> None:
-        """Moves the clock, and returns when the target has done what that makes due."""
+        """Move the clock, and return when the target has done what that makes due."""
         ...
 
     def settle(self) -> None:
-        """Returns when the target has done what it was sent before."""
+        """Return when the target has done what it was sent before."""
         ...
 
 
@@ -72,7 +72,7 @@ class Attendant:
         self._limit = self._patience = 0.0
 
     def watch(self, address: Address, limit: float, patience: float | None = None) -> None:
-        """Names the server, each reply of which may take ``limit`` seconds; raises OSError.
+        """Name the server, each reply of which may take ``limit`` seconds; raises OSError.
 
         ``patience``: the seconds that are waited until the first has come, if fewer.
         """
@@ -81,7 +81,7 @@ class Attendant:
         self._control = Transport(connect(address, limit))
 
     def settle(self) -> None:
-        """Returns when the server has done what it was sent before, if it does that in turn."""
+        """Return when the server has done what it was sent before, if it does that in turn."""
         assert self._control is not None
         with contextlib.suppress(OSError, EOFError, ProtocolError):
             try:
@@ -93,7 +93,7 @@ class Attendant:
                 self._patience = max(self._patience / FEWER, LEAST)
 
     def close(self, seconds: float | None = None) -> None:
-        """Hangs up; waits so many seconds at most for the end, or as long as for a reply."""
+        """Hang up; wait so many seconds at most for the end, or as long as for a reply."""
         if self._control is not None:
             self._control.hang_up(self._limit if seconds is None else seconds)
 
@@ -139,13 +139,13 @@ class FakeClock(ControlledClock):
         }
 
     def read_back(self, pid: int) -> bool:
-        """Begins to read what the clock of this process shows; whether that can be done."""
+        """Begin to read what the clock of this process shows; return whether that can be done."""
         with contextlib.suppress(OSError, ValueError):
             self._looks = Looks(pid)
         return self._looks is not None
 
     def _looked(self) -> int:
-        """Nanoseconds by which it has moved since it was looked at for the first time."""
+        """Return nanoseconds by which it has moved since it was looked at for the first time."""
         return self._looks.count() * _LOOK if self._looks is not None else 0
 
     def time(self) -> float:
@@ -177,13 +177,13 @@ class Looks:
             self._memory = mmap.mmap(file.fileno(), _COUNTER.size, prot=mmap.PROT_READ)
 
     def count(self) -> int:
-        """The looks so far."""
+        """Return the looks so far."""
         (count,) = _COUNTER.unpack_from(self._memory)
         return int(count)
 
 
 def clear_leftovers() -> None:
-    """Removes what libfaketime, and we, have left of processes that are gone.
+    """Remove what libfaketime, and we, have left of processes that are gone.
 
     It keeps a process' clock in shared memory named by the process' id, and leaves it there when
     the process is killed; a later process of the same id would go on with that clock.
@@ -209,7 +209,7 @@ def _is_gone(process: str) -> bool:
 
 
 def faketime_library() -> Path | None:
-    """libfaketime, if it is installed."""
+    """Return the path of libfaketime, if it is installed."""
     places = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
     for name in ("libfaketimeMT.so.1", "libfaketime.so.1"):
         for place in map(Path, places):

@@ -50,7 +50,7 @@ class _Doubt(Exception):
 def why_not(
     address: Address, clock: FakeClock, pid: int, limit: float, learnt: Learnt | None = None
 ) -> str:
-    """Why the clock of a server just launched cannot be moved; empty if it can.
+    """Return why the clock of a server just launched cannot be moved; empty if it can.
 
     A reply that does not depend on the clock may take ``limit`` seconds. ``learnt``: as for visits.
     """
@@ -110,7 +110,7 @@ class _Probe:
         """The line that was asked last."""
 
     def run(self) -> None:
-        """Raises :class:`_Doubt` if something does not happen as the clock says."""
+        """Raise :class:`_Doubt` if something does not happen as the clock says."""
         self._has_tubes = self._ask(b"use " + _TUBE) == "USING"
         if self._has_tubes:
             # In default, there may be jobs already.
@@ -126,7 +126,7 @@ class _Probe:
                 self._pause_of_zero_ends(before)
 
     def _a_day_passes(self) -> bytes:
-        """Looks at a job that is delayed for a day, and gives its id."""
+        """Look at a job that is delayed for a day, and give its id."""
         job = self._put(_DAY)
         try:
             up = self._uptime()
@@ -144,7 +144,7 @@ class _Probe:
         return job
 
     def _stands_still(self, expected: float) -> None:
-        """Expects that the clock shows this, and goes on showing it when nobody moves it."""
+        """Expect that the clock shows this, and go on showing it when nobody moves it."""
         end = time.monotonic() + _STILL
         while (left := end - time.monotonic()) > 0:
             ahead = self._clock.time() - expected
@@ -155,7 +155,7 @@ class _Probe:
             time.sleep(min(left, 0.01))
 
     def _timeouts_end(self, job: bytes) -> None:
-        """Expects that a timeout of an hour, or else a time to run of two, ends in time.
+        """Expect that a timeout of an hour, or else a time to run of two, end in time.
 
         Some programs look at one clock for delays, and at another for timeouts.
         """
@@ -181,7 +181,7 @@ class _Probe:
                 self._reply(sock, b"delete " + job)
 
     def _pause_of_zero_ends(self, before: bytes) -> None:
-        """Expects that a client is served after an instant, without the clock being moved."""
+        """Expect that a client is served after an instant, without the clock being moved."""
         try:
             told = ask(self._holder, b"pause-tube %b %b" % (_TUBE, before), _IN_TIME)
         except (OSError, EOFError):

@@ -45,7 +45,7 @@ def check_command(command: str) -> None:
 
 
 def command_line(command: str, values: Mapping[str, object]) -> list[str]:
-    """The arguments of a command template, its ``{names}`` filled in.
+    """Return the arguments of a command template, its ``{names}`` filled in.
 
     A part in ``[brackets]`` is left out unless all its names have values. Raises
     :class:`LaunchError` if the template is not well-formed.

@@ -56,7 +56,7 @@ class DidNotStart(LaunchError):
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Puts off signals that end a program, so that no process is started and then forgotten."""
+    """Put off signals that end a program, so that no process is started and then forgotten."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -187,7 +187,7 @@ class Launched:
         return False
 
     def said(self) -> str:
-        """The last that the server printed, escape sequences neutralised.
+        """Return the last that the server printed, escape sequences neutralised.
 
         Of a sanitizer's report that has ended it, the beginning: behind that come only tables.
         """
@@ -221,7 +221,7 @@ class Launched:
         return f"{EXITED} {status}"
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the server."""
+        """Send a signal to the server."""
         self.process.send_signal(number)
 
     def __enter__(self) -> Launched:
@@ -231,7 +231,7 @@ class Launched:
         self.end()
 
     def end(self, hangs: bool = False) -> None:
-        """Ends the server and all that it has started; harmless if done already.
+        """End the server and all that it has started; harmless if done already.
 
         ``hangs``: it will not end by itself.
         """

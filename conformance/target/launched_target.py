@@ -90,7 +90,7 @@ class LaunchedTarget(Target):
         return self._start()
 
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
-        """The server under a clock that we move; None if that cannot be done without doubt."""
+        """Return the server under a clock that we move; None if that is in doubt."""
         if self._choice == "auto" and not self._known_to_follow:
             Launched(self._command, values=self._values).end()  # Run once if it does not start.
         self.clock = clock
@@ -130,7 +130,7 @@ class LaunchedTarget(Target):
             return never_pauses(other.where, self.limits.probe, self.learnt)
 
     def _start(self) -> Launched:
-        """Starts the server under the clock that was chosen."""
+        """Start the server under the clock that was chosen."""
         fake = self.clock if isinstance(self.clock, FakeClock) else None
         environment = {**self._environment, **(fake.environment() if fake else {})}
         self._begun = self._seen = self.clock.time()

@@ -32,7 +32,7 @@ class Place(Protocol):
         ...
 
     def release(self) -> None:
-        """Gives it up."""
+        """Give it up."""
         ...
 
 

@@ -29,7 +29,7 @@ _STRING = re.compile(rb"(?m)^(?:name|hostname): *(\S)")
 
 
 def recognise(address: Address, version: str, limit: float) -> tuple[Profile, str]:
-    """The profile of a server, and why; each reply may take ``limit`` seconds.
+    """Return the profile of a server, and why; each reply may take ``limit`` seconds.
 
     A server may say any version, or none; one that knows more than its version has is newer. What
     it knows counts more than what it does not know: one that lacks a command is no older server.
@@ -62,7 +62,7 @@ def recognise(address: Address, version: str, limit: float) -> tuple[Profile, st
 
 
 def _as_told(profile: Profile, version: str) -> str:
-    """Why a server is judged by the profile of its version, and whether that does it justice."""
+    """Return why a server is judged by its version's profile, and whether that does it justice."""
     number = number_of_version(version)
     if number is None or number >= profile.written:
         return "as its stats say"
@@ -97,7 +97,7 @@ def pipelines(address: Address, line: bytes, limit: float, learnt: Learnt | None
 
 
 def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:
-    """Of which profiles a server knows something that was new then, of which nothing, and what.
+    """Return the profiles of which a server knows something new, those of which not, and what.
 
     The oldest comes first. A profile is in neither if that cannot be told. Its stats come last.
     """
@@ -153,7 +153,7 @@ def quotes_strings(bodies: Iterable[bytes]) -> bool | None:
 
 
 def _keys(body: bytes) -> set[str]:
-    """The keys of statistics; none if they cannot be read."""
+    """Return the keys of statistics; none if they cannot be read."""
     try:
         return set(yamlish.dictionary(body))
     except ValueError:
@@ -166,7 +166,7 @@ def _answers(address: Address, line: bytes, words: tuple[str, ...], limit: float
 
 
 def _ask(address: Address, line: bytes, limit: float) -> Reply | None:
-    """The answer, None if there is none: some servers hang up on what they do not know."""
+    """Return the answer, None if there is none: some servers hang up on what they do not know."""
     try:
         with visit(address, limit) as sock:
             return ask(sock, line, limit, tells_priority=None)

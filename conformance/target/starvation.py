@@ -49,7 +49,7 @@ class Meter:
         self._ended = CpuTime()
 
     def read(self) -> CpuTime:
-        """The CPU time up to now; nothing if the system does not tell it."""
+        """Return the CPU time up to now; nothing if the system does not tell it."""
         with self._lock:
             told = {thread: time for thread in self._threads() if (time := _told(thread))}
             gone = [time for thread, time in self._last.items() if thread not in told]
@@ -72,18 +72,18 @@ def _told(thread: Path) -> CpuTime | None:
 
 
 def thread_meter(number: int) -> Meter:
-    """The meter of a thread of ours."""
+    """Return the meter of a thread of ours."""
     folder = _PROC / "self" / "task" / str(number)
     return Meter(lambda: [folder])
 
 
 def session(leader: int) -> Meter:
-    """The meter of a process that leads a session, and of all that it has started."""
+    """Return the meter of a process that leads a session, and of all that it has started."""
     return Meter(lambda: _threads_of(leader))
 
 
 def processes(leader: int) -> Iterable[Path]:
-    """The folders in which the system tells of the processes of a session."""
+    """Yield the folders in which the system tells of the processes of a session."""
     for folder in _PROC.iterdir() if _PROC.exists() else ():
         with contextlib.suppress(OSError):
             if folder.name.isdecimal() and os.getsid(int(folder.name)) == leader:
@@ -97,7 +97,7 @@ def _threads_of(leader: int) -> Iterable[Path]:
 
 
 def pressure() -> float:
-    """Seconds for which anybody on this machine had to wait for a CPU, since it was started."""
+    """Return for how many seconds anybody had to wait for a CPU since this machine started."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         some = (_PROC / "pressure" / "cpu").read_text().partition("\n")[0]
         return int(some.rpartition("total=")[2]) / 1e6
@@ -121,7 +121,7 @@ class StarvationWatch:
             self._overslept, self._woken = self.overslept(), time.monotonic()
 
     def overslept(self) -> float:
-        """Seconds by which it was woken up too late so far, the nap that goes on included."""
+        """Return by how many seconds it was woken up too late so far, the present nap included."""
         late = time.monotonic() - self._woken - _NAP
         return self._overslept + (late if late > _PROMPT else 0.0)
 
@@ -131,7 +131,7 @@ _watches: list[StarvationWatch] = []
 
 
 def watch() -> StarvationWatch:
-    """The watch of this process, which begins when it is first asked for."""
+    """Return the watch of this process, which begins when it is first asked for."""
     with _starting:
         if not _watches:
             _watches.append(StarvationWatch())
@@ -240,7 +240,7 @@ class Patience:
 
 
 def _share() -> float:
-    """The part of a CPU that falls to each who wants one, where only the load is told."""
+    """Return the part of a CPU that falls to each who wants one, where only the load is told."""
     if (_PROC / "self" / "schedstat").exists():
         return 1.0
     if not hasattr(os, "getloadavg"):

@@ -72,7 +72,7 @@ class Target(ABC):
         return None
 
     def connect(self) -> Transport:
-        """A new connection; raises OSError."""
+        """Return a new connection; raises OSError."""
         return Transport(connect(self.address, self.limits.probe))
 
     def fate(self, after: bytes = b"") -> str | None:
@@ -128,14 +128,14 @@ class Target(ABC):
         return limit is None or size <= limit
 
     def needs_body(self, size: int) -> None:
-        """Raises NotTestable if it has told that it takes no bodies of so many bytes."""
+        """Raise NotTestable if it has told that it takes no bodies of so many bytes."""
         if not self.takes(size):
             raise NotTestable(
                 f"needs a body of {size:,} bytes, the target takes {self.learnt.max_job_size:,}"
             )
 
     def needs_to_survive(self, sent: bytes | None = None) -> None:
-        """Raises NotTestable if it was lost after this command, or any, again and again.
+        """Raise NotTestable if it was lost after this command, or any, again and again.
 
         So it is if it never ends connections: those who have left are still there.
         """
@@ -145,7 +145,7 @@ class Target(ABC):
             raise NotTestable(f"needs {verb}, after which the target is lost each time")
 
     def said(self) -> str:
-        """The last that it printed, if we can see that."""
+        """Return the last that it printed, if we can see that."""
         return ""
 
     def reported(self) -> list[Report]:
@@ -165,37 +165,37 @@ class Target(ABC):
         raise NotTestable("needs --launch: a server of which it is known when it was started")
 
     def restore(self) -> None:
-        """Brings back a target that was lost, if that is in our power."""
+        """Bring back a target that was lost, if that is in our power."""
 
     def fresh(self, **configuration: object) -> Target:
-        """A new server of this kind, to be closed by the caller; raises NotTestable."""
+        """Return a new server of this kind, to be closed by the caller; raises NotTestable."""
         raise NotTestable("needs --launch: a server of its own")
 
     def in_real_time(self) -> Target:
-        """This server, or another of its kind, under a real clock."""
+        """Return this server, or another of its kind, under a real clock."""
         return self
 
     def in_a_process(self) -> Target:
-        """This server, or another of its kind, as a process of its own; raises NotTestable."""
+        """Return this server, or another like it, as a process of its own; raises NotTestable."""
         raise NotTestable("needs --launch: a server whose process can be limited")
 
     def restart(self) -> None:
-        """Ends the server and starts it again as it was; raises NotTestable."""
+        """End the server and start it again as it was; raises NotTestable."""
         raise NotTestable("needs --launch: a server to restart")
 
     def crash(self) -> None:
-        """Kills the server and starts it again as it was; raises NotTestable."""
+        """Kill the server and start it again as it was; raises NotTestable."""
         raise NotTestable("needs --launch: a server to kill")
 
     def signal(self, number: int) -> None:
-        """Sends a signal; raises NotTestable."""
+        """Send a signal; raises NotTestable."""
         raise NotTestable("needs --launch: a server to send signals to")
 
     def close(self) -> None:
-        """Ends what we have started."""
+        """End what we have started."""
 
     def probe(self) -> Profile:
-        """Makes sure that it is a beanstalk server, and gives its profile.
+        """Make sure that it is a beanstalk server, and give its profile.
 
         Raises :class:`TargetError`.
         """

@@ -29,7 +29,7 @@ Limit = Callable[[Resources], object]
 
 
 def _up_to(size: int) -> Limit:
-    """Nothing can be written into files beyond a size in bytes."""
+    """Let nothing be written into files beyond a size in bytes."""
     return lambda resources: resources.limit_files(size)
 
 
@@ -37,12 +37,12 @@ _nothing = _up_to(0)
 
 
 def _no_new_file(resources: Resources) -> None:
-    """No file can be opened or get room."""
+    """Let no file be opened or get room."""
     resources.fail("ENOSPC", "open", "openat", "creat", "fallocate", "ftruncate")
 
 
 def _no_sync(resources: Resources) -> None:
-    """Nothing that was written can be brought to the disk."""
+    """Let nothing that was written be brought to the disk."""
     resources.fail("EIO", "fsync", "fdatasync", "msync", "sync_file_range")
 
 

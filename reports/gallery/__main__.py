@@ -24,7 +24,7 @@ BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
 
 
 def run(name: str, server: GalleryServer, program: str) -> Results:
-    """Runs the suite on a server; raises ResultsError if it wrote no results."""
+    """Run the suite on a server; raises ResultsError if it wrote no results."""
     baseline = BASELINES / f"{name}.yaml"
     with tempfile.TemporaryDirectory() as folder:
         # Results name no path of the machine that they were made on.
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Compares all results that there are, and writes what is made from them into a folder."""
+    """Compare all results that there are, and write what is made from them into a folder."""
     paths = [FOLDER / f"{name}.json" for name in servers()]
     all_results = [read_results(path) for path in paths if path.exists()]
     write_comparison(all_results, folder)

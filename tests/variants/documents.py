@@ -13,7 +13,7 @@ from tests.variants.variant import Variant, non_strict
 
 
 def edits(summary: str, edit: Callable[[bytes], bytes], *slugs: str) -> Variant:
-    """A variant that edits each document it sends."""
+    """Return a variant that edits each document it sends."""
 
     class Edits(Model):
         def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
@@ -28,7 +28,7 @@ def edits(summary: str, edit: Callable[[bytes], bytes], *slugs: str) -> Variant:
 
 
 def _in_order(order: Callable[[list[bytes]], list[bytes]]) -> Callable[[bytes], bytes]:
-    """Puts all lines but the first into another order."""
+    """Put all lines but the first into another order."""
 
     def edit(document: bytes) -> bytes:
         first, *rest = document.splitlines(keepends=True)
@@ -45,7 +45,7 @@ _CHANCE = Random(7)
 
 
 def _flow(document: bytes) -> bytes:
-    """The document in one line, as JSON has it but for its strings."""
+    """Return the document in one line, as JSON has it but for its strings."""
     _, *lines = document.splitlines()
     if lines[0].startswith(b"- "):
         return b"[" + b", ".join(b'"%b"' % line[2:] for line in lines) + b"]\n"
@@ -53,12 +53,12 @@ def _flow(document: bytes) -> bytes:
 
 
 def _lines(change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Changes each line but the first."""
+    """Change each line but the first."""
     return _in_order(lambda lines: [change(line) for line in lines])
 
 
 def _more(*keys: bytes) -> Callable[[bytes], bytes]:
-    """Adds keys to each dictionary."""
+    """Add keys to each dictionary."""
 
     def edit(document: bytes) -> bytes:
         if b"\n- " in document:

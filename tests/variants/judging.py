@@ -27,7 +27,7 @@ def _is_judged(case: Case) -> bool:
 
 
 def judge(variant: Variant, profile: Profile = NEWEST, examples: int = 3) -> Judgement:
-    """Runs the suite on a variant, without waiting."""
+    """Run the suite on a variant, without waiting."""
     broken, undecided = [], []
     non_strict: set[str] = set()
     with mock.patch.object(builtin, "Server", variant.server):

@@ -169,7 +169,7 @@ class _PreloadedDefault(_Preloaded):
 
 
 def _says(summary: str, pattern: bytes, new: bytes) -> Variant:
-    """A variant that tells something else of itself in stats."""
+    """Return a variant that tells something else of itself in stats."""
 
     class Says(Model):
         def _stats(self, conn: Client) -> Reply:

@@ -35,7 +35,7 @@ _WORDS = frozenset(verb.encode() for verb in VERBS)
 def _reads(
     summary: str, change: Callable[[bytes, Request], Request | None], *slugs: str
 ) -> Variant:
-    """A variant in whose eyes a line may mean something else; None: what it means to beanstalkd."""
+    """Return a variant that may read a line as something else; None: as beanstalkd does."""
 
     class Reads(RequestReader):
         def parse(self, line: bytes) -> Request:
@@ -56,7 +56,7 @@ _TAKE_ARGUMENTS = frozenset(VERBS) - {
 
 
 def _whole_words(line: bytes, _: Request) -> Request | None:
-    """A command is known by its whole word only."""
+    """Know a command by its whole word only."""
     return _UNKNOWN if line.split(b" ")[0] not in _WORDS else None
 
 
@@ -69,7 +69,7 @@ def _empty(line: bytes, _: Request) -> Request | None:
 
 
 def _strict_blanks(line: bytes, request: Request) -> Request | None:
-    """One blank before each argument, none at the end."""
+    """Take one blank before each argument, none at the end."""
     known = not isinstance(request, Malformed)
     return _BAD if known and (b"  " in line or line.endswith(b" ")) else None
 
@@ -102,7 +102,7 @@ def _strict(line: bytes, request: Request) -> Request | None:
 
 
 def _extra(line: bytes, _: Request) -> Request | None:
-    """Commands of its own."""
+    """Read commands of its own."""
     word, blank, _rest = line.partition(b" ")
     if word in (b"peek-reserved", b"stats-version"):
         return Command("peek-ready") if not blank else _BAD

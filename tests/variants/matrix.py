@@ -78,7 +78,7 @@ def run(name: str, way: str, options: Sequence[str] = ()) -> Run:
 
 @contextlib.contextmanager
 def _reached(name: str, way: str) -> Iterator[list[str]]:
-    """The options that name a variant, which runs meanwhile."""
+    """Yield the options that name a variant, which runs meanwhile."""
     if way != "remote":
         yield ["--launch", command(name), *(["--clock=real"] if way == "real" else [])]
         return
@@ -109,7 +109,7 @@ def _judged(
 
 
 def runs() -> list[tuple[str, str]]:
-    """All variants, each in all ways."""
+    """Return all variants, each in all ways."""
     return [(name, way) for way in WAYS for name in SERVED]
 
 

@@ -15,7 +15,7 @@ Choice = Callable[[Sequence[Any]], Any]
 
 
 def chooses(summary: str, choice: Choice, *slugs: str) -> Variant:
-    """A variant that makes other choices wherever the model asks."""
+    """Return a variant that makes other choices wherever the model asks."""
 
     class Chooses(Model):
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -26,7 +26,7 @@ def chooses(summary: str, choice: Choice, *slugs: str) -> Variant:
 
 
 def _of_clients(choice: Choice) -> Choice:
-    """Chooses among clients that wait; elsewhere, it is beanstalkd's choice."""
+    """Choose among clients that wait; elsewhere, it is beanstalkd's choice."""
 
     def choose(options: Sequence[Any]) -> Any:
         return choice(options) if isinstance(options[0], Client) else options[0]
@@ -39,7 +39,7 @@ def _number(conn: Client) -> int:
 
 
 def numbers(summary: str, start: int, step: Callable[[], int], *slugs: str) -> Variant:
-    """A variant whose ids begin at ``start``, with gaps that ``step`` gives."""
+    """Return a variant whose ids begin at ``start``, with gaps that ``step`` gives."""
 
     class Numbers(Model):
         def __init__(self, *args: Any, **options: Any) -> None:

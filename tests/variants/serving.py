@@ -12,7 +12,7 @@ from tests.variants.gallery import SERVED
 
 
 def serve(name: str, argv: Sequence[str]) -> int:
-    """Runs a variant until SIGTERM; ``name`` is what ``SERVED`` calls it."""
+    """Run a variant until SIGTERM; ``name`` is what ``SERVED`` calls it."""
     profile, variant = SERVED[name]
 
     def server(*args: Any, **options: Any) -> Server:

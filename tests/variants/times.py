@@ -15,7 +15,7 @@ MILLISECOND = SECOND // 1000
 
 
 def _ticks(length: int) -> type[Model]:
-    """A server that looks at its timers only at each tick of so many nanoseconds."""
+    """Return a server that looks at its timers only at each tick of so many nanoseconds."""
 
     class Ticks(Model):
         def _fire_timers(self, now: int) -> None:
@@ -30,7 +30,7 @@ def _ticks(length: int) -> type[Model]:
 
 
 def _late(lateness: int) -> type[Model]:
-    """A server whose timers fire so many nanoseconds late."""
+    """Return a server whose timers fire so many nanoseconds late."""
 
     class Late(Model):
         def _fire_timers(self, now: int) -> None:
@@ -45,7 +45,7 @@ def _late(lateness: int) -> type[Model]:
 
 
 def _keeps_statistics(span: int) -> type[Model]:
-    """A server that makes its stats anew only so often."""
+    """Return a server that makes its stats anew only so often."""
 
     class KeepsStatistics(Model):
         _kept: tuple[int, Reply] | None = None

@@ -31,5 +31,5 @@ RANDOM = (
 
 
 def non_strict(*slugs: str) -> frozenset[str]:
-    """Those requirements, and, if there are any, those that show anything."""
+    """Return those requirements, and, if there are any, those that show anything."""
     return frozenset((*slugs, *RANDOM) if slugs else ())

@@ -34,7 +34,7 @@ class RealTimer:
         self._chance = Random(7)
 
     def call(self, loop: Loop, callback: Callable[[], None]) -> None:
-        """Calls this when the time is over that runs already, or begins to run."""
+        """Call this when the time is over that runs already, or begin to run."""
         if self._loop is None:
             self._loop = loop
             threading.Thread(target=self._run, daemon=True).start()
@@ -63,7 +63,7 @@ class RealTimer:
 
 
 def _server(connection: type[ServedConnection], **values: Any) -> type[Server]:
-    """A server whose connections are of this kind, and have these values."""
+    """Return a server whose connections are of this kind, and have these values."""
 
     class Other(Server):
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -85,7 +85,7 @@ class _Buffered(ServedConnection):
         super().__init__(*args)
 
     def _give(self, size: int) -> None:
-        """Sends so many bytes of it."""
+        """Send so many bytes of it."""
         super().write(RESERVE.needed(lambda: bytes(self._kept[:size])))
         del self._kept[:size]
         if self._ends_then and not self._kept:
