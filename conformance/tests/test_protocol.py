@@ -72,6 +72,17 @@ def test_each_command_is_answered_once(client: Connection) -> None:
 
 
 @requirement(
+    "protocol.serial-replies",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_statistics_are_answered_once(client: Connection) -> None:
+    for _ in range(2):
+        client.send("stats").reply("OK")
+        client.raw(client.ping).expect(client.pong)
+
+
+@requirement(
     "protocol.half-close-is-answered",
     "For each connection, the server processes commands serially in the order in which they "
     "were received and sends responses in the same order.",
