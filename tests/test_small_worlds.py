@@ -155,16 +155,28 @@ def test_jobs_are_called_as_they_were_when_they_were_put() -> None:
         comparison.check(b"RESERVED 1 1\r\na\r\n", b"RESERVED 1 1\r\na\r\n")
 
 
-def test_what_was_counted_before_stays_the_same() -> None:
-    def stats(puts: int, pid: int) -> bytes:
-        body = b"---\ncmd-put: %d\npid: %d\n" % (puts, pid)
+WRITTEN = b"---\ncmd-put: %(puts)d\npid: %(pid)d\n"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        WRITTEN,
+        b'---\n\n"cmd-put":   %(puts)d\npid: "%(pid)d"\n',
+        b"pid: %(pid)d\ncmd-put: %(puts)d\nmore: 1\n",
+        b'{"pid": %(pid)d, "cmd-put": %(puts)d}',
+    ],
+)
+def test_what_was_counted_before_stays_the_same_in_any_layout(layout: bytes) -> None:
+    def stats(layout: bytes, puts: int, pid: int) -> bytes:
+        body = layout % {b"puts": puts, b"pid": pid}
         return b"OK %d\r\n%b\r\n" % (len(body), body)
 
     comparison = Comparison(alone=True)
-    comparison.check(stats(1, 1), stats(11, 99))
-    comparison.check(stats(2, 1), stats(12, 99))
+    comparison.check(stats(WRITTEN, 1, 1), stats(layout, 11, 99))
+    comparison.check(stats(WRITTEN, 2, 1), stats(layout, 12, 99))
     with pytest.raises(Unlike):
-        comparison.check(stats(3, 1), stats(12, 99))
+        comparison.check(stats(WRITTEN, 3, 1), stats(layout, 12, 99))
 
 
 # ---------------------------------------------------------------- targets

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 
 from conformance.oracle.reply_comparison import ASKED_BY_US, CLOCKS, TOLERANCE, difference
+from conformance.yamlish import dictionary, names
 from reference_server.wire import OK
 
 _CRLF = b"\r\n"
@@ -44,6 +45,8 @@ class Comparison:
         self._more: dict[tuple[bool, bytes], int] = {}
         # Lines, and lists of tubes, that were found to be alike.
         self._alike: set[tuple[bytes, bytes]] = set()
+        # The target has another layout of YAML.
+        self._lays_out = False
 
     def begin(self) -> None:
         """Note that there are no jobs now."""
@@ -67,7 +70,7 @@ class Comparison:
             if part.startswith(b"OK "):
                 if other != b"OK %d" % len(told[index + 1]):
                     raise Unlike
-            elif not (part.startswith(b"---\n") and self._is_alike(part, other)):
+            elif not (part.startswith(b"---\n") and self._says_the_same(part, other)):
                 raise Unlike
 
     def _learn(self, mine: Sequence[bytes], theirs: Sequence[bytes]) -> None:
@@ -80,8 +83,16 @@ class Comparison:
     def _renamed(self, match: re.Match[bytes]) -> bytes:
         return b"%d" % self.ids.get(int(match[0]), 0)
 
+    def _says_the_same(self, mine: bytes, theirs: bytes) -> bool:
+        """Tell whether two documents say the same, in whatever layout."""
+        if not self._lays_out and self._is_alike(mine, theirs):
+            return True
+        same = self._is_alike(mine, _laid_out(mine, theirs))
+        self._lays_out |= same
+        return same
+
     def _is_alike(self, mine: bytes, theirs: bytes) -> bool:
-        """Tell whether two documents say the same."""
+        """Tell whether two documents say the same, line by line."""
         expected, told = mine.split(b"\n"), theirs.split(b"\n")
         if len(expected) != len(told):
             return self._is_same(mine, theirs)
@@ -125,3 +136,17 @@ class Comparison:
         if same and mine.startswith(b"---\n- "):
             self._alike.add(pair)
         return same
+
+
+def _laid_out(mine: bytes, theirs: bytes) -> bytes:
+    """Return what another document says in the layout of mine, if it has the same keys."""
+    try:
+        if mine.startswith(b"---\n- "):
+            return mine if sorted(names(mine)) == sorted(names(theirs)) else theirs
+        expected, told = dictionary(mine), dictionary(theirs)
+        said = [b"---"]
+        for line, (key, value) in zip(mine.splitlines()[1:], expected.items(), strict=True):
+            said.append(line if told[key] == value else f"{key}: {told[key]}".encode())
+    except (KeyError, ValueError):
+        return theirs
+    return b"\n".join((*said, b""))
