@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import shlex
 import signal
@@ -30,6 +31,7 @@ from reference_server.wire import CRLF
 
 EXITED = "exited with status"
 _TRIES = 5
+_IN_USE = os.strerror(errno.EADDRINUSE).lower()
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
 _SAID, _REPORT = 2000, 2**14
@@ -117,8 +119,11 @@ class Launched:
             if self._listens():
                 return
             status = self.exit_status()
-            # Somebody else may have taken its place; but who does not exit has not tried.
-            taken = status is not None and not self._place.is_free
+            # Somebody else may have taken its place, perhaps for a moment, as a process has that
+            # was forked while we looked; but who does not exit has not tried.
+            taken = status is not None and (
+                not self._place.is_free or _IN_USE in self.said().lower()
+            )
             self.end()
             if not taken:
                 break
