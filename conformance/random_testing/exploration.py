@@ -274,8 +274,8 @@ class Exploration:
         """Return the violation of a program without waits, within so many seconds.
 
         ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
-        ``anew``: on a target that is started for it, which takes longer. What it is signalled, it
-        keeps in mind: then it is always started anew, for the next program, too.
+        ``anew``: on a target that is started for it, which takes longer; a target that gets a
+        signal is always started for it, and again for the next program.
         """
         anew = anew or any(isinstance(step, Happen) for step in program)
         if anew and self._new is not target:
