@@ -84,6 +84,13 @@ class Exchange:
         self._connection = connection
         self._index = index
         self._sent_at = sent_at
+        self._arrival: Arrival | None = None
+
+    def _take(self, expected: str) -> Arrival:
+        """Return the reply; one that has been taken can be judged again."""
+        if self._arrival is None:
+            self._arrival = self._connection.take(self._index, self._sent_at, expected)
+        return self._arrival
 
     def nth(self, number: int) -> Exchange:
         """Return the exchange of the reply that comes ``number`` replies later."""
@@ -92,7 +99,7 @@ class Exchange:
     def expect(self, *allowed: Reply) -> Reply:
         """Wait for the reply and expect it to be one of these; return it."""
         expected = " or ".join(map(str, allowed))
-        arrival = self._connection.take(self._index, self._sent_at, expected)
+        arrival = self._take(expected)
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
             raise _wrong(expected, {reply.word for reply in allowed}, arrival)
         return arrival.reply
@@ -104,14 +111,14 @@ class Exchange:
 
     def reply(self, word: str) -> Reply:
         """Wait for a reply that begins with ``word``, whatever else it carries."""
-        arrival = self._connection.take(self._index, self._sent_at, f"{word} …")
+        arrival = self._take(f"{word} …")
         if arrival.reply.word != word:
             raise _wrong(f"{word} …", {word}, arrival)
         return arrival.reply
 
     def any_reply(self) -> Reply:
         """Wait for the reply, whatever it is."""
-        return self._connection.take(self._index, self._sent_at, "a reply").reply
+        return self._take("a reply").reply
 
     def is_pending(self) -> None:
         """Expect that the command has not been answered yet."""

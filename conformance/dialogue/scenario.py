@@ -200,6 +200,10 @@ class Scenario:
         """Return whether the target got less than it needs."""
         return self.resources is not None and self.resources.were_limited
 
+    def may_end(self, fate: str) -> bool:
+        """Return whether the target may end like this, for want of everything."""
+        return self.resources is not None and self.resources.may_end(fate)
+
     def disturbed(self) -> bool:
         """Return whether somebody else has connected though the test had to be alone."""
         if self._alone_since is None:

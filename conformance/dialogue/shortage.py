@@ -112,10 +112,23 @@ def before_shortage() -> Iterator[None]:
         raise NotTestable(f"it fails without a shortage, too: {deviation}") from deviation
 
 
-def run_short(server: Target, client: Connection, resources: Resources, spare: int = 0) -> Shortage:
-    """Put jobs of all sizes until a server has no room for more; raises NotTestable if it has.
+Lack = Callable[[Resources], object]
+"""It takes memory from a server."""
 
-    Its address space may grow by ``spare`` bytes at most, from when it has taken one of each size.
+
+def within(spare: int) -> Lack:
+    """Let the address space of a server grow by so many bytes at most."""
+    return lambda resources: resources.limit_memory(spare)
+
+
+@contextlib.contextmanager
+def short_of_memory(
+    server: Target, client: Connection, resources: Resources, lack: Lack
+) -> Iterator[Shortage]:
+    """Put jobs of all sizes until a server has no room for more; give it room again at the end.
+
+    It lacks memory from when it has taken one job of each size. Raises NotTestable if it takes them
+    all.
     """
     shortage = Shortage()
     sizes = [(size, most) for size, most in SIZES if server.takes(size)]
@@ -123,7 +136,7 @@ def run_short(server: Target, client: Connection, resources: Resources, spare: i
         with before_shortage():
             if not shortage.put(client, _body(size)):
                 raise Deviation("INSERTED", "a put that was refused")
-    resources.limit_memory(spare)
+    lack(resources)
     for size, most in sizes:
         for number in range(most):
             if not shortage.put(client, _body(size, number)):
@@ -131,9 +144,10 @@ def run_short(server: Target, client: Connection, resources: Resources, spare: i
     if not (shortage.refused or shortage.unclear or shortage.buried):
         raise NotTestable(
             f"the server had room for {sum(map(len, shortage.jobs.values())):,} bytes more though"
-            " its address space could not grow"
+            " it could get none"
         )
-    return shortage
+    yield shortage
+    resources.lift()
 
 
 def _body(size: int, number: int = 0) -> bytes:

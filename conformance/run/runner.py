@@ -176,6 +176,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.missed = scenario.missed
         scenario.abandon()
         scenario.target.restore()
+        _excuse(scenario, outcome)
         return outcome
     scenario.close()
     outcome.missed, outcome.hurried = scenario.missed, scenario.hurried
@@ -184,11 +185,22 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error.de_facto = scenario.exhausts
         outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()
         scenario.target.restore()
+        _excuse(scenario, outcome)
     if outcome.error is None:
         outcome.error = scenario.unasked()
         # It may have come while the connections were ended.
         outcome.transcript = scenario.transcript.copy()
     return outcome
+
+
+def _excuse(scenario: Scenario, outcome: Outcome) -> None:
+    """Let a target that has ended as it may be none that is lost."""
+    assert isinstance(outcome.error, TargetLost)
+    if scenario.may_end(outcome.error.observed):
+        reason = f"it does not go on when no allocation succeeds: {outcome.error.observed}"
+        # In place: other servers of this kind do no better.
+        scenario.target.learnt.gave_up.add(reason)
+        outcome.error = NotTestable(reason)
 
 
 def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:

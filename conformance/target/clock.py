@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from conformance.target.address import Address, ask, connect
+from conformance.target.failing_allocations import CONTROLS
 from conformance.target.place import SOCKETS
 from conformance.target.silences import FEWER, LEAST
 from conformance.target.transport import Transport
@@ -192,7 +193,7 @@ def clear_leftovers() -> None:
         if _is_gone(path.name.rpartition("_")[2]):
             with contextlib.suppress(OSError):
                 path.unlink()
-    for kind in (_FOLDER, SOCKETS):
+    for kind in (_FOLDER, SOCKETS, CONTROLS):
         for path in Path(tempfile.gettempdir()).glob(f"{kind}*"):
             if _is_gone(path.name.removeprefix(kind).partition("-")[0]):
                 shutil.rmtree(path, ignore_errors=True)

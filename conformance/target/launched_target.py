@@ -10,10 +10,12 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from conformance.target.address import Address, TargetError
 from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import PAUSE_UNANSWERED, never_pauses, why_not
+from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.fate import CRASHED, hangs
 from conformance.target.launch import DidNotStart, Launched, with_what_it_said
 from conformance.target.learnt import Learnt
@@ -28,6 +30,8 @@ from reference_server.profiles import Profile
 
 HEEDLESS = "heedless"
 """The configuration of a server that no signal tells when a file becomes too large for a limit."""
+ALLOCATIONS = "allocations"
+"""The configuration of a server whose allocations can fail, if libfiu can be loaded into it."""
 _HEEDLESS = (
     *(sys.executable, "-ISc"),
     "import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL);"
@@ -44,6 +48,7 @@ class LaunchedTarget(Target):
 
     ``follows``: it is known that the program's clock can be moved. ``environment``: variables that
     it is started with, and none else like it. ``learnt``: what is known of others like it.
+    ``allocations``: they can fail.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class LaunchedTarget(Target):
         limits: Limits = USUAL,
         environment: Mapping[str, str] | None = None,
         learnt: Learnt | None = None,
+        allocations: FailingAllocations | None = None,
         **values: object,
     ) -> None:
         label = command.split()[0].rpartition("/")[2] if command.split() else command
@@ -63,7 +69,11 @@ class LaunchedTarget(Target):
         self._command = command
         self._choice = clock
         self._known_to_follow = follows
-        self._environment = environment or {}
+        self.allocations = allocations
+        self._environment = {
+            **(environment or {}),
+            **(allocations.environment if allocations is not None else {}),
+        }
         self._prefix = _HEEDLESS if values.pop(HEEDLESS, False) else ()
         self._values = values
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -253,18 +263,29 @@ class LaunchedTarget(Target):
                     raise
 
     def fresh(self, **configuration: object) -> Target:
+        allocations = FailingAllocations() if configuration.pop(ALLOCATIONS, False) else None
         for name in configuration.keys() - {HEEDLESS}:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
-        return LaunchedTarget(
+        begin = partial(
+            LaunchedTarget,
             self._command,
             self._choice,
             self._known_to_follow,
             self.limits,
             environment=_ONE_ARENA,
             learnt=self.learnt,
+            allocations=allocations,
             **configuration,
         )
+        try:
+            return begin()
+        except DidNotStart as error:
+            if allocations is None or allocations.reason:
+                raise
+            # A sanitizer, for one, must be loaded before it.
+            allocations.reason = f"under libfiu, the launched server {error.fate}"
+        return begin()
 
     def in_real_time(self) -> Target:
         if not self.clock.movable:
@@ -304,3 +325,5 @@ class LaunchedTarget(Target):
         self._end()
         if self._folder is not None:
             self._folder.cleanup()
+        if self.allocations is not None:
+            self.allocations.close()

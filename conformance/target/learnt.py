@@ -29,6 +29,8 @@ class Learnt:
     """The largest body that it takes, as far as it has told."""
     reported: set[str] = field(default_factory=set)
     """The kinds of reports of sanitizers that were told already."""
+    gave_up: set[str] = field(default_factory=set)
+    """The reasons for which no allocation is refused to it any more."""
     silences: Silences = field(default_factory=Silences)
     """The replies that it was waited for in vain."""
 

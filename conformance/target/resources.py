@@ -33,6 +33,7 @@ else:
 
 Note = Callable[[bytes], object]
 """It is told what is limited."""
+_UNCHECKED = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
 _SIZE, _RESIDENT, _KEEPALIVE = "VmSize", "VmRSS", "02"
 
 
@@ -49,6 +50,7 @@ class Resources:
         self._note = note
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
         self._failing: list[FailingCalls] = []
+        self._refuses = self._refused = False
         self.were_limited = False
         target.processes()
 
@@ -112,6 +114,23 @@ class Resources:
         """Let its address space grow by so many bytes at most."""
         self._limit("RLIMIT_AS", b"memory", lambda folder: _bytes(folder, _SIZE) + spare)
 
+    def refuse_allocations(self) -> None:
+        """Let no allocation succeed, of whatever size; raises NotTestable."""
+        if self._target.allocations is None:
+            raise NotTestable("needs a server that was started with libfiu")
+        for reason in self._target.learnt.gave_up:
+            raise NotTestable(reason)
+        self._target.allocations.fail(self._folders())
+        self._refuses = self._refused = self.were_limited = True
+        self._note(b"allocations" + LIMITED)
+
+    def may_end(self, fate: str) -> bool:
+        """Return whether it may end like this, since it could allocate nothing at all.
+
+        The runtimes of most languages do; who crashes has not looked whether it got anything.
+        """
+        return self._refused and not any(signal in fate for signal in _UNCHECKED)
+
     def limit_descriptors(self, spare: int) -> None:
         """Let it open so many descriptors more at most."""
 
@@ -166,6 +185,11 @@ class Resources:
     def end(self) -> int | None:
         """Hold its processes no more; return how many calls have failed, None if none were to."""
         failed = sum(failing.end() for failing in self._failing) if self._failing else None
+        if self._refuses and self._target.allocations is not None:
+            self._refuses = False
+            with contextlib.suppress(NotTestable):
+                # It may be gone.
+                self._target.allocations.succeed(self._folders())
         self._target.accepts = True
         self._failing.clear()
         return failed

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.target.clock import RealClock, TargetClock
+from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.fate import HANGS, hangs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.learnt import Learnt
@@ -40,6 +41,8 @@ class Target(ABC):
     exclusive = True
     accepts = True
     """It can accept new clients, unless a test keeps it from that."""
+    allocations: FailingAllocations | None = None
+    """Its allocations, if it was started so that they can fail."""
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     clock: TargetClock

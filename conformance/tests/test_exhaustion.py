@@ -2,22 +2,36 @@
 
 import pytest
 
-from conformance.catalogue import requirement
+from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
-from conformance.dialogue.shortage import before_shortage, reply_in_need, run_short
+from conformance.dialogue.shortage import (
+    Lack,
+    before_shortage,
+    reply_in_need,
+    short_of_memory,
+    within,
+)
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
-from reference_server.wire import BURIED, DELETED, FOUND, RELEASED, RESERVED
+from reference_server.wire import BURIED, DELETED, FOUND, KICKED_COUNT, RELEASED, RESERVED
 
-SPARE = (0, 2**18, 2**21)
-"""Bytes by which a server may grow at most, one after the other."""
+LACKS = (
+    pytest.param(within(0), id="no-growth"),
+    pytest.param(within(2**18), id="256-KB"),
+    pytest.param(within(2**21), id="2-MB"),
+    pytest.param(Resources.refuse_allocations, id="no-allocation"),
+)
 LARGE = 60_000
 """Bytes of a body that needs memory of its own."""
+MANY = 20
+"""Jobs or clients for which a queue has to grow."""
+
+in_each_way = pytest.mark.parametrize("lack", [LACKS[0], LACKS[-1]])
 
 
 def _large(server: Target) -> bytes:
@@ -33,13 +47,14 @@ def _jobs(client: Connection) -> int:
     "exhaustion.put-out-of-memory",
     r'"OUT_OF_MEMORY\r\n" The server cannot allocate enough memory for the job.',
 )
-@pytest.mark.parametrize("spare", SPARE)
+@configured(allocations=True)
+@pytest.mark.parametrize("lack", LACKS)
 def test_what_is_refused_is_no_job_and_what_is_not_is_one(
-    own_server: Target, client: Connection, connect: Connect, resources: Resources, spare: int
+    own_server: Target, client: Connection, connect: Connect, resources: Resources, lack: Lack
 ) -> None:
     before = _jobs(client)
-    shortage = run_short(own_server, client, resources, spare)
-    resources.lift()
+    with short_of_memory(own_server, client, resources, lack) as shortage:
+        pass
     shortage.are_there(client)
     there = _jobs(connect()) - before
     told = len(shortage.jobs)
@@ -58,8 +73,8 @@ def test_what_is_refused_is_no_job_and_what_is_not_is_one(
 def test_a_job_that_was_buried_for_want_of_memory_is_buried(
     own_server: Target, client: Connection, resources: Resources
 ) -> None:
-    shortage = run_short(own_server, client, resources)
-    resources.lift()
+    with short_of_memory(own_server, client, resources, within(0)) as shortage:
+        pass
     if not shortage.buried:
         raise NotTestable("the server answered no put with BURIED when it had no memory")
     for job in shortage.buried:
@@ -71,20 +86,41 @@ def test_a_job_that_was_buried_for_want_of_memory_is_buried(
     r'"BURIED\r\n" if the server ran out of memory trying to grow the priority queue data '
     "structure.",
 )
+@configured(allocations=True)
+@in_each_way
 def test_a_released_job_is_in_the_state_that_was_told(
-    own_server: Target, client: Connection, resources: Resources
+    own_server: Target, client: Connection, resources: Resources, lack: Lack
 ) -> None:
     with before_shortage():
-        jobs = [client.put_and_reserve() for _ in range(20)]
-    run_short(own_server, client, resources)
-    told = {
-        job: reply_in_need(client, client.send(f"release {job} 5 0"), "RELEASED", "BURIED").word
-        for job in jobs
-    }
-    resources.lift()
+        jobs = [client.put_and_reserve() for _ in range(MANY)]
+    with short_of_memory(own_server, client, resources, lack):
+        told = {
+            job: reply_in_need(client, client.send(f"release {job} 5 0"), "RELEASED", "BURIED").word
+            for job in jobs
+        }
     states = {"RELEASED": "ready", "BURIED": "buried"}
     for job, word in told.items():
         client.job_is(job, **({"state": states[word]} if word in states else {"id": job}))
+
+
+@requirement(
+    "exhaustion.kick-count",
+    "<count> is an integer indicating the number of jobs actually kicked.",
+)
+@configured(allocations=True)
+@in_each_way
+def test_as_many_jobs_are_kicked_as_was_told(
+    own_server: Target, client: Connection, resources: Resources, lack: Lack
+) -> None:
+    with before_shortage():
+        for _ in range(MANY):
+            client.job_in("buried")
+    with short_of_memory(own_server, client, resources, lack) as shortage:
+        kick = client.send(f"kick {MANY}")
+        told = reply_in_need(client, kick, "KICKED")
+    left = client.stats().number("current-jobs-buried") - len(shortage.buried)
+    if told.word == "KICKED":
+        kick.expect(KICKED_COUNT(MANY - left))
 
 
 @requirement(
@@ -92,15 +128,16 @@ def test_a_released_job_is_in_the_state_that_was_told(
     "For each connection, the server processes commands serially in the order in which they "
     "were received and sends responses in the same order.",
 )
+@configured(allocations=True)
+@in_each_way
 def test_behind_a_body_that_was_refused_the_next_command_is_read(
-    own_server: Target, client: Connection, resources: Resources
+    own_server: Target, client: Connection, resources: Resources, lack: Lack
 ) -> None:
-    shortage = run_short(own_server, client, resources)
-    for body in (b"stats\r\n" * 500, b"\r\n" * 2000, _large(own_server)):
-        shortage.put(client, body)
-        ping = client.raw(client.ping)
-        reply_in_need(client, ping, client.pong.word)
-    resources.lift()
+    with short_of_memory(own_server, client, resources, lack) as shortage:
+        for body in (b"stats\r\n" * 500, b"\r\n" * 2000, _large(own_server)):
+            shortage.put(client, body)
+            ping = client.raw(client.ping)
+            reply_in_need(client, ping, client.pong.word)
     client.is_in_step()
 
 
@@ -109,16 +146,18 @@ def test_behind_a_body_that_was_refused_the_next_command_is_read(
     "The server never inspects or modifies a job body and always sends it back in its original "
     "form.",
 )
+@configured(allocations=True)
+@in_each_way
 def test_jobs_from_before_are_whole_afterwards(
-    own_server: Target, client: Connection, resources: Resources
+    own_server: Target, client: Connection, resources: Resources, lack: Lack
 ) -> None:
     body = _large(own_server)
     states = ("buried", "reserved", "delayed", "ready")
     with before_shortage():
         jobs = {client.job_in(state): state for state in states}
         whole = client.put(body, pri=7)
-    run_short(own_server, client, resources)
-    resources.lift()
+    with short_of_memory(own_server, client, resources, lack):
+        pass
     for job, state in jobs.items():
         client.job_is(job, state=state)
         client.send(f"peek {job}").expect(FOUND(job, b"a"))
@@ -126,26 +165,56 @@ def test_jobs_from_before_are_whole_afterwards(
 
 
 @requirement(
+    "exhaustion.earlier-jobs",
+    "The server never inspects or modifies a job body and always sends it back in its original "
+    "form.",
+)
+@configured(allocations=True)
+@in_each_way
+def test_jobs_that_come_back_without_memory_are_not_lost(
+    own_server: Target,
+    client: Connection,
+    other: Connection,
+    resources: Resources,
+    clock: Timeline,
+    lack: Lack,
+) -> None:
+    with before_shortage():
+        back = [other.put_and_reserve() for _ in range(MANY)]
+        late = [client.put_and_reserve(ttr=1) for _ in range(MANY)]
+        due = [client.put(b"a", delay=1) for _ in range(MANY)]
+    with short_of_memory(own_server, client, resources, lack):
+        other.close()
+        clock.advance(1)
+        client.raw(client.ping).any_reply()
+    client.says([(f"peek {job}", FOUND(job, b"a")) for job in (*back, *late, *due)])
+
+
+@requirement(
     "exhaustion.any-command",
     "if the server has an error, the server will reply with one of the following error messages",
 )
+@configured(allocations=True)
+@in_each_way
 def test_each_command_is_answered_without_memory(
     own_server: Target,
     client: Connection,
     other: Connection,
     resources: Resources,
     profile: Profile,
+    lack: Lack,
 ) -> None:
     with before_shortage():
         lines = [line for line in _lines(client) if line.partition(" ")[0] in profile.commands]
         for grammar in (COMMANDS[verb] for verb in {line.partition(" ")[0] for line in lines}):
             if grammar.probe is not None:
                 other.send(grammar.probe).any_reply()
-    run_short(own_server, client, resources)
-    for line in lines:
-        verb = line.partition(" ")[0]
-        reply_in_need(client, client.send(line), *COMMANDS[verb].replies)
-    resources.lift()
+        for line in [line for line in lines if line.startswith("watch ")][::2]:
+            other.send(line).any_reply()
+    with short_of_memory(own_server, client, resources, lack):
+        for line in lines:
+            verb = line.partition(" ")[0]
+            reply_in_need(client, client.send(line), *COMMANDS[verb].replies)
     client.raw(client.ping).reply(client.pong.word)
 
 
@@ -170,18 +239,47 @@ def _lines(client: Connection) -> list[str]:
     '"NOT_FOUND\\r\\n" if the requested job doesn\'t exist or there are no jobs in the requested '
     "state.",
 )
+@configured(allocations=True)
+@in_each_way
 def test_a_job_that_is_there_is_found_without_memory(
-    own_server: Target, client: Connection, resources: Resources
+    own_server: Target, client: Connection, resources: Resources, lack: Lack
 ) -> None:
     body = _large(own_server)
     with before_shortage():
         job = client.put(body)
-    run_short(own_server, client, resources)
-    for line in (f"peek {job}", f"stats-job {job}", "peek-ready"):
-        if client.profile.commands >= {line.partition(" ")[0]}:
-            reply_in_need(client, client.send(line), "FOUND", "OK")
-    resources.lift()
+    with short_of_memory(own_server, client, resources, lack):
+        for line in (f"peek {job}", f"stats-job {job}", "peek-ready"):
+            if client.profile.commands >= {line.partition(" ")[0]}:
+                reply_in_need(client, client.send(line), "FOUND", "OK")
     client.send(f"peek {job}").expect(FOUND(job, body))
+
+
+@requirement(
+    "exhaustion.reserve-waits",
+    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
+    "becomes available.",
+)
+@configured(allocations=True)
+@in_each_way
+def test_who_begins_to_wait_without_memory_gets_a_job(
+    own_server: Target,
+    connect: Connect,
+    new_client: Connect,
+    resources: Resources,
+    lack: Lack,
+) -> None:
+    with before_shortage():
+        workers = [new_client() for _ in range(MANY)]
+    # In default, where nobody waits.
+    producer = connect()
+    with short_of_memory(own_server, producer, resources, lack):
+        waits = [worker.send("reserve") for worker in workers]
+        producer.raw(producer.ping).any_reply()
+    client = new_client()
+    for _ in workers:
+        client.put(b"a")
+    for worker, wait in zip(workers, waits, strict=True):
+        reply_in_need(worker, wait, "RESERVED")
 
 
 @requirement(
@@ -189,6 +287,8 @@ def test_a_job_that_is_there_is_found_without_memory(
     r'"OUT_OF_MEMORY\r\n" The server cannot allocate enough memory for the job. The client should '
     "try again later.",
 )
+@configured(allocations=True)
+@in_each_way
 def test_when_there_is_memory_again_it_serves_as_before(
     own_server: Target,
     client: Connection,
@@ -196,11 +296,12 @@ def test_when_there_is_memory_again_it_serves_as_before(
     new_producer: Connect,
     resources: Resources,
     clock: Timeline,
+    lack: Lack,
 ) -> None:
     waits = client.send("reserve")
     # In default, where this client does not wait.
-    run_short(own_server, connect(), resources)
-    resources.lift()
+    with short_of_memory(own_server, connect(), resources, lack):
+        pass
     body = _large(own_server)
     job = new_producer().put(body)
     waits.expect(RESERVED(job, body))

@@ -66,6 +66,21 @@ class SaysBuriedOnRelease(Model):
         return reply if RESERVE.has_room or reply == wire.NOT_FOUND else wire.BURIED
 
 
+@fault("exhaustion.kick-count", "without memory kick moves no job and says that it has")
+class CountsUnkicked(Model):
+    def _kick(self, conn: Client, bound: int) -> Reply:
+        return super()._kick(conn, bound) if RESERVE.has_room else wire.KICKED_COUNT(bound)
+
+
+@fault("exhaustion.reserve-waits", "who begins to wait without memory is forgotten")
+class ForgetsWaiting(Model):
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
+        reply = super()._reserve(conn, timeout)
+        if reply is None and not RESERVE.has_room:
+            self._stop_waiting(conn)
+        return reply
+
+
 @fault("exhaustion.in-step", "the body of a put without memory is read as commands")
 class ReadsRefused(RequestReader):
     def next_request(self) -> Request | None:

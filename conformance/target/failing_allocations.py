@@ -1,0 +1,82 @@
+"""Allocations that fail in the processes of a server that runs: libfiu makes them fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from conformance.verdict import NotTestable
+
+CONTROLS = "beanstalk-conformance-control-"
+"""The beginning of the names of folders by which we control it, before the id of the process."""
+_CONTROL = "fiu-ctrl"
+_SECONDS = 5.0
+"""The time that a process gets to heed it."""
+_ALLOCATIONS = "name=libc/mm/*"
+
+
+class FailingAllocations:
+    """The allocations of a server that was started in this :attr:`environment`.
+
+    ``reason``: why they cannot fail, if so.
+    """
+
+    def __init__(self) -> None:
+        self._libraries = _libraries()
+        self.reason = "" if self._libraries else f"libfiu is not installed, or not its {_CONTROL}"
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{CONTROLS}{os.getpid()}-")
+        self._prefix = str(Path(self._folder.name) / "of")
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that let a server load libfiu, if that can be."""
+        if self.reason:
+            return {}
+        loaded = " ".join(map(str, self._libraries))
+        return {"LD_PRELOAD": loaded, "FIU_CTRL_FIFO": self._prefix}
+
+    def fail(self, folders: Sequence[Path]) -> None:
+        """Let all fail in the processes that the system tells of here; raises NotTestable."""
+        self._tell("enable", folders)
+
+    def succeed(self, folders: Sequence[Path]) -> None:
+        """Let them succeed again."""
+        self._tell("disable", folders)
+
+    def _tell(self, what: str, folders: Sequence[Path]) -> None:
+        if not all(Path(f"{self._prefix}-{folder.name}.in").exists() for folder in folders):
+            self.reason = self.reason or "libfiu cannot be loaded into the server"
+        if self.reason:
+            raise NotTestable(f"no allocation can be refused: {self.reason}")
+        command = [_CONTROL, "-f", self._prefix, "-c", f"{what} {_ALLOCATIONS}"]
+        try:
+            subprocess.run(
+                [*command, *(folder.name for folder in folders)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NotTestable(
+                f"no allocation can be refused: the server does not heed {_CONTROL}"
+            ) from error
+
+    def close(self) -> None:
+        """Remove what it is controlled by."""
+        self._folder.cleanup()
+
+
+def _libraries() -> list[Path]:
+    """Return the libraries that a server is to load; none if they, or the control, are missing."""
+    names = ("fiu_run_preload.so", "fiu_posix_preload.so")
+    for place in map(Path, ("/usr/lib", "/usr/lib64", "/usr/local/lib")):
+        for folder in (place / "fiu", *sorted(place.glob("*/fiu"))):
+            found = [folder / name for name in names]
+            if shutil.which(_CONTROL) and all(path.exists() for path in found):
+                return found
+    return []
