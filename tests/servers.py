@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.target.clock import clear_leftovers, faketime_library
+from conformance.target.failing_allocations import FailingAllocations
 from reference_server.faults import Fault
 from reference_server.model import Model
 
@@ -18,6 +19,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 GCC = shutil.which("gcc")
 STRACE = shutil.which("strace")
 FAKETIME = faketime_library()
+LIBFIU = not FailingAllocations().reason
 
 BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}] [-b {{binlog}}]"
 REFERENCE_COMMAND = (
@@ -69,6 +71,7 @@ KEEPS = """
 needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="gcc is not installed")
 needs_strace = pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+needs_libfiu = pytest.mark.skipif(not LIBFIU, reason="fiu-utils is not installed")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed")
 

@@ -12,8 +12,9 @@ So a slow machine widens the interval and never causes a false alarm.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -234,6 +235,15 @@ class Timeline:
                 if self._clock.movable:
                     self._clock.move(STEP)
         return False
+
+    @contextlib.contextmanager
+    def unread(self, connection: Participant) -> Iterator[None]:
+        """Take in nothing that comes on this connection."""
+        self._connections.remove(connection)
+        try:
+            yield
+        finally:
+            self._connections.append(connection)
 
     def renew(self, seconds: float) -> None:
         """Do as :meth:`advance`, for a test that asks again later: no timer is near for that."""

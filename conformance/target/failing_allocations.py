@@ -48,8 +48,8 @@ class FailingAllocations:
         self._tell("disable", folders)
 
     def _tell(self, what: str, folders: Sequence[Path]) -> None:
-        if not all(Path(f"{self._prefix}-{folder.name}.in").exists() for folder in folders):
-            self.reason = self.reason or "libfiu cannot be loaded into the server"
+        if not self.reason and not all(map(self._is_loaded, folders)):
+            self.reason = "libfiu cannot be loaded into the server"
         if self.reason:
             raise NotTestable(f"no allocation can be refused: {self.reason}")
         command = [_CONTROL, "-f", self._prefix, "-c", f"{what} {_ALLOCATIONS}"]
@@ -65,6 +65,13 @@ class FailingAllocations:
             raise NotTestable(
                 f"no allocation can be refused: the server does not heed {_CONTROL}"
             ) from error
+
+    def _is_loaded(self, folder: Path) -> bool:
+        """Return whether a process has libfiu: a static program, for one, loads nothing."""
+        try:
+            return str(self._libraries[0]) in (folder / "maps").read_text(errors="replace")
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Remove what it is controlled by."""

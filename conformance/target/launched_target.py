@@ -66,6 +66,8 @@ class LaunchedTarget(Target):
         super().__init__(label, limits)
         if learnt is not None:
             self.learnt = replace(learnt)
+        if isinstance(size := values.get("max_job_size"), int):
+            self.learnt.max_job_size = size
         self._command = command
         self._choice = clock
         self._known_to_follow = follows

@@ -44,9 +44,9 @@ REFUSED = [
     _fail(reason, "accept", "accept4") for reason in ("ECONNABORTED", "ENFILE", "ENOMEM", "EPERM")
 ]
 UNPREPARED = _fail("ENOMEM", "fcntl", "ioctl")
-"""Who was accepted cannot be prepared."""
+"""A client that was accepted cannot be prepared."""
 UNWATCHED = _fail("ENOMEM", "epoll_ctl")
-"""Nor can it be watched who was, nor anybody else."""
+"""No client can be watched any more."""
 UNALLOCATED = pytest.param(Resources.refuse_allocations, id="no-allocation")
 TALK = 1000
 """The bytes that it writes in a window, of which it may be kept from more by a slow disk."""

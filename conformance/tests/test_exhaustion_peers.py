@@ -31,7 +31,9 @@ SERVED_WITHIN = 1.0
 SETTLES = 5.0
 """Seconds after which it is no longer waited for that it takes no more."""
 QUIET = 0.05
-"""Seconds after which it is looked again whether a server still takes more memory."""
+"""Seconds after which it is looked again whether a server still works."""
+RESTS = 0.01
+"""Seconds for which it then needs a CPU at most that has nothing more to do."""
 
 
 def _largest(server: Target) -> int:
@@ -99,15 +101,16 @@ def _is_bounded(
 
 def _settled(client: Connection, resources: Resources, peers: list[Connection]) -> int:
     """Return the memory of a server when it takes no more, and has taken in what peers send."""
-    end, most, now = time.monotonic() + SETTLES, -1, resources.memory
-    while (now > most or any(peer.transport.unsent for peer in peers)) and time.monotonic() < end:
-        most = max(most, now)
+    end, most, works = time.monotonic() + SETTLES, resources.memory, True
+    while (works or any(peer.transport.unsent for peer in peers)) and time.monotonic() < end:
+        needed = resources.cpu_time().wanted
         for peer in peers:
             peer.transport.send_on()
         client.linger()
         time.sleep(QUIET)
-        now = resources.memory
-    return max(most, now)
+        works = resources.cpu_time().wanted - needed > RESTS
+        most = max(most, resources.memory)
+    return most
 
 
 def _are_served(*others: Connection) -> None:

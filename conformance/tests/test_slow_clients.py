@@ -1,12 +1,15 @@
 """Beside the text: clients that read late, and clients that send in pieces, many at a time."""
 
 import random
+import time
 
-from conformance.catalogue import requirement
+from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG, Dialogue
 from conformance.dialogue.scenario import Connect
+from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
+from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
@@ -24,6 +27,10 @@ from reference_server.wire import (
     WATCHING,
 )
 
+HUGE = 8_000_000
+"""Bytes of a body that no system keeps for a client that does not read."""
+SWIFT = 10.0
+"""Seconds that it may take to a target that sends others as slowly as a small one."""
 ROUNDS = 60
 """Times that the replies of all kinds are owed to a client that does not read."""
 PEEKS = 10
@@ -81,6 +88,38 @@ def test_a_client_that_reads_late_gets_all_replies(client: Connection, profile: 
         WHILE,
     )
     client.is_in_step()
+
+
+@requirement(
+    "reserve.body",
+    "This is a verbatim copy of the bytes that were originally sent to the server in the put "
+    "command for this job.",
+)
+@configured(max_job_size=HUGE)
+def test_a_client_that_reads_late_gets_a_body_that_is_deleted_meanwhile(
+    own_server: Target, client: Connection, other: Connection, clock: Timeline
+) -> None:
+    body = _swiftly(client, b"0123456789" * (HUGE // 10))
+    job = other.put(body, ttr=1)
+    with clock.unread(client):
+        reserved = client.send(client.ask_for_job)
+        client.transport.leave_unread(WHILE)
+        clock.advance(1)
+        other.send(f"delete {job}").expect(DELETED, NOT_FOUND)
+        other.put(body[::-1], pri=1)
+    reserved.expect_now(RESERVED(job, body))
+
+
+def _swiftly(client: Connection, body: bytes) -> bytes:
+    """Return a body that a server can be expected to send soon; raises NotTestable if not."""
+    begun = time.monotonic()
+    job = client.put(body[:SIZE])
+    client.send(f"peek {job}").expect(FOUND(job, body[:SIZE]))
+    client.send(f"delete {job}").expect(DELETED)
+    seconds = (time.monotonic() - begun) * len(body) / SIZE
+    if seconds > SWIFT:
+        raise NotTestable(f"{len(body):,} bytes would take {seconds:.0f} seconds")
+    return body
 
 
 @requirement(
