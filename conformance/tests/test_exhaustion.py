@@ -1,5 +1,7 @@
 """Exhaustion: replies of a server that gets no more memory, and what is left of its jobs."""
 
+import time
+
 import pytest
 
 from conformance.catalogue import configured, requirement
@@ -28,6 +30,10 @@ LACKS = (
 )
 LARGE = 60_000
 """Bytes of a body that needs memory of its own."""
+CROWD = 49_100
+"""Jobs for a thousand peers; a few more, and beanstalkd's table of jobs has to grow."""
+A_WHILE = 0.01
+"""Seconds for each peer in which they are put; a slow server gets fewer."""
 MANY = 20
 """Jobs or clients for which a queue has to grow."""
 
@@ -188,6 +194,28 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
         clock.advance(1)
         client.raw(client.ping).any_reply()
     client.says([(f"peek {job}", FOUND(job, b"a")) for job in (*back, *late, *due)])
+
+
+@requirement(
+    "exhaustion.earlier-jobs",
+    "The server never inspects or modifies a job body and always sends it back in its original "
+    "form.",
+)
+def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
+    own_server: Target, client: Connection, resources: Resources
+) -> None:
+    with before_shortage():
+        begun = time.monotonic()
+        jobs = client.put_many([b"a"] * MANY)
+        in_time = MANY * own_server.limits.peers * A_WHILE / (time.monotonic() - begun)
+        most = CROWD * own_server.limits.peers // 1000 - MANY
+        jobs += client.put_many([b"a"] * min(most, int(in_time)))
+    with short_of_memory(own_server, client, resources, within(0)) as shortage:
+        pass
+    shortage.are_there(client)
+    client.says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
+    client.says([(f"delete {job}", DELETED) for job in jobs])
+    shortage.are_there(client)
 
 
 @requirement(

@@ -9,17 +9,26 @@ from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
-from conformance.dialogue.shortage import Shortage, before_shortage, reply_in_need
+from conformance.dialogue.shortage import (
+    Shortage,
+    before_shortage,
+    reply_in_need,
+    short_of_memory,
+)
 from conformance.target.launch import EXITED
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
 from conformance.verdict import Deviation, NotTestable, TargetLost
+from reference_server.commands import COMMANDS
+from reference_server.profiles import Profile
 from reference_server.wire import FOUND, NOT_FOUND
 
 _SIGNAL = "SIGXFSZ"
 BODY = b"0123456789" * 100
 LARGE = BODY * 60
+MANY = 40
+"""Jobs of a kind whose changes fill a small file."""
 A_FILE = 10 * 2**20
 """Bytes of a file that a server may make at once, and that is full when another one is needed."""
 
@@ -194,6 +203,37 @@ def test_jobs_from_before_are_kept_when_the_disk_was_full(
     for job, state in {**jobs, buried: "buried"}.items():
         client.job_is(job, state=state)
         client.send(f"peek {job}").expect(FOUND(job, b"a" if job == buried else BODY))
+
+
+@requirement(
+    "exhaustion.disk-earlier-jobs",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, allocations=True)
+def test_jobs_that_change_without_memory_are_kept(
+    own_server: Target,
+    client: Connection,
+    connect: Connect,
+    resources: Resources,
+    profile: Profile,
+) -> None:
+    with before_shortage():
+        held = client.put_many([b"a"] * MANY, ttr=LONG)
+        for _ in held:
+            client.reserve().reply("RESERVED")
+        others = [client.job_in(state) for state in ("buried", "delayed") for _ in range(MANY)]
+    lines = [
+        *(f"bury {job} 5" for job in held[::2]),
+        *(f"release {job} 5 {LONG}" for job in held[1::2]),
+        *[f"kick {MANY}"] * 3,
+        *(f"kick-job {job}" for job in others if "kick-job" in profile.commands),
+    ]
+    with short_of_memory(own_server, client, resources, Resources.refuse_allocations):
+        for line in lines:
+            reply_in_need(client, client.send(line), *COMMANDS[line.partition(" ")[0]].replies)
+    own_server.restart()
+    connect().says([(f"peek {job}", FOUND(job, b"a")) for job in (*held, *others)])
 
 
 @requirement(
