@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, ClassVar
 
 from reference_server import wire
-from reference_server.faults.registry import fault, profiled, takes_like
+from reference_server.connection import ServedConnection
+from reference_server.faults.registry import Fault, add, fault, profiled, takes_like
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
@@ -123,4 +125,33 @@ profiled(
     "delete.reserved-ready-or-buried",
     "a delayed job is deleted",
     lambda profile: replace(profile, deletes=profile.deletes | {"delayed"}),
+)
+
+
+class _SendsLate(ServedConnection):
+    all: ClassVar[list[_SendsLate]] = []
+    """All clients that the server has had."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.all.append(self)
+
+
+class _Overwrites(Model):
+    def _delete(self, conn: Client, id: int) -> Reply:
+        job = self.jobs.get(id)
+        reply = super()._delete(conn, id)
+        if reply == wire.DELETED and job is not None and len(job.body) > 2**20:
+            for client in _SendsLate.all:
+                client._unsent[:] = bytes(len(client._unsent))
+        return reply
+
+
+add(
+    Fault(
+        "reserve.body",
+        "when a large job is deleted what is still to be sent of it is overwritten",
+        model=_Overwrites,
+        connection=_SendsLate,
+    )
 )
