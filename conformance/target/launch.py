@@ -31,7 +31,7 @@ from reference_server.wire import CRLF
 
 EXITED = "exited with status"
 _TRIES = 5
-_IN_USE = os.strerror(errno.EADDRINUSE).lower()
+_IN_USE = os.strerror(errno.EADDRINUSE).lower().encode()
 _FLAGS, _PF_EXITING = 6, 0x4
 """Where the system tells of a process that it is exiting, behind its name."""
 _SAID, _REPORT = 2000, 2**14
@@ -111,6 +111,7 @@ class Launched:
             self.where = self._place.address
             words = {"host": host, **self._place.values, **(values or {})}
             arguments = [*prefix, *command_line(command, words)]
+            begun = os.fstat(self._output.fileno()).st_size
             with _uninterrupted():
                 self.process = self._start(arguments, {**os.environ, **self._mark, **(env or {})})
                 WATCH.begins(self.process.pid)
@@ -122,7 +123,7 @@ class Launched:
             # Somebody else may have taken its place, perhaps for a moment, as a process has that
             # was forked while we looked; but who does not exit has not tried.
             taken = status is not None and (
-                not self._place.is_free or _IN_USE in self.said().lower()
+                not self._place.is_free or _IN_USE in self._printed(begun).lower()
             )
             self.end()
             if not taken:
@@ -204,9 +205,12 @@ class Launched:
 
     def news(self) -> str:
         """Return what the server has printed since this was asked last, neutralised."""
-        new = os.pread(self._output.fileno(), _NEWS, self._heard)
+        new = self._printed(self._heard)
         self._heard += len(new)
         return printable(new.decode(errors="replace"))
+
+    def _printed(self, begun: int) -> bytes:
+        return os.pread(self._output.fileno(), _NEWS, begun)
 
     @property
     def is_exiting(self) -> bool:

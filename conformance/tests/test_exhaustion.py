@@ -30,8 +30,8 @@ LACKS = (
 )
 LARGE = 60_000
 """Bytes of a body that needs memory of its own."""
-CROWD = 49_100
-"""Jobs for a thousand peers; a few more, and beanstalkd's table of jobs has to grow."""
+FIRST, CROWD = 200, 49_100
+"""Jobs that are put first, and for a thousand peers: almost all that beanstalkd's table holds."""
 A_WHILE = 0.01
 """Seconds for each peer in which they are put; a slow server gets fewer."""
 MANY = 20
@@ -206,9 +206,9 @@ def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
 ) -> None:
     with before_shortage():
         begun = time.monotonic()
-        jobs = client.put_many([b"a"] * MANY)
-        in_time = MANY * own_server.limits.peers * A_WHILE / (time.monotonic() - begun)
-        most = CROWD * own_server.limits.peers // 1000 - MANY
+        jobs = client.put_many([b"a"] * FIRST)
+        in_time = FIRST * own_server.limits.peers * A_WHILE / (time.monotonic() - begun)
+        most = CROWD * own_server.limits.peers // 1000 - FIRST
         jobs += client.put_many([b"a"] * min(most, int(in_time)))
     with short_of_memory(own_server, client, resources, within(0)) as shortage:
         pass
@@ -307,7 +307,8 @@ def test_who_begins_to_wait_without_memory_gets_a_job(
     for _ in workers:
         client.put(b"a")
     for worker, wait in zip(workers, waits, strict=True):
-        reply_in_need(worker, wait, "RESERVED")
+        # A server that cannot note who waits may say so in this way, too.
+        reply_in_need(worker, wait, "RESERVED", "TIMED_OUT")
 
 
 @requirement(
