@@ -39,6 +39,13 @@ class FailingAllocations:
         loaded = " ".join(map(str, self._libraries))
         return {"LD_PRELOAD": loaded, "FIU_CTRL_FIFO": self._prefix}
 
+    def from_the_start(self, part: float) -> Mapping[str, str]:
+        """Return the variables that let a part of all fail in a server; raises NotTestable."""
+        if self.reason:
+            raise NotTestable(f"no allocation can be refused: {self.reason}")
+        command = f"enable_random {_ALLOCATIONS},probability={part}"
+        return {**self.environment, "FIU_ENABLE": command}
+
     def fail(self, folders: Sequence[Path]) -> None:
         """Let all fail in the processes that the system tells of here; raises NotTestable."""
         self._tell("enable", folders)

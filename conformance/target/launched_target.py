@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -304,6 +304,21 @@ class LaunchedTarget(Target):
     def restart(self) -> None:
         self._end()
         self._start_again()
+
+    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> str:
+        self._end()
+        try:
+            Launched(
+                self._command,
+                {**self._environment, **environment},
+                self._values,
+                limits=self.limits,
+                prefix=prefix,
+            ).end()
+        except DidNotStart as error:
+            self._unread += error.said
+            return error.fate
+        return ""
 
     def crash(self) -> None:
         self._server.end(hangs=True)

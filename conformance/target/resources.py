@@ -10,14 +10,16 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.failing_calls import FailingCalls
 from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
-from conformance.transcript import LIMITED
+from conformance.transcript import LIMITED, RESTARTS
 from conformance.verdict import NotTestable
 
 try:
@@ -33,6 +35,13 @@ else:
 
 Note = Callable[[bytes], object]
 """It is told what is limited."""
+_FEW = (
+    *(sys.executable, "-ISc"),
+    "import os, resource, sys; number = int(sys.argv[1]);"
+    " resource.setrlimit(resource.RLIMIT_NOFILE, (number, number));"
+    " os.execvp(sys.argv[2], sys.argv[2:])",
+)
+"""The program that becomes another one with few descriptors: their number is its argument."""
 _UNCHECKED = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
 _SIZE, _RESIDENT, _KEEPALIVE = "VmSize", "VmRSS", "02"
 
@@ -116,13 +125,16 @@ class Resources:
 
     def refuse_allocations(self) -> None:
         """Let no allocation succeed, of whatever size; raises NotTestable."""
-        if self._target.allocations is None:
-            raise NotTestable("needs a server that was started with libfiu")
         for reason in self._target.learnt.gave_up:
             raise NotTestable(reason)
-        self._target.allocations.fail(self._folders())
+        self._allocations().fail(self._folders())
         self._refuses = self._refused = self.were_limited = True
         self._note(b"allocations" + LIMITED)
+
+    def _allocations(self) -> FailingAllocations:
+        if self._target.allocations is None:
+            raise NotTestable("needs a server that was started with libfiu")
+        return self._target.allocations
 
     def may_end(self, fate: str) -> bool:
         """Return whether it may end like this, since it could allocate nothing at all.
@@ -130,6 +142,19 @@ class Resources:
         The runtimes of most languages do; who crashes has not looked whether it got anything.
         """
         return self._refused and not any(signal in fate for signal in _UNCHECKED)
+
+    def try_with_descriptors(self, number: int) -> str:
+        """End it, and try to start it with so many descriptors; see :meth:`Target.end_and_try`."""
+        return self._try(b"descriptors", (*_FEW, str(number)), {})
+
+    def try_with_allocations(self, part: float) -> str:
+        """Do the same while a part of all allocations fails, from the start."""
+        return self._try(b"allocations", (), self._allocations().from_the_start(part))
+
+    def _try(self, what: bytes, prefix: Sequence[str], environment: Mapping[str, str]) -> str:
+        self.were_limited = True
+        self._note(RESTARTS + b", " + what + LIMITED)
+        return self._target.end_and_try(prefix, environment)
 
     def limit_descriptors(self, spare: int) -> None:
         """Let it open so many descriptors more at most."""
@@ -185,11 +210,11 @@ class Resources:
     def end(self) -> int | None:
         """Hold its processes no more; return how many calls have failed, None if none were to."""
         failed = sum(failing.end() for failing in self._failing) if self._failing else None
-        if self._refuses and self._target.allocations is not None:
+        if self._refuses:
             self._refuses = False
             with contextlib.suppress(NotTestable):
                 # It may be gone.
-                self._target.allocations.succeed(self._folders())
+                self._allocations().succeed(self._folders())
         self._target.accepts = True
         self._failing.clear()
         return failed

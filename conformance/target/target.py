@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
@@ -184,6 +185,14 @@ class Target(ABC):
 
     def restart(self) -> None:
         """End the server and start it again as it was; raises NotTestable."""
+        raise NotTestable("needs --launch: a server to restart")
+
+    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> str:
+        """End the server, and try to start it with a program before it, and variables.
+
+        It is ended again if it listens. Return how it ended if it did before, or that it did not
+        listen; raises NotTestable.
+        """
         raise NotTestable("needs --launch: a server to restart")
 
     def crash(self) -> None:

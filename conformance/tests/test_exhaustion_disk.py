@@ -1,7 +1,8 @@
 """Exhaustion: jobs of a server that cannot write its binlog."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -27,8 +28,14 @@ from reference_server.wire import FOUND, NOT_FOUND
 _SIGNAL = "SIGXFSZ"
 BODY = b"0123456789" * 100
 LARGE = BODY * 60
-MANY = 40
+MANY = 30
 """Jobs of a kind whose changes fill a small file."""
+PARTS = [0.03, 0.1, 0.3] * 12
+"""Parts of its allocations that fail when a server starts; which of them, is a matter of chance."""
+DESCRIPTORS = range(4, 12)
+"""Numbers of descriptors with which a server starts, or does not."""
+STARTS, FEWEST = 1.0, 8
+"""Seconds after which it is not tried again, and the times that it is tried in any case."""
 A_FILE = 10 * 2**20
 """Bytes of a file that a server may make at once, and that is full when another one is needed."""
 
@@ -234,6 +241,40 @@ def test_jobs_that_change_without_memory_are_kept(
             reply_in_need(client, client.send(line), *COMMANDS[line.partition(" ")[0]].replies)
     own_server.restart()
     connect().says([(f"peek {job}", FOUND(job, b"a")) for job in (*held, *others)])
+
+
+@requirement(
+    "exhaustion.disk-earlier-jobs",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True, allocations=True)
+@pytest.mark.parametrize(
+    ("start", "degrees"),
+    [
+        pytest.param(Resources.try_with_descriptors, DESCRIPTORS, id="descriptors"),
+        pytest.param(Resources.try_with_allocations, PARTS, id="allocations"),
+    ],
+)
+def test_jobs_are_kept_when_a_server_cannot_start(
+    own_server: Target,
+    client: Connection,
+    connect: Connect,
+    resources: Resources,
+    start: Callable[[Resources, float], str],
+    degrees: Sequence[float],
+) -> None:
+    with before_shortage():
+        jobs = [client.job_in(state) for state in ("buried", "delayed", "ready")]
+    end = time.monotonic() + STARTS
+    for number, degree in enumerate(degrees):
+        if number >= FEWEST and time.monotonic() > end:
+            break
+        fate = start(resources, degree)
+        if fate and EXITED not in fate and "SIGABRT" not in fate:
+            raise Deviation("a server that starts, or ends with a message", fate)
+    own_server.restart()
+    connect().says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
 
 
 @requirement(
