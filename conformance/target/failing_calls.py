@@ -25,18 +25,20 @@ def needs_strace() -> None:
 
 
 class FailingCalls:
-    """Calls that fail with an error, as ``ENFILE``, until :meth:`end`.
+    """Calls that fail with an error, as ``ENFILE``, until :meth:`end`; one in ``step`` of each.
 
     ``folders`` are those in which the system tells of the processes. Raises NotTestable if strace
     is not there, or may not hold them.
     """
 
-    def __init__(self, folders: Sequence[Path], calls: Sequence[str], error: str) -> None:
+    def __init__(
+        self, folders: Sequence[Path], calls: Sequence[str], error: str, step: int = 1
+    ) -> None:
         needs_strace()
         # A call that this kind of processor does not have is passed over.
         named = ",".join(f"?{call}" for call in calls)
         held = [part for folder in folders for part in ("-p", folder.name)]
-        inject = ["-e", f"trace={named}", "-e", f"inject={named}:error={error}"]
+        inject = ["-e", f"trace={named}", "-e", f"inject={named}:error={error}:when={step}+{step}"]
         self._process = subprocess.Popen(
             ["strace", "-f", "-c", *inject, *held],
             stdin=subprocess.DEVNULL,

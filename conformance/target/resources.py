@@ -170,9 +170,12 @@ class Resources:
         """Let it write nothing into files beyond so many bytes."""
         self._limit("RLIMIT_FSIZE", b"files", lambda _: size)
 
-    def fail(self, error: str, *calls: str) -> None:
-        """Let system calls fail with this error, as ``ENFILE``; raises NotTestable."""
-        self._failing.append(FailingCalls(self._folders(), calls, error))
+    def fail(self, error: str, *calls: str, step: int = 1) -> None:
+        """Let one in ``step`` of each of these system calls fail with this error, as ``ENFILE``.
+
+        Raises NotTestable.
+        """
+        self._failing.append(FailingCalls(self._folders(), calls, error, step))
         self._target.accepts = "accept" not in calls
         self.were_limited = True
         self._note(f"{', '.join(calls)} ({error})".encode() + LIMITED)

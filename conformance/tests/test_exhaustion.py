@@ -30,6 +30,8 @@ LACKS = (
 )
 LARGE = 60_000
 """Bytes of a body that needs memory of its own."""
+CALLS = ("read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "sendmsg")
+"""The calls by which a server reads from its clients, and writes to them."""
 FIRST, CROWD = 200, 49_150
 """Jobs that are put first, and for a thousand peers: almost all that beanstalkd's table holds."""
 A_WHILE = 0.01
@@ -144,6 +146,26 @@ def test_behind_a_body_that_was_refused_the_next_command_is_read(
             shortage.put(client, body)
             ping = client.raw(client.ping)
             reply_in_need(client, ping, client.pong.word)
+    client.is_in_step()
+
+
+@requirement(
+    "exhaustion.in-step",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_calls_that_are_interrupted_are_made_again(
+    own_server: Target, client: Connection, resources: Resources
+) -> None:
+    body = _large(own_server)
+    resources.fail("EINTR", *CALLS, step=2)
+    for _ in range(MANY):
+        put = client.raw(b"put 0 0 60 %d\r\n%b\r\n" % (len(body), body))
+        job = int(reply_in_need(client, put, "INSERTED").args[0])
+        reply_in_need(client, client.send(client.ask_for_job), "RESERVED")
+        reply_in_need(client, client.send(f"delete {job}"), "DELETED")
+    if not resources.lift():
+        raise NotTestable("the server made none of the system calls that were to be interrupted")
     client.is_in_step()
 
 

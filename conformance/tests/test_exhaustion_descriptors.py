@@ -30,21 +30,21 @@ Way = Callable[[Resources], object]
 """It keeps a server from accepting clients."""
 
 
-def _fail(reason: str, *calls: str) -> ParameterSet:
-    """Return the way in which these calls fail for a reason."""
+def _fail(reason: str, *calls: str, step: int = 1) -> ParameterSet:
+    """Return the way in which one in ``step`` of each of these calls fails for a reason."""
 
     def way(resources: Resources) -> None:
-        resources.fail(reason, *calls)
+        resources.fail(reason, *calls, step=step)
 
-    return pytest.param(way, id=f"{calls[0]}-{reason}")
+    return pytest.param(way, id=f"{calls[0]}-{reason}{f'-{step}' if step > 1 else ''}")
 
 
 # The errors that others than the server itself are to blame for.
 REFUSED = [
     _fail(reason, "accept", "accept4") for reason in ("ECONNABORTED", "ENFILE", "ENOMEM", "EPERM")
 ]
-UNPREPARED = _fail("ENOMEM", "fcntl", "ioctl")
-"""A client that was accepted cannot be prepared."""
+UNPREPARED = [_fail("ENOMEM", "fcntl", "ioctl", step=step) for step in (1, 2)]
+"""A client that was accepted cannot be prepared, or not to its end."""
 UNWATCHED = _fail("ENOMEM", "epoll_ctl")
 """No client can be watched any more."""
 UNALLOCATED = pytest.param(Resources.refuse_allocations, id="no-allocation")
@@ -190,7 +190,7 @@ def test_who_could_not_be_accepted_leaves_no_descriptor(
     "Clients connect, send commands and data, wait for responses, and close the connection.",
 )
 @configured(allocations=True)
-@pytest.mark.parametrize("way", [UNPREPARED, UNALLOCATED])
+@pytest.mark.parametrize("way", [*UNPREPARED, UNALLOCATED])
 def test_who_was_accepted_in_vain_leaves_no_descriptor(
     own_server: Target, client: Connection, connect: Connect, resources: Resources, way: Way
 ) -> None:
@@ -209,7 +209,7 @@ def test_who_was_accepted_in_vain_leaves_no_descriptor(
     "exhaustion.accept-connected",
     "Clients connect, send commands and data, wait for responses, and close the connection.",
 )
-@pytest.mark.parametrize("way", [*REFUSED, UNPREPARED])
+@pytest.mark.parametrize("way", [*REFUSED, *UNPREPARED])
 def test_who_is_connected_is_served_while_nobody_can_be_accepted(
     own_server: Target, new_client: Connect, connect: Connect, resources: Resources, way: Way
 ) -> None:
@@ -228,7 +228,7 @@ def test_who_is_connected_is_served_while_nobody_can_be_accepted(
     "Clients connect, send commands and data, wait for responses, and close the connection.",
 )
 @configured(allocations=True)
-@pytest.mark.parametrize("way", [*REFUSED, UNPREPARED, UNWATCHED, UNALLOCATED])
+@pytest.mark.parametrize("way", [*REFUSED, *UNPREPARED, UNWATCHED, UNALLOCATED])
 def test_new_clients_are_served_when_they_can_be_accepted_again(
     own_server: Target, connect: Connect, resources: Resources, way: Way
 ) -> None:

@@ -217,6 +217,26 @@ def test_jobs_from_before_are_kept_when_the_disk_was_full(
     '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
     "jobs.",
 )
+@configured(binlog=True, heedless=True)
+def test_a_job_is_kept_that_was_buried_when_the_disk_was_full(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    with before_shortage():
+        job = client.put_and_reserve(ttr=LONG)
+    with _full(own_server, client, resources):
+        bury = client.send(f"bury {job} 5")
+        # It may be answered only when it can be written.
+        wait_for([client.transport], own_server.limits.soon)
+    reply_in_need(client, bury, "BURIED")
+    own_server.restart()
+    connect().send(f"peek {job}").expect(FOUND(job, b"a"))
+
+
+@requirement(
+    "exhaustion.disk-earlier-jobs",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
 @configured(binlog=True, allocations=True)
 def test_jobs_that_change_without_memory_are_kept(
     own_server: Target,
@@ -266,6 +286,7 @@ def test_jobs_are_kept_when_a_server_cannot_start(
 ) -> None:
     with before_shortage():
         jobs = [client.job_in(state) for state in ("buried", "delayed", "ready")]
+        jobs += client.put_many([b"a"] * 2 * MANY)
     end = time.monotonic() + STARTS
     for number, degree in enumerate(degrees):
         if number >= FEWEST and time.monotonic() > end:
