@@ -30,7 +30,7 @@ BODY = b"0123456789" * 100
 LARGE = BODY * 60
 MANY = 30
 """Jobs of a kind whose changes fill a small file."""
-PARTS = [0.03, 0.1, 0.3] * 12
+PARTS = [0.005, 0.03, 0.1, 0.3] * 9
 """Parts of its allocations that fail when a server starts; which of them, is a matter of chance."""
 DESCRIPTORS = range(4, 12)
 """Numbers of descriptors with which a server starts, or does not."""

@@ -9,6 +9,7 @@ from conformance.dialogue.growth import LONG, Dialogue
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
+from conformance.target.transport import wait_for
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
 from reference_server.wire import (
@@ -103,6 +104,8 @@ def test_a_client_that_reads_late_gets_a_body_that_is_deleted_meanwhile(
     job = other.put(body, ttr=1)
     with clock.unread(client):
         reserved = client.send(client.ask_for_job)
+        # It has begun to answer before the job is gone.
+        wait_for([client.transport], own_server.limits.reply)
         client.transport.leave_unread(WHILE)
         clock.advance(1)
         other.send(f"delete {job}").expect(DELETED, NOT_FOUND)
