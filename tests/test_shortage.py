@@ -35,7 +35,8 @@ def test_bodies_that_a_server_never_takes_are_no_matter_of_memory(tmp_path: Path
     chosen = "exhaustion and (put-buried or in-step or not-found or earlier)"
     suite("--launch", command, "-k", chosen, f"--report={tmp_path}", "--clock=real")
     tests = read_results(tmp_path / "results.json").tests
-    memory = [test for test in tests if "test_exhaustion::" in test.id]
+    ours = [test for test in tests if "test_exhaustion::" in test.id]
+    memory = [test for test in ours if "interrupted" not in test.id]
     assert len(memory) >= 4
     assert {test.verdict for test in memory} == {"not testable"}
     assert {"EXPECTED_CRLF" in test.reason for test in memory} == {True}
