@@ -30,6 +30,7 @@ from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from reference_server.wire import CRLF
 
 EXITED = "exited with status"
+LISTENS_NOT = "did not listen within"
 _TRIES = 5
 _IN_USE = os.strerror(errno.EADDRINUSE).lower().encode()
 _FLAGS, _PF_EXITING = 6, 0x4
@@ -128,7 +129,7 @@ class Launched:
             self.end()
             if not taken:
                 break
-        fate = f"did not listen within {limits.start:g} seconds"
+        fate = f"{LISTENS_NOT} {limits.start:g} seconds"
         if status is not None:
             fate = f"{status} before it listened"
         raise DidNotStart(fate, shlex.join(arguments), self.said())

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.failing_calls import FailingCalls
+from conformance.target.fate import is_fault
 from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
@@ -42,7 +43,6 @@ _FEW = (
     " os.execvp(sys.argv[2], sys.argv[2:])",
 )
 """The program that becomes another one with few descriptors: their number is its argument."""
-_UNCHECKED = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
 _SIZE, _RESIDENT, _KEEPALIVE = "VmSize", "VmRSS", "02"
 
 
@@ -141,7 +141,7 @@ class Resources:
 
         The runtimes of most languages do; who crashes has not looked whether it got anything.
         """
-        return self._refused and not any(signal in fate for signal in _UNCHECKED)
+        return self._refused and not is_fault(fate)
 
     def try_with_descriptors(self, number: int) -> str:
         """End it, and try to start it with so many descriptors; see :meth:`Target.end_and_try`."""

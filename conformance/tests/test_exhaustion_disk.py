@@ -16,7 +16,8 @@ from conformance.dialogue.shortage import (
     reply_in_need,
     short_of_memory,
 )
-from conformance.target.launch import EXITED
+from conformance.target.fate import is_fault
+from conformance.target.launch import EXITED, LISTENS_NOT
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
@@ -292,7 +293,7 @@ def test_jobs_are_kept_when_a_server_cannot_start(
         if number >= FEWEST and time.monotonic() > end:
             break
         fate = start(resources, degree)
-        if fate and EXITED not in fate and "SIGABRT" not in fate:
+        if is_fault(fate) or LISTENS_NOT in fate:
             raise Deviation("a server that starts, or ends with a message", fate)
     own_server.restart()
     connect().says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
