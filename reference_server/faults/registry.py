@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from reference_server.binlog import Binlog
 from reference_server.connection import ServedConnection
 from reference_server.events import Event, Output
+from reference_server.fault import NO_FAULT as NO_FAULT
+from reference_server.fault import Fault as Fault
 from reference_server.keeping import Keeper
 from reference_server.listening import Listeners
 from reference_server.model import Model
@@ -17,32 +18,6 @@ from reference_server.profiles import Profile
 from reference_server.state import Client
 from reference_server.wire import Body, Command, Put, Reply, Request, RequestReader
 
-
-def _same(profile: Profile) -> Profile:
-    return profile
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A bug: the model, codec, sockets, profile or binlog of a server that has it."""
-
-    requirement: str
-    summary: str
-    model: type[Model] = Model
-    reader: type[RequestReader] = RequestReader
-    connection: type[ServedConnection] | None = None
-    listeners: type[Listeners] = Listeners
-    profile: Callable[[Profile], Profile] = _same
-    binlog: type[Binlog] = Binlog
-    keeper: type[Keeper] = Keeper
-
-    @property
-    def name(self) -> str:
-        """Return its name: what it does, in a word with hyphens."""
-        return re.sub("[^a-z0-9]+", "-", self.summary.lower()).strip("-")
-
-
-NO_FAULT = Fault("", "no fault")
 FAULTS: dict[str, Fault] = {}
 """All faults by name."""
 
