@@ -7,7 +7,6 @@ import contextlib
 import math
 import os
 import platform
-import secrets
 import signal
 import socket
 import sys
@@ -38,7 +37,7 @@ def host() -> Callable[[], Mapping[str, object]]:
     name = platform.uname()
     fixed = {
         "pid": os.getpid(),
-        "id": secrets.token_hex(8),
+        "id": os.urandom(8).hex(),
         "hostname": name.node,
         "os": name.version,
         "platform": name.machine,
