@@ -236,7 +236,8 @@ def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
         pass
     shortage.are_there(client)
     client.says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
-    client.says([(f"delete {job}", DELETED) for job in jobs])
+    if "ready" in client.profile.deletes:
+        client.says([(f"delete {job}", DELETED) for job in jobs])
     shortage.are_there(client)
 
 
