@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
 
 from reference_server import wire
-from reference_server.connection import ServedConnection
-from reference_server.faults.registry import Fault, add, fault, profiled, takes_like
+from reference_server.faults.registry import Fault, Remembered, add, fault, profiled, takes_like
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
@@ -128,21 +126,12 @@ profiled(
 )
 
 
-class _SendsLate(ServedConnection):
-    all: ClassVar[list[_SendsLate]] = []
-    """All clients that the server has had."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.all.append(self)
-
-
 class _Overwrites(Model):
     def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
         reply = super()._delete(conn, id)
         if reply == wire.DELETED and job is not None and len(job.body) > 2**20:
-            for client in _SendsLate.all:
+            for client in Remembered.all:
                 client._unsent[:] = bytes(len(client._unsent))
         return reply
 
@@ -152,6 +141,6 @@ add(
         "reserve.body",
         "when a large job is deleted what is still to be sent of it is overwritten",
         model=_Overwrites,
-        connection=_SendsLate,
+        connection=Remembered,
     )
 )

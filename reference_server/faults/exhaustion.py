@@ -8,12 +8,12 @@ import os
 import socket
 import sys
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from reference_server import wire
 from reference_server.binlog import Binlog
 from reference_server.connection import READ_SIZE, ServedConnection
-from reference_server.faults.registry import Fault, add, fault
+from reference_server.faults.registry import Fault, Remembered, add, fault
 from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -139,28 +139,19 @@ class RefusesForEver(RequestReader):
 # ------------------------------------------------------------ descriptors
 
 
-class _HungUpOn(ServedConnection):
-    all: ClassVar[list[_HungUpOn]] = []
-    """All clients that the server has had."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.all.append(self)
-
-
 class _HangsUp(Listeners):
     def fails(self, listener: socket.socket) -> None:
         super().fails(listener)
-        for client in _HungUpOn.all:
+        for client in Remembered.all:
             self.loop.call_soon(client._abort)
-        _HungUpOn.all.clear()
+        Remembered.all.clear()
 
 
 add(
     Fault(
         "exhaustion.descriptors-connected",
         "for want of a descriptor all clients are hung up on",
-        connection=_HungUpOn,
+        connection=Remembered,
         listeners=_HangsUp,
     )
 )
@@ -185,7 +176,7 @@ add(
     Fault(
         "exhaustion.accept-connected",
         "for want of memory to accept a client all are hung up on",
-        connection=_HungUpOn,
+        connection=Remembered,
         listeners=_HangsUpWithoutMemory,
     )
 )

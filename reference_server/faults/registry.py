@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from reference_server.binlog import Binlog
 from reference_server.connection import ServedConnection
@@ -30,6 +30,17 @@ _KINDS: Mapping[type, str] = {
     Keeper: "keeper",
 }
 """The parts of a server, and the fields of a fault that they are in."""
+
+
+class Remembered(ServedConnection):
+    """A client that its server finds again when something happens to another one."""
+
+    all: ClassVar[list[Remembered]] = []
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.all.append(self)
+
 
 C = TypeVar(
     "C",
