@@ -10,12 +10,18 @@ from typing import Any
 from reference_server import wire
 from reference_server.commands import VERBS
 from reference_server.events import Event, Output
-from reference_server.faults.protocol import KeepsHeld
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Client, Job, Tube
 from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 from tests.variants.variant import Variant, non_strict
+
+
+class _LeavesHeld(Model):
+    def _close(self, conn: Client) -> None:
+        held, conn.reserved = conn.reserved, {}
+        super()._close(conn)
+        conn.reserved = held
 
 
 class _LateTubes(Model):
@@ -235,7 +241,7 @@ KEEPING = (
     Variant("jobs come back by their deadlines", _FarewellFirst),
     Variant(
         "jobs of a client that leaves stay reserved until their TTR",
-        KeepsHeld,
+        _LeavesHeld,
         non_strict=non_strict(
             *("lifecycle.close-releases-jobs", "lifecycle.close-keeps-place"),
             *("quit.lets-jobs-go", "protocol.any-overlap"),

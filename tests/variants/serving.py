@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from unittest import mock
 
 from reference_server import serve as reference
 from reference_server.serve import Server
@@ -18,5 +17,6 @@ def serve(name: str, argv: Sequence[str]) -> int:
     def server(*args: Any, **options: Any) -> Server:
         return variant.server(*args, **{**options, "fault": variant})
 
-    with mock.patch.object(reference, "Server", server):
-        return reference.main(["--profile", profile, *argv])
+    # The process ends with it.
+    vars(reference)["Server"] = server
+    return reference.main(["--profile", profile, *argv])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from reference_server.faults import Fault
+from reference_server.fault import Fault
 from reference_server.serve import Server
 
 
