@@ -83,7 +83,12 @@ class Listeners:
         if RESERVE.is_spent:
             sock.close()
             return
-        self._accepted(sock)
+        try:
+            self._accepted(sock)
+        except BaseException:
+            # Nobody has it yet, and what refers to the error may be there for a while.
+            sock.close()
+            raise
 
     def fails(self, listener: socket.socket) -> None:
         """Let clients wait who cannot be accepted, until another one has left."""
