@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.target.clock import clear_leftovers, faketime_library
-from conformance.target.failing_allocations import FailingAllocations
+from conformance.target.failing_allocations import fiu_libraries
 from reference_server.faults import Fault
 from reference_server.model import Model
 
@@ -19,7 +19,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 GCC = shutil.which("gcc")
 STRACE = shutil.which("strace")
 FAKETIME = faketime_library()
-LIBFIU = not FailingAllocations().reason
+LIBFIU = fiu_libraries()
 
 BEANSTALKD_COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} [-z {{max_job_size}}] [-b {{binlog}}]"
 REFERENCE_COMMAND = (

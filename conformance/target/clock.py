@@ -15,6 +15,7 @@ from typing import Protocol
 
 from conformance.target.address import Address, ask, connect
 from conformance.target.failing_allocations import CONTROLS
+from conformance.target.libraries import library_folders
 from conformance.target.place import SOCKETS
 from conformance.target.silences import FEWER, LEAST
 from conformance.target.transport import Transport
@@ -211,10 +212,8 @@ def _is_gone(process: str) -> bool:
 
 def faketime_library() -> Path | None:
     """Return the path of libfaketime, if it is installed."""
-    places = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
     for name in ("libfaketimeMT.so.1", "libfaketime.so.1"):
-        for place in map(Path, places):
-            for path in (*sorted(place.glob(f"*/faketime/{name}")), place / "faketime" / name):
-                if path.exists():
-                    return path
+        for folder in library_folders("faketime"):
+            if (folder / name).exists():
+                return folder / name
     return None

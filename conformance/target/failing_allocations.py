@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from conformance.target.libraries import library_folders
 from conformance.verdict import NotTestable
 
 CONTROLS = "beanstalk-conformance-control-"
@@ -26,7 +27,7 @@ class FailingAllocations:
     """
 
     def __init__(self) -> None:
-        self._libraries = _libraries()
+        self._libraries = fiu_libraries()
         self.reason = "" if self._libraries else f"libfiu is not installed, or not its {_CONTROL}"
         self._folder = tempfile.TemporaryDirectory(prefix=f"{CONTROLS}{os.getpid()}-")
         self._prefix = str(Path(self._folder.name) / "of")
@@ -42,7 +43,7 @@ class FailingAllocations:
     def from_the_start(self, part: float) -> Mapping[str, str]:
         """Return the variables that let a part of all fail in a server; raises NotTestable."""
         if self.reason:
-            raise NotTestable(f"no allocation can be refused: {self.reason}")
+            raise _cannot_fail(self.reason)
         command = f"enable_random {_ALLOCATIONS},probability={part}"
         return {**self.environment, "FIU_ENABLE": command}
 
@@ -55,10 +56,10 @@ class FailingAllocations:
         self._tell("disable", folders)
 
     def _tell(self, what: str, folders: Sequence[Path]) -> None:
-        if not self.reason and not all(map(self._is_loaded, folders)):
-            self.reason = "libfiu cannot be loaded into the server"
         if self.reason:
-            raise NotTestable(f"no allocation can be refused: {self.reason}")
+            raise _cannot_fail(self.reason)
+        if not all(map(self._is_loaded, folders)):
+            raise _cannot_fail("libfiu cannot be loaded into the server")
         command = [_CONTROL, "-f", self._prefix, "-c", f"{what} {_ALLOCATIONS}"]
         try:
             subprocess.run(
@@ -69,9 +70,7 @@ class FailingAllocations:
                 timeout=_SECONDS,
             )
         except subprocess.TimeoutExpired as error:
-            raise NotTestable(
-                f"no allocation can be refused: the server does not heed {_CONTROL}"
-            ) from error
+            raise _cannot_fail(f"the server does not heed {_CONTROL}") from error
 
     def _is_loaded(self, folder: Path) -> bool:
         """Return whether a process has libfiu: a static program, for one, loads nothing."""
@@ -85,12 +84,16 @@ class FailingAllocations:
         self._folder.cleanup()
 
 
-def _libraries() -> list[Path]:
+def _cannot_fail(reason: str) -> NotTestable:
+    return NotTestable(f"no allocation can be refused: {reason}")
+
+
+def fiu_libraries() -> list[Path]:
     """Return the libraries that a server is to load; none if they, or the control, are missing."""
     names = ("fiu_run_preload.so", "fiu_posix_preload.so")
-    for place in map(Path, ("/usr/lib", "/usr/lib64", "/usr/local/lib")):
-        for folder in (place / "fiu", *sorted(place.glob("*/fiu"))):
+    if shutil.which(_CONTROL):
+        for folder in library_folders("fiu"):
             found = [folder / name for name in names]
-            if shutil.which(_CONTROL) and all(path.exists() for path in found):
+            if all(path.exists() for path in found):
                 return found
     return []

@@ -265,10 +265,11 @@ class LaunchedTarget(Target):
                     raise
 
     def fresh(self, **configuration: object) -> Target:
-        allocations = FailingAllocations() if configuration.pop(ALLOCATIONS, False) else None
+        can_fail = configuration.pop(ALLOCATIONS, False)
         for name in configuration.keys() - {HEEDLESS}:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
+        allocations = FailingAllocations() if can_fail else None
         begin = partial(
             LaunchedTarget,
             self._command,
