@@ -160,7 +160,7 @@ def _profile(name: str) -> Profile:
 
 
 def _fault(name: str) -> Fault:
-    # There are hundreds, and who wants none starts in half the time without them.
+    # There are hundreds, and who wants none starts sooner without them.
     from reference_server.faults import FAULTS
 
     if name not in FAULTS:

@@ -1,7 +1,5 @@
 """Exhaustion: replies of a server that gets no more memory, and what is left of its jobs."""
 
-import time
-
 import pytest
 
 from conformance.catalogue import configured, requirement
@@ -10,11 +8,14 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.dialogue.shortage import (
     Lack,
+    Shortage,
     before_shortage,
+    let_calls_succeed,
     reply_in_need,
     short_of_memory,
     within,
 )
+from conformance.random_testing.budget import Budget
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
@@ -32,8 +33,8 @@ LARGE = 60_000
 """Bytes of a body that needs memory of its own."""
 CALLS = ("read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "sendmsg")
 """The calls by which a server reads from its clients, and writes to them."""
-FIRST, CROWD = 200, 49_150
-"""Jobs that are put first, and for a thousand peers: almost all that beanstalkd's table holds."""
+PART, CROWD = 50, 49_150
+"""Jobs that are put at a time, and for a thousand peers: almost all of beanstalkd's table."""
 A_WHILE = 0.01
 """Seconds for each peer in which they are put; a slow server gets fewer."""
 MANY = 20
@@ -159,13 +160,13 @@ def test_calls_that_are_interrupted_are_made_again(
 ) -> None:
     body = _large(own_server)
     resources.fail("EINTR", *CALLS, step=2)
+    shortage = Shortage()
     for _ in range(MANY):
-        put = client.raw(b"put 0 0 60 %d\r\n%b\r\n" % (len(body), body))
-        job = int(reply_in_need(client, put, "INSERTED").args[0])
-        reply_in_need(client, client.send(client.ask_for_job), "RESERVED")
+        if shortage.put(client, body):
+            reply_in_need(client, client.send(client.ask_for_job), "RESERVED")
+    for job in shortage.jobs:
         reply_in_need(client, client.send(f"delete {job}"), "DELETED")
-    if not resources.lift():
-        raise NotTestable("the server made none of the system calls that were to be interrupted")
+    let_calls_succeed(resources)
     client.is_in_step()
 
 
@@ -225,13 +226,12 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
 )
 def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
     own_server: Target, client: Connection, resources: Resources
-) -> None:
+) -> str:
+    peers, jobs = own_server.limits.peers, list[int]()
+    budget, parts = Budget(A_WHILE * peers), CROWD * peers // (1000 * PART)
     with before_shortage():
-        begun = time.monotonic()
-        jobs = client.put_many([b"a"] * FIRST)
-        in_time = FIRST * own_server.limits.peers * A_WHILE / (time.monotonic() - begun)
-        most = CROWD * own_server.limits.peers // 1000 - FIRST
-        jobs += client.put_many([b"a"] * min(most, int(in_time)))
+        for _ in budget.turns(parts):
+            jobs += client.put_many([b"a"] * PART)
     with short_of_memory(own_server, client, resources, within(0)) as shortage:
         pass
     shortage.are_there(client)
@@ -239,6 +239,7 @@ def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
     if "ready" in client.profile.deletes:
         client.says([(f"delete {job}", DELETED) for job in jobs])
     shortage.are_there(client)
+    return budget.told(parts, f"times {PART} jobs")
 
 
 @requirement(

@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable
 
 import pytest
-from _pytest.mark.structures import ParameterSet
+from _pytest.mark import ParameterSet
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
-from conformance.dialogue.shortage import before_shortage, leaves_descriptors
+from conformance.dialogue.shortage import before_shortage, leaves_descriptors, let_calls_succeed
 from conformance.target.fate import hangs
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, NotTestable, TargetLost
+from conformance.verdict import Deviation, TargetLost
 
 SERVED, SPARE, TOO_MANY = 8, 2, 6
 """Clients that are connected before, that may come, and that come."""
@@ -24,7 +24,6 @@ WINDOWS = 5
 """Windows after which it is said not to."""
 BUSY, RUNS = 0.2, 0.04
 """The parts of a window for which a server needs a CPU, and has one, that does not rest."""
-
 
 Way = Callable[[Resources], object]
 """It keeps a server from accepting clients."""
@@ -198,7 +197,7 @@ def test_who_was_accepted_in_vain_leaves_no_descriptor(
         way(resources)
         late = _come(connect)
         client.linger()
-        _lift(resources)
+        let_calls_succeed(resources)
         _close(late)
 
     client.linger()
@@ -219,7 +218,7 @@ def test_who_is_connected_is_served_while_nobody_can_be_accepted(
     for client in served:
         job = client.put_and_reserve()
         client.send(f"delete {job}").reply("DELETED")
-    _lift(resources)
+    let_calls_succeed(resources)
     _close(late)
 
 
@@ -238,17 +237,11 @@ def test_new_clients_are_served_when_they_can_be_accepted_again(
     with contextlib.suppress(Deviation):
         # Whether that is served is another requirement.
         served[0].linger()
-    _lift(resources)
+    let_calls_succeed(resources)
     _close(late)
     client = connect()
     if not client.eventually(lambda: connect().is_served()):
         client.linger()
-
-
-def _lift(resources: Resources) -> None:
-    """Let a server accept clients again; raises NotTestable if it did nothing that was to fail."""
-    if resources.lift() == 0:
-        raise NotTestable("the server made none of the system calls that were to fail")
 
 
 def _close(clients: list[Connection]) -> None:

@@ -18,6 +18,7 @@ from tests.variants.variant import Variant, non_strict
 
 
 class _LeavesHeld(Model):
+    # There is a fault like it; but with that, all faults would be loaded at each start.
     def _close(self, conn: Client) -> None:
         held, conn.reserved = conn.reserved, {}
         super()._close(conn)
