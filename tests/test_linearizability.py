@@ -120,6 +120,12 @@ def test_others_are_in_the_order_in_which_they_were_received() -> None:
     assert not isinstance(raised.value, Misplaced)
 
 
+@pytest.mark.parametrize("request_", [RESERVE, b"peek 1\r\n", b"stats-job 1\r\n"])
+def test_a_reply_that_nobody_has_heard_has_no_place(request_: bytes) -> None:
+    with pytest.raises(Violation, match="observed nothing"):
+        _history((1, PUT), (1, INSERTED(1)), (2, request_)).explain()
+
+
 def test_too_much_at_once_is_no_verdict() -> None:
     history = History()
     for conn in range(1, 31):

@@ -53,13 +53,18 @@ class _Heard(NamedTuple):
 
 @dataclass(slots=True)
 class _Step:
-    """A state, how many replies each client has got in it, and what may come of it."""
+    """A state, how many replies each client has got in it, and what may come of it.
+
+    ``state`` may become the first of its ``twins``. ``saved``: the state as it was; None if only
+    one client may be next, as what is known of a twin is then known of it, too.
+    """
 
     state: State
     given: Mapping[int, int]
     twins: Iterator[_Step]
-    forks: bool
-    """There are several, and each is a copy."""
+    saved: bytes | None
+    is_last: bool
+    """All is told in it."""
 
 
 class History(Transitions):
@@ -164,11 +169,12 @@ class History(Transitions):
                 if not failed or twin.state.key() not in failed:
                     path.append(twin)
                 continue
-            if self._is_explained(step):
+            if step.is_last:
                 return
             if sum(step.given.values()) > self._deepest:
                 self._note(step.given, self._first(step.given), None)
-            failed.add(step.state.key())
+            state = step.state if step.saved is None else restored(step.saved)
+            failed.add(state.key())
             path.pop()
             if not path:
                 raise self._violation()
@@ -195,30 +201,34 @@ class History(Transitions):
     def _go_back(self, path: list[_Step], steps: int) -> None:
         """Go back to a state of which a copy was made, so many steps at least."""
         del path[max(len(path) - steps, 1) :]
-        while len(path) > 1 and not path[-1].forks:
+        while len(path) > 1 and path[-1].saved is None:
             path.pop()
-        path[-1] = self._step(path[-1].state, path[-1].given) if len(path) > 1 else self._root()
+        saved = path[-1].saved
+        path[-1] = self._root() if saved is None else self._step(restored(saved), path[-1].given)
 
     def _root(self) -> _Step:
         return self._step(restored(self._start.saved()), dict.fromkeys(self.clients, 0))
 
     def _step(self, state: State, given: Mapping[int, int]) -> _Step:
-        conns = self._next(state, given)
-        return _Step(state, given, self._twins(state, given, conns), len(conns) > 1)
-
-    def _is_explained(self, step: _Step) -> bool:
-        return self._first(step.given) is None and not any(
-            self.is_pending(step.state, conn) for conn in self.clients
-        )
+        first = self._first(given)
+        conns = self._next(state, given, FOR_EVER if first is None else first.at)
+        saved = state.saved() if len(conns) > 1 else None
+        is_last = first is None and not any(self.is_pending(state, conn) for conn in self.clients)
+        return _Step(state, given, self._twins(state, saved, given, conns), saved, is_last)
 
     def _twins(
-        self, state: State, given: Mapping[int, int], conns: Sequence[tuple[bool, int]]
+        self,
+        state: State,
+        saved: bytes | None,
+        given: Mapping[int, int],
+        conns: Sequence[tuple[bool, int]],
     ) -> Iterator[_Step]:
         """Yield what comes of each client that may be next."""
-        for neutral, conn in conns:
+        for number, (neutral, conn) in enumerate(conns):
             heard = self._after(conn, given)
             reply = heard and heard.reply
-            for twin in self._handled(state, conn, conn, reply, 0, len(conns) == 1):
+            before = restored(saved) if saved is not None and number else state
+            for twin in self._handled(before, conn, conn, reply, 0, True):
                 after = self._told(twin, given)
                 if after is not None:
                     yield self._step(twin, after)
@@ -226,13 +236,12 @@ class History(Transitions):
                         # Whatever else may come next may as well come after it.
                         return
 
-    def _next(self, state: State, given: Mapping[int, int]) -> list[tuple[bool, int]]:
+    def _next(self, state: State, given: Mapping[int, int], horizon: int) -> list[tuple[bool, int]]:
         """Return the clients whose next item may be handled now, the most likely first.
 
-        And whether that changes nothing, if the reply is as it was heard.
+        And whether that changes nothing, if the reply is as it was heard. ``horizon``: when the
+        next reply was heard, before which it must have been sent.
         """
-        first = self._first(given)
-        horizon = FOR_EVER if first is None else first.at
         found: list[tuple[int, int, int, int]] = []
         for conn, client in self.clients.items():
             if not self.is_pending(state, conn):
