@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, SupportsIndex
 
 from reference_server.commands import commands_of
 from reference_server.dialect import PLAIN, Dialect
@@ -79,6 +79,12 @@ class Profile:
     name_chars: bytes = NAME_CHARS
     max_job_size: int = 65535
     dialect: Dialect = PLAIN
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Let all copies of a model, of which the oracle makes thousands, share a known profile."""
+        if PROFILES.get(self.name) is self:
+            return _known, (self.name,)
+        return object.__reduce_ex__(self, protocol)
 
     @property
     def stage(self) -> str:
@@ -293,3 +299,8 @@ def profile_of_version(version: str) -> Profile | None:
         return None
     spoken = [profile for profile in PROFILES.values() if profile.since <= number]
     return spoken[-1] if spoken else None
+
+
+def _known(name: str) -> Profile:
+    """Return a profile that is known, for copies."""
+    return PROFILES[name]

@@ -292,7 +292,7 @@ class History(Transitions):
                     self._note(given, heard, owed[0])
                     return None
                 else:
-                    owed.popleft()
+                    owed.pop(0)
                     after[conn] += 1
         return after
 

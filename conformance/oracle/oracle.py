@@ -190,7 +190,7 @@ class Oracle(Transitions):
         self._signalled(now)
         for state in self.states:
             state.done.setdefault(SIGNALS, 0)
-            state.owed[SIGNALS] = deque()
+            state.owed[SIGNALS] = []
 
     def is_done(self, state: State, but: int | None = None) -> bool:
         """Tell whether nothing is open, except what ``but`` is owed."""
@@ -374,7 +374,7 @@ class Oracle(Transitions):
             owed = state.owed[conn]
             other = difference(owed[0], reply, self._alone, self._fresh, self._there)
             if other is None:
-                owed.popleft()
+                owed.pop(0)
                 return True
             expected, self._observed = other
             self._expected.append(expected)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from sortedcontainers import SortedList
+
 from reference_server.model import Model
-from reference_server.state import Job, Timer
+from reference_server.state import Deadlines, Job, Timer
 
 
 def rename(model: Model, old: int, new: int) -> None:
     """Give a job of a model another id; it keeps its place but where ids make the order."""
     job, timers = model.jobs[old], model._timers
     tables: list[dict[int, Job]] = [model.jobs, job.tube.buried]
+    queues: list[tuple[SortedList[tuple[int, int]] | Deadlines, int]]
     queues = [(job.tube.ready, job.pri), (job.tube.delayed, job.deadline)]
     if job.reserver is not None:
         tables.append(job.reserver.reserved)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -62,7 +61,7 @@ class State:
     def __init__(self, model: OpenModel) -> None:
         self.model = model
         self.done: dict[int, int] = {}
-        self.owed: dict[int, deque[Reply]] = {}
+        self.owed: dict[int, list[Reply]] = {}
         self.guessed: set[int] = set()
         """Ids that nobody has told yet."""
 
@@ -70,7 +69,7 @@ class State:
         """Let a client connect; no time passes, as timers that are due may have fired before."""
         self.model.handle(Connected(), self.model.now, conn)
         self.done[conn] = 0
-        self.owed[conn] = deque()
+        self.owed[conn] = []
 
     def saved(self) -> bytes:
         """Return all of it, to be given to :func:`restored` as often as needed."""
@@ -111,7 +110,7 @@ class State:
 
     def given(self, conn: int, seen: Reply) -> None:
         """Note that a client has got the reply that it was owed."""
-        owed = self.owed[conn].popleft()
+        owed = self.owed[conn].pop(0)
         if self.guessed:
             self.bind(owed, seen)
 
@@ -138,12 +137,12 @@ class State:
         if old in self.model.jobs:
             rename(self.model, old, new)
         for conn, replies in self.owed.items():
-            self.owed[conn] = deque(
+            self.owed[conn] = [
                 reply._replace(args=(new, *reply.args[1:]))
                 if reply.word in NAMING and reply.args[0] == old
                 else reply
                 for reply in replies
-            )
+            ]
         self.guessed.discard(old)
         self.guessed.add(new)
 
