@@ -18,7 +18,7 @@ from conformance.console.explore import explore
 from conformance.random_testing.exploration import Exploration
 from conformance.small_worlds import recorded_tour as tours
 from conformance.small_worlds.cache import digest
-from conformance.small_worlds.comparison import Comparison, Unlike
+from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines
 from conformance.small_worlds.graph import Explorer
 from conformance.small_worlds.recorded_tour import record, recorded_tour
 from conformance.small_worlds.visit import Visit, worlds_for
@@ -177,6 +177,20 @@ def test_what_was_counted_before_stays_the_same_in_any_layout(layout: bytes) -> 
     comparison.check(stats(WRITTEN, 2, 1), stats(layout, 12, 99))
     with pytest.raises(Unlike):
         comparison.check(stats(WRITTEN, 3, 1), stats(layout, 12, 99))
+
+
+@pytest.mark.parametrize(
+    ("came", "plain"),
+    [
+        (b"USING a\r\nOK 12\r\n---\r\nid: 1\r\n\r\n", b"USING a\r\nOK 10\r\n---\nid: 1\n\r\n"),
+        (b"OK 8\r\n---\r\n- \r\nTOUCHED\r\n", b"OK 7\r\n---\n- \r\nTOUCHED\r\n"),
+        # It has not come as a whole.
+        (b"TOUCHED\r\nOK 12\r\n---\r\nid:", b"TOUCHED\r\n"),
+        (b"FOUND 1 5\r\n---\r\n\r\n", b"FOUND 1 5\r\n---\r\n\r\n"),
+    ],
+)
+def test_lines_of_documents_may_end_with_cr_lf(came: bytes, plain: bytes) -> None:
+    assert with_plain_lines(came) == plain
 
 
 # ---------------------------------------------------------------- targets

@@ -24,6 +24,7 @@ _COUNTER = re.compile(
 )
 _CLOCK = re.compile(rb"(%b): (-?[0-9]+)" % "|".join(sorted(CLOCKS)).encode())
 _RUNNING = re.compile(rb"rusage-[us]time: [0-9]+[.][0-9]+|uptime: [0-9]+")
+_DOCUMENT = re.compile(rb"OK ([0-9]{1,7})\r\n(?=---\r\n)")
 _OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
 
 
@@ -137,6 +138,23 @@ class Comparison:
         if same and mine.startswith(_LIST):
             self._alike.add(pair)
         return same
+
+
+def with_plain_lines(came: bytes) -> bytes:
+    """Return what has come with LF as the end of all lines of documents.
+
+    Of a document whose lines end with CR LF nothing is returned until all of it has come.
+    """
+    parts = []
+    while (match := _DOCUMENT.search(came)) is not None:
+        end = match.end() + int(match[1])
+        if len(came) < end:
+            parts.append(came[: match.start()])
+            return b"".join(parts)
+        body = came[match.end() : end].replace(_CRLF, b"\n")
+        parts += [came[: match.start()], b"OK %d\r\n" % len(body), body]
+        came = came[end:]
+    return b"".join((*parts, came))
 
 
 def _laid_out(mine: bytes, theirs: bytes) -> bytes:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
-from conformance.small_worlds.comparison import Comparison, Unlike
+from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
 from conformance.target.cleanup import sweep
@@ -89,18 +89,18 @@ class Player:
 
     def _compare(self, turn: Turn, number: int, expected: bytes) -> None:
         transport = self._transports[number]
-        missing = expected.count(_CRLF)
-        came = transport.receive_within(self._patience)
-        missing -= came.count(_CRLF)
+        count = expected.count(_CRLF)
+        raw = transport.receive_within(self._patience)
+        came = with_plain_lines(raw)
         end = time.monotonic() + self._patience
-        while missing > 0 or not came.endswith(_CRLF):
+        while came.count(_CRLF) < count or not came.endswith(_CRLF):
             left = end - time.monotonic()
             # What is unlike already may be shorter, and is not waited for as long.
             more = transport.receive_within(left if expected.startswith(came) else min(left, STALL))
             if not more:
                 raise Unlike
-            missing -= more.count(_CRLF)
-            came += more
+            raw += more
+            came = with_plain_lines(raw)
         self._comparison.check(at_home(expected, self._own), came)
 
     def _await_end(self, number: int) -> None:
