@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -30,6 +29,7 @@ from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
+from conformance.target.workers import worker_processes
 from conformance.transcript import Transcript
 from conformance.usage import (
     FROM_1,
@@ -182,8 +182,7 @@ def _keep(name: str, worlds: Iterable[str]) -> None:
 
 def _explored(work: Iterable[_Work], jobs: int) -> Iterator[Explored]:
     """Explore worlds in so many processes, and yield each that is done."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with worker_processes(jobs) as pool:
         done = [pool.submit(_explore, one) for one in work]
         try:
             for future in as_completed(done):

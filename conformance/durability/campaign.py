@@ -7,18 +7,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +23,7 @@ from conformance.durability.inspection import Question, Seen, look
 from conformance.durability.judging import differences
 from conformance.durability.operations import Idle
 from conformance.durability.recording import NEVER, Recording
+from conformance.target.workers import worker_processes
 
 _AHEAD = 32
 """States that the processes have before them."""
@@ -181,7 +174,7 @@ def workers(count: int) -> Executor:
     if count == 1:
         # It costs no start.
         return ThreadPoolExecutor(1)
-    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
+    return worker_processes(count)
 
 
 def _look(question: Question, name: str, files: Files) -> Looked:
