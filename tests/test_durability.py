@@ -23,7 +23,7 @@ from conformance.durability.operations import (
     Sync,
     Write,
 )
-from conformance.durability.recording import NEVER, Kept, Recording, Spoken, record
+from conformance.durability.recording import NEVER, Kept, Recording, Spoken, record, usual_loss
 from conformance.durability.recording import read as read_recording
 from conformance.durability.scenes import TUBES, Say, Scene, put, scenes
 from conformance.durability.story import Story
@@ -278,7 +278,7 @@ def test_scenes_go_on_without_waiting_in_each_profile(name: str) -> None:
 @pytest.mark.parametrize(
     ("command", "loss", "seconds"),
     [
-        ("s -b x", None, 0.05),
+        ("s -b x", None, None),
         ("s -f 0", None, 0.0),
         ("s -f100", None, 0.1),
         ("s -F", None, NEVER),
@@ -287,9 +287,14 @@ def test_scenes_go_on_without_waiting_in_each_profile(name: str) -> None:
     ],
 )
 def test_the_promise_is_read_from_the_command(
-    command: str, loss: str | None, seconds: float
+    command: str, loss: str | None, seconds: float | None
 ) -> None:
     assert promised(command, loss) == seconds
+
+
+def test_beanstalkd_syncs_by_itself_since_1_12() -> None:
+    versions = ("1.4", "1.10", "1.12", "1.13")
+    assert [usual_loss(PROFILES[name]) for name in versions] == [NEVER, NEVER, 0.05, 0.05]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from conformance.durability.inspection import Question
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.older import Left, left_by
-from conformance.durability.recording import Kept, Recording, read, record
+from conformance.durability.recording import Kept, Recording, read, record, usual_loss
 from conformance.durability.report import DAMAGES, KILLS, STATES, Report
 from conformance.durability.results import added, earlier, nothing_yet
 from conformance.durability.rivals import rivals
@@ -62,7 +62,7 @@ class Crashing:
         self,
         options: Options,
         older: Options | None,
-        loss: float,
+        loss: float | None,
         written: Written,
         resume: bool,
         reproduce: str,
@@ -72,13 +72,13 @@ class Crashing:
         self._options, self._older = options, older
         self._limits = Limits(start=options.start_timeout)
         self._command = options.command
-        self._loss = loss
         self._folder, self._written = written
         self._resume = resume
         self._cases: list[Case] = []
         with _recognised(options, self._limits) as target:
             self._profile, self._scenes = target.profile, _scenes(target)
             run = nothing_yet(target, options)
+        self._loss = usual_loss(self._profile) if loss is None else loss
         if why := requirements()[STARTS].missing_in(self._profile.stage):
             raise refuse(f"the server keeps no jobs: that {why}")
         self._run = run if self._written is None else earlier(self._written, run)

@@ -29,8 +29,6 @@ from reports.results import ResultsError
 _TRIED, _KEPT = "How much to try", "What to keep"
 PLACE = FOLDER.parent / "durability"
 """The folder with all that was recorded and seen."""
-DEFAULT_LOSS = 50
-"""The milliseconds that lost power may cost with beanstalkd if nothing else is said."""
 FROM_0 = click.IntRange(min=0)
 _OPTION = re.compile(r"-f(\d+)")
 
@@ -60,7 +58,7 @@ _OPTION = re.compile(r"-f(\d+)")
     *(WHAT, "--loss"),
     metavar="MS",
     help="the milliseconds of history that lost power may cost, or never: nothing is synced;"
-    " by default as -f or -F in COMMAND says, else 50",
+    " by default as -f or -F in COMMAND says, else as beanstalkd does: 50, or never before 1.12",
 )
 @option(
     *(_TRIED, "--states"),
@@ -138,13 +136,18 @@ def durability(
         raise refuse(str(error)) from None
 
 
-def promised(command: str, loss: str | None) -> float:
-    """Return the seconds that lost power may cost; raise UsageError if that is not said well."""
+def promised(command: str, loss: str | None) -> float | None:
+    """Return the seconds that lost power may cost, None if nothing is said.
+
+    Raises UsageError if that is not said well.
+    """
     words = shlex.split(command)
     if loss is None:
         following = [words[n + 1] for n, word in enumerate(words[:-1]) if word == "-f"]
         joined = [match[1] for word in words if (match := _OPTION.fullmatch(word))]
-        loss = "never" if "-F" in words else next(iter(following + joined), str(DEFAULT_LOSS))
+        loss = "never" if "-F" in words else next(iter(following + joined), None)
+    if loss is None:
+        return None
     if loss == "never":
         return NEVER
     if not loss.isdecimal():
