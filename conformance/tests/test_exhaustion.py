@@ -61,7 +61,8 @@ def _jobs(client: Connection) -> int:
 def test_what_is_refused_is_no_job_and_what_is_not_is_one(
     own_server: Target, client: Connection, connect: Connect, resources: Resources, lack: Lack
 ) -> None:
-    before = _jobs(client)
+    with before_shortage():
+        before = _jobs(client)
     with short_of_memory(own_server, client, resources, lack) as shortage:
         pass
     shortage.are_there(client)
