@@ -224,11 +224,13 @@ class History(Transitions):
         conns: Sequence[tuple[bool, int]],
     ) -> Iterator[_Step]:
         """Yield what comes of each client that may be next."""
+        only = self.hasty or saved is None
         for number, (neutral, conn) in enumerate(conns):
             heard = self._after(conn, given)
             reply = heard and heard.reply
-            before = restored(saved) if saved is not None and number else state
-            for twin in self._handled(before, conn, conn, reply, 0, True):
+            # In haste, the first twin is the state itself.
+            before = restored(saved) if self.hasty and saved is not None and number else state
+            for twin in self._handled(before, conn, conn, reply, 0, only):
                 after = self._told(twin, given)
                 if after is not None:
                     yield self._step(twin, after)
