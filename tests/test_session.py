@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 
 import pytest
 
-from conformance.oracle.judge import Judge
+from conformance.oracle.judge import Judge, Received
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
-from reference_server.faults import FAULTS
+from reference_server.connection import ServedConnection
+from reference_server.faults import FAULTS, Fault
 
+PATIENCE = 0.5
+"""Seconds that a reply may take."""
 STATS = b"stats\r\nstats-tube default\r\n"
 
 
@@ -83,3 +88,35 @@ def test_a_signal_may_be_on_its_way_while_nothing_is_said() -> None:
     judge.connect(1)
     judge.drains(1)
     assert not judge.awaits(2)
+
+
+def test_the_time_in_which_replies_are_judged_is_not_time_without_replies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    received, is_judged = Judge.received, threading.Event()
+
+    class WritesOneLate(ServedConnection):
+        def write(self, data: bytes) -> None:
+            if data != b"NOT_FOUND\r\n":
+                super().write(data)
+                return
+            write = super().write
+            threading.Thread(target=lambda: is_judged.wait(60) and write(data)).start()
+
+    def judged_slowly(judge: Judge, conn: int, data: bytes, now: int, mark: int) -> Received:
+        time.sleep(2 * PATIENCE)
+        threading.Timer(PATIENCE / 10, is_judged.set).start()
+        return received(judge, conn, data, now, mark)
+
+    with contextlib.closing(BuiltIn(fault=Fault("", "writes one late", connection=WritesOneLate))) as server:
+        session = Exploration(1).session(server)
+        session.patience = PATIENCE
+        for client in (1, 2, 3):
+            session.ask(client, b"use own\r\n")
+        session.flush()
+        monkeypatch.setattr(Judge, "received", judged_slowly)
+        session.ask(1, b"put 0 0 600 1\r\na\r\n", tag=1, apart=True)
+        session.ask(2, b"peek-ready\r\n", apart=True, hasty=True)
+        session.ask(3, b"peek-buried\r\n", apart=True, hasty=True)
+        session.flush()
+        session.abandon()

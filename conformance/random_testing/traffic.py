@@ -64,6 +64,8 @@ class Traffic:
         self._tags = tags
         self._letters = letters()
         self._last = self._looks = self._since = 0
+        self._judged = 0.0
+        """Seconds in which replies were judged, for which the target is not to blame."""
         self._attendant: Attendant | None = None
         if not target.clock.movable:
             self._attendant = Attendant()
@@ -74,6 +76,10 @@ class Traffic:
         self._looks += 1
         time = round(self._target.clock.time() * 1e9) + self._looks
         return max(time, self._since)
+
+    def _time(self) -> float:
+        """Return the seconds on a clock that stands still while replies are judged."""
+        return time.monotonic() - self._judged
 
     def _attend(self, attendant: Attendant) -> None:
         learnt, limits = self._target.learnt, self._target.limits
@@ -109,9 +115,9 @@ class Traffic:
         learnt.saw_end(self._ends(number, learnt.until_end(self.patience)), self.patience)
 
     def _ends(self, number: int, seconds: float) -> bool:
-        limit = time.monotonic() + seconds
-        while number in self.clients and time.monotonic() < limit:
-            self.poll(limit - time.monotonic())
+        limit = self._time() + seconds
+        while number in self.clients and (left := limit - self._time()) > 0:
+            self.poll(left)
         return number not in self.clients
 
     def restart(self) -> None:
@@ -146,11 +152,11 @@ class Traffic:
         """Send what was kept back."""
         data, client.unsent = client.unsent, bytearray()
         client.burst += data
-        limit = time.monotonic() + self.patience
+        limit = self._time() + self.patience
         client.transport.send(data)
         while client.transport.unsent:
             # The target must read on while we read its replies.
-            if time.monotonic() > limit:
+            if self._time() > limit:
                 raise Violation(["a target that reads"], "it stopped reading")
             self.poll(0.01)
 
@@ -172,7 +178,7 @@ class Traffic:
 
     def hear(self) -> None:
         """Take in replies until none is missing."""
-        wait, pause = Waiting(self.patience), 0.001
+        wait, pause = Waiting(self.patience, self._time), 0.001
         for client in list(self.clients.values()):
             whole = True
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:
@@ -190,17 +196,17 @@ class Traffic:
         silence: Silence | None = None
         expected: Sequence[str] = ()
         while (came := self.poll(0.0)) or (expected := self.judge.awaits(self.now())):
-            if silence is None and not came and pause > UNHURRIED:
-                silence = self._silence(expected)
-            if wait.is_over or (silence is not None and silence.is_over):
-                self._judge_silence(silence)
-                return
-            if came or self.poll(min(pause, wait.left, LOOKS)):
+            if came or self.poll(min(pause, LOOKS)):
                 wait.goes_on()
                 silence = None
             else:
                 pause *= 2
+                if silence is None and pause > UNHURRIED:
+                    silence = self._silence(expected)
                 self.settle()
+            if (silence or wait).is_over:
+                self._judge_silence(silence)
+                return
 
     def _silence(self, expected: Sequence[str]) -> Silence | None:
         """Return the wait for what the clients must get whose commands are open."""
@@ -233,17 +239,19 @@ class Traffic:
         """Take in what a client got; tell whether it got anything."""
         if not (data or client.transport.ended):
             return False
-        time, now = self._target.clock.time(), self.now()
+        at, now = self._target.clock.time(), self.now()
         if not data:
-            mark = self._transcript.add(client.letter, "!", b"closed by the target", time)
+            mark = self._transcript.add(client.letter, "!", b"closed by the target", at)
             number = next(number for number, c in self.clients.items() if c is client)
             del self.clients[number]
             client.transport.close()
             self.judge.ended(client.conn, now, mark)
             return False
         self._target.learnt.silences.heard(client.said, data)
-        mark = self._transcript.add_to_reply(client.letter, data, time)
+        mark = self._transcript.add_to_reply(client.letter, data, at)
+        begun = time.monotonic()
         replies = self.judge.received(client.conn, data, now, mark)
+        self._judged += time.monotonic() - begun
         for reply in replies.unforeseen:
             self.unforeseen = reply
         for reply in replies.all if client.puts else ():

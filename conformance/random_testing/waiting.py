@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from conformance.dialogue.awaiting import Awaiting
 from conformance.target.silences import FEWER, awaited
@@ -15,25 +14,24 @@ MOST = 12
 
 
 class Waiting:
-    """Waiting for replies that may take ``patience`` seconds each, but not for ever."""
+    """Waiting for replies that may take ``patience`` seconds each, but not for ever.
 
-    def __init__(self, patience: float) -> None:
+    ``time`` is a clock, in seconds, that stands still while it is not waited.
+    """
+
+    def __init__(self, patience: float, time: Callable[[], float]) -> None:
         self._patience = patience
-        self._end = time.monotonic() + MOST * patience
+        self._time = time
+        self._end = time() + MOST * patience
         self.goes_on()
 
     def goes_on(self) -> None:
         """Note that something has come."""
-        self._limit = min(time.monotonic() + self._patience, self._end)
-
-    @property
-    def left(self) -> float:
-        """The seconds for which nothing may come."""
-        return self._limit - time.monotonic()
+        self._limit = min(self._time() + self._patience, self._end)
 
     @property
     def is_over(self) -> bool:
-        return self.left < 0
+        return self._time() > self._limit
 
 
 class Silence:
