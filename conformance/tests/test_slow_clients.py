@@ -51,7 +51,7 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
     dialogue: Dialogue = [
         *[(f"peek {job}", FOUND(job, body))] * PEEKS,
         (client.ask_for_job, RESERVED(job, body)),
-        ("peek 0", NOT_FOUND),
+        (f"peek {2**64 - 1}", NOT_FOUND),
         (f"touch {job}", TOUCHED),
         ("bogus", UNKNOWN_COMMAND),
         (f"release {job} {pri} 0", RELEASED),
