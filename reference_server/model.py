@@ -184,7 +184,12 @@ class Model(Lifecycle):
             self._deref(job.tube)
             return wire.OUT_OF_MEMORY
         job.body = data
-        self.jobs[job.id] = job
+        try:
+            self.jobs[job.id] = job
+        except MemoryError:
+            # The table of all jobs had to grow.
+            self._deref(job.tube)
+            return wire.OUT_OF_MEMORY
         self.total_jobs += 1
         job.tube.total_jobs += 1
         self._enqueue(job)

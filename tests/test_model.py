@@ -14,8 +14,8 @@ from reference_server.engine import Engine
 from reference_server.events import Close, Connected, Event, Tick
 from reference_server.lifecycle import BECOMES, REPLIES, STATES, TRANSITIONS
 from reference_server.model import Model
-from reference_server.state import SECOND
-from reference_server.wire import Body, Command, Put, Reply
+from reference_server.state import SECOND, Job
+from reference_server.wire import OUT_OF_MEMORY, Body, Command, Put, Reply
 
 
 def _busy(model: Model, seed: int) -> None:
@@ -159,3 +159,22 @@ def test_a_method_for_each_command_in_the_order_of_the_text_cites_its_section() 
         if told == section and verb in COMMANDS
     ]
     assert list(dict.fromkeys(verb for _, verb in cited)) == list(COMMANDS)
+
+
+class _Full(dict[int, Job]):
+    """A table of jobs that cannot grow."""
+
+    def __setitem__(self, id: int, job: Job) -> None:
+        raise MemoryError
+
+
+def test_a_job_that_does_not_fit_into_the_table_of_jobs_is_refused() -> None:
+    model = Model()
+    model.step(Connected(), 0, 1)
+    model.jobs = _Full()
+    tubes = len(model.tubes)
+    model.step(Command("use", ("own",)), 0, 1)
+    model.step(Put(0, 0, 9, 1), 0, 1)
+    assert model.step(Body(b"a"), 0, 1) == [(1, OUT_OF_MEMORY)]
+    model.step(Command("use", ("default",)), 0, 1)
+    assert len(model.tubes) == tubes
