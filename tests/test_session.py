@@ -108,7 +108,8 @@ def test_the_time_in_which_replies_are_judged_is_not_time_without_replies(
         threading.Timer(PATIENCE / 10, is_judged.set).start()
         return received(judge, conn, data, now, mark)
 
-    with contextlib.closing(BuiltIn(fault=Fault("", "writes one late", connection=WritesOneLate))) as server:
+    fault = Fault("", "writes one late", connection=WritesOneLate)
+    with contextlib.closing(BuiltIn(fault=fault)) as server:
         session = Exploration(1).session(server)
         session.patience = PATIENCE
         for client in (1, 2, 3):
