@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from conformance.oracle.underspecification import Lines
 from conformance.random_testing.steps import Ask, Program, Step
 from reference_server.commands import U64
@@ -9,11 +11,32 @@ from reference_server.profiles import Profile
 from reference_server.wire import Command
 
 _QUIT = Command("quit")
+_AT_ONCE = 8
+"""Commands, at most, that are on their way when another client asks for more in haste.
+
+The orders in which they may be handled are more and more.
+"""
 
 
 def decent(program: Program, profile: Profile) -> list[Step]:
     """Return the steps of a program that can be judged, whatever the others are."""
-    return [step for step in program if not isinstance(step, Ask) or _is_decent(step, profile)]
+    steps = [step for step in program if not isinstance(step, Ask) or _is_decent(step, profile)]
+    return [*_with_little_haste(steps)]
+
+
+def _with_little_haste(program: Program) -> Iterator[Step]:
+    """Yield the steps, each in haste only if few commands are still to be answered."""
+    asked, client = 0, None
+    for step in program:
+        if not isinstance(step, Ask):
+            asked, client = 0, None
+            yield step
+            continue
+        is_hasty = step.hasty and asked < _AT_ONCE
+        if not is_hasty and (step.apart or step.client != client):
+            asked = 0
+        asked, client = asked + 1, step.client
+        yield step._replace(hasty=is_hasty)
 
 
 def _is_decent(ask: Ask, profile: Profile) -> bool:

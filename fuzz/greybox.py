@@ -29,8 +29,10 @@ from fuzz.variation import MOST, Variation
 
 RESTART = 500
 """Programs after which the scouts' server is started anew."""
-_TRIES = 60
-"""Times that a program is played while it is made small."""
+_PARTS = 8
+"""Parts of a program that are kept, before it is kept as a whole for all else that is new in it."""
+_EFFORT = 1000
+"""Steps that are played to make a part smaller."""
 _STOCK = 3000
 """Commands of judged programs that are put into others."""
 _BEHIND = 0.5
@@ -123,9 +125,7 @@ class GreyBox:
             program = self._next()
             if program is None:
                 return
-            small = self._kept(program)
-            if small is not None:
-                yield small
+            yield from self._kept(program)
 
     def _next(self) -> Program | None:
         if self._candidates:
@@ -137,31 +137,56 @@ class GreyBox:
         one, other = (self.guidance.pick(self._chance) for _ in range(2))
         return self._vary(one.program, other.program)
 
-    def _kept(self, program: Program) -> Program | None:
-        """Return the smallest form of a program if it is kept."""
+    def _kept(self, program: Program) -> Iterator[Program]:
+        """Yield parts of a program that together reach what is new in it, and keep them."""
         turns = self._play(program)
         self.guidance.note(_together(turns))
         news = self.guidance.news(_together(turns))
         if not news:
-            return None
+            return
         last = max(turn.end for turn in turns if turn.reached & news)
-        again = _together(self._play(program[:last]))
-        self.guidance.doubt(news & ~again)
-        news &= again
-        if not news:
-            return None
-        small = self._without_the_rest(program[:last], news)
-        entry = Entry(small, _together(self._play(small)) | news)
-        self.guidance.keep(entry)
-        if self._shelf is not None:
-            self._shelf.put(entry)
-        return small
+        turns = self._play(program[:last])
+        self.guidance.doubt(news & ~_together(turns))
+        for entry in self._parts(program[:last], turns, news & _together(turns)):
+            self.guidance.keep(entry)
+            if self._shelf is not None:
+                self._shelf.put(entry)
+            yield entry.program
+
+    def _parts(self, program: Program, turns: Sequence[Turn], news: int) -> Iterator[Entry]:
+        parts = 0
+        while news:
+            entry = (
+                self._part(program, turns, news)
+                if parts < _PARTS
+                else Entry(program, _together(turns))
+            )
+            news &= ~entry.reached
+            parts += 1
+            yield entry
+
+    def _part(self, program: Program, turns: Sequence[Turn], news: int) -> Entry:
+        """Return a part that ends with the last turn of a program in which something is new."""
+        last = max(number for number, turn in enumerate(turns) if turn.reached & news)
+        wanted = turns[last].reached & news
+        starts = [0, *(turn.end for turn in turns[:last])]
+        count, part = 1, program
+        while True:
+            # Most of the time, little of what came before matters.
+            part = program[starts[-count] if count < len(starts) else 0 : turns[last].end]
+            if count >= len(starts) or not wanted & ~_together(self._play(part)):
+                break
+            count *= 2
+        small = self._without_the_rest(part, wanted)
+        return Entry(small, _together(self._play(small)) | wanted)
 
     def _without_the_rest(self, program: Program, news: int) -> Program:
-        left = iter(range(_TRIES))
+        left = _EFFORT
 
         def shows(fewer: Program) -> bool:
-            if next(left, None) is None:
+            nonlocal left
+            left -= len(fewer)
+            if left < 0:
                 raise OutOfTime
             return not news & ~_together(self._play(fewer))
 

@@ -131,6 +131,16 @@ def test_scouts_get_where_chance_does_not(tmp_path: Path) -> None:
     assert all(entry.reached for entry in grey.guidance.entries)
 
 
+def test_parts_of_a_long_program_are_kept(tmp_path: Path) -> None:
+    scout, coverage = _scout(instrumented_server(tmp_path))
+    grey = GreyBox(scout, coverage, Random(1))
+    grey.begin_with([[*[Ask(1, b"list-tube-used\r\n", apart=True)] * 300, PUT, *ABOUT[:2]]])
+    first = next(grey.explore(60))
+    grey.close()
+    assert 1 <= len(first) <= 3
+    assert grey.programs < 50
+
+
 class _Always:
     """The coverage of a target that reaches the same edges in each turn."""
 

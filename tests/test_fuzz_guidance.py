@@ -150,3 +150,12 @@ def test_variations_are_many_and_can_be_written_to_a_target() -> None:
 def test_what_nobody_can_judge_is_left_out_of_what_is_judged(text: bytes) -> None:
     program: list[Step] = [PUT, Ask(1, text), Ask(1, b"delete %d\r\n", job=7), Leave(1, False)]
     assert decent(program, NEWEST) == [PUT, *program[2:]]
+
+
+def test_clients_that_are_judged_are_in_haste_while_few_commands_are_open() -> None:
+    ask = Ask(1, b"list-tube-used\r\n")
+    hasty = Ask(2, b"list-tube-used\r\n", apart=True, hasty=True)
+    few, many = [ask] * 3 + [hasty], [ask] * 30 + [hasty, hasty]
+    assert decent(few, NEWEST) == few
+    # The first waits for the thirty; the second, for nothing but the first.
+    assert decent(many, NEWEST) == [*many[:-2], hasty._replace(hasty=False), hasty]
