@@ -104,8 +104,13 @@ class Campaign:
         """Return the smallest form of a finding; itself, if it is not seen again."""
         return Reducer(self._exploration, self._target, self.looks).smallest(found)
 
-    def alone(self, client: int, lines: Iterable[bytes]) -> Iterator[Counterexample]:
-        """Yield the findings of single lines that are complete commands."""
+    def alone(
+        self, client: int, lines: Iterable[bytes], is_known: Callable[[Counterexample], bool]
+    ) -> Iterator[Counterexample]:
+        """Yield the findings of single lines that are complete commands.
+
+        Each is seen again first, unless it is known.
+        """
         session: Session | None = None
         for line in lines:
             reader = Lines(self._exploration.profile)
@@ -119,10 +124,16 @@ class Campaign:
             try:
                 take(session, program[0])
                 session.flush()
-            except (Violation, OSError, Inconclusive):
+            except (Violation, OSError, Inconclusive) as error:
+                found = None
+                # That nothing comes in haste proves nothing.
+                if isinstance(error, Violation) and error.observed != "nothing":
+                    wrong = told(error, self._target)
+                    found = Counterexample(program, wrong, session.transcript)
                 self._exploration.start_anew(session)
                 session = None
-                found = self._replayed(program, PATIENCE, math.inf)
+                if found is None or not is_known(found):
+                    found = self._replayed(program, PATIENCE, math.inf)
                 if found is not None:
                     yield found
         if session is not None:

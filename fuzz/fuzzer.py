@@ -207,23 +207,33 @@ class Fuzzer:
         """File the single lines of a finding that show it alone; return whether there are any."""
         lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
-        for single in self._campaign.alone(HOSTILE, self._pool.known.news(reversed(lines))):
+        news = self._pool.known.news(reversed(lines))
+        for single in self._campaign.alone(HOSTILE, news, self._is_known):
             shown = True
             self._pool.known.learn(lines_of(single.program, self._exploration.profile))
+            if self._is_known(single):
+                self.report.again += 1
+                continue
             self._keep(self._exploration.firmest(single, self._target, self._campaign.looks))
             if len(self.report.found) >= most:
                 break
         return shown
 
+    def _alike_of(self, found: Counterexample) -> tuple[tuple[str, str], str]:
+        """Return the kind of a finding, and the word of the line that has shown it."""
+        lines = lines_of(found.program, self._exploration.profile)
+        return found.violation.kind, form(lines[-1])[0] if lines else ""
+
+    def _is_known(self, found: Counterexample) -> bool:
+        return self._alike_of(found) in self._alike
+
     def _keep(self, small: Counterexample) -> None:
         profile = self._exploration.profile
-        lines = lines_of(small.program, profile)
-        self._pool.known.learn(lines)
-        alike = small.violation.kind, form(lines[-1])[0] if lines else ""
-        if alike in self._alike:
+        self._pool.known.learn(lines_of(small.program, profile))
+        if self._is_known(small):
             self.report.again += 1
             return
-        self._alike.add(alike)
+        self._alike.add(self._alike_of(small))
         again = self._campaign.seen(small.program)
         diagnosis = diagnosis_of(small, profile)
         if diagnosis.is_quirk:

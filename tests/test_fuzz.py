@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,17 +20,18 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.target import Remote, Target
+from fuzz.campaign import Campaign
 from fuzz.cli import main
 from fuzz.corpus import Pool
 from fuzz.coverage import ModelLines
 from fuzz.engine import judge
 from fuzz.fuzzer import Fuzzer, Report
 from fuzz.health import GROWN, LEAKED, Health, growth, thinned
-from fuzz.hostile import CaseAuthor, Progress
+from fuzz.hostile import HOSTILE, CaseAuthor, Progress
 from fuzz.mutate import Mutator
 from fuzz.suppression import Suppression
 from fuzz.undefined_input import Action, actions, with_single_lines
-from reference_server.faults import FAULTS
+from reference_server.faults import FAULTS, Fault
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader
 from tests.servers import (
@@ -363,6 +365,27 @@ def test_what_is_known_does_not_hide_what_is_behind_it() -> None:
     names = " ".join(filed.diagnosis.name for filed in report.found)
     assert "delete" in names
     assert "using" in names
+
+
+@pytest.mark.parametrize(("is_known", "replays"), [(True, 0), (False, 2)])
+def test_a_line_is_only_seen_again_if_it_is_not_known(
+    is_known: bool, replays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = BuiltIn(fault=Fault("", "lenient", reader=_Lenient))
+    exploration, seen, replayed = Exploration(1), list[Program](), Exploration.replayed
+    campaign = Campaign(exploration, target)
+
+    def counted(*asked: Any) -> Any:
+        seen.append(asked[2])
+        return replayed(*asked)
+
+    monkeypatch.setattr(Exploration, "replayed", counted)
+    lines = [b"delete 1 x", b"touch 1x", b"delete 1"]
+    found = list(campaign.alone(HOSTILE, lines, lambda _: is_known))
+    target.close()
+    assert {single.violation.kind for single in found} == {("BAD_FORMAT\\r\\n", "NOT_FOUND\\r\\n")}
+    assert len(found) == 2
+    assert len(seen) == replays
 
 
 def test_of_what_is_sent_at_once_the_first_line_may_be_enough() -> None:
