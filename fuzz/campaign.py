@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
@@ -21,8 +20,6 @@ from reference_server.wire import CRLF
 
 REPLAYS = 3
 """The number of times that a finding is looked for again."""
-_LONG = 3
-"""Times the patience for a reply that a step may take before it is left undecided."""
 MakesUp = Callable[[Session, Random], Iterator[Step]]
 """Makes up a program, each step when the one before has been taken."""
 
@@ -78,8 +75,6 @@ class Campaign:
         session.begin()
         for step in makes_up(session, chance):
             steps.append(step)
-            # To judge clients in haste may take very long.
-            session.judge.give_up_at(time.monotonic() + _LONG * session.patience)
             take(session, step)
         session.finish(self.looks)
         if session.is_spent or not session.judge.oracle.is_settled:
