@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from conformance.oracle.underspecification import Lines
 from conformance.random_testing.steps import Ask, Program, Step
+from fuzz.scout import begins_turn
 from reference_server.commands import U64
 from reference_server.profiles import Profile
 from reference_server.wire import Command
@@ -26,17 +27,14 @@ def decent(program: Program, profile: Profile) -> list[Step]:
 
 def _with_little_haste(program: Program) -> Iterator[Step]:
     """Yield the steps, each in haste only if few commands are still to be answered."""
-    asked, client = 0, None
+    asked, before = 0, None
     for step in program:
-        if not isinstance(step, Ask):
-            asked, client = 0, None
-            yield step
-            continue
-        is_hasty = step.hasty and asked < _AT_ONCE
-        if not is_hasty and (step.apart or step.client != client):
+        if isinstance(step, Ask) and asked >= _AT_ONCE:
+            step = step._replace(hasty=False)
+        if before is None or begins_turn(step, before):
             asked = 0
-        asked, client = asked + 1, step.client
-        yield step._replace(hasty=is_hasty)
+        asked, before = asked + 1, step
+        yield step
 
 
 def _is_decent(ask: Ask, profile: Profile) -> bool:

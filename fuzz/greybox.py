@@ -154,27 +154,26 @@ class GreyBox:
             yield entry.program
 
     def _parts(self, program: Program, turns: Sequence[Turn], news: int) -> Iterator[Entry]:
-        parts = 0
-        while news:
-            entry = (
-                self._part(program, turns, news)
-                if parts < _PARTS
-                else Entry(program, _together(turns))
-            )
+        for _ in range(_PARTS):
+            if not news:
+                return
+            entry = self._part(program, turns, news)
             news &= ~entry.reached
-            parts += 1
             yield entry
+        if news:
+            yield Entry(program, _together(turns))
 
     def _part(self, program: Program, turns: Sequence[Turn], news: int) -> Entry:
         """Return a part that ends with the last turn of a program in which something is new."""
         last = max(number for number, turn in enumerate(turns) if turn.reached & news)
         wanted = turns[last].reached & news
         starts = [0, *(turn.end for turn in turns[:last])]
-        count, part = 1, program
+        count = 1
         while True:
             # Most of the time, little of what came before matters.
-            part = program[starts[-count] if count < len(starts) else 0 : turns[last].end]
-            if count >= len(starts) or not wanted & ~_together(self._play(part)):
+            start = starts[-min(count, len(starts))]
+            part = program[start : turns[last].end]
+            if start == 0 or not wanted & ~_together(self._play(part)):
                 break
             count *= 2
         small = self._without_the_rest(part, wanted)
