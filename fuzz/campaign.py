@@ -70,7 +70,7 @@ class Campaign:
 
     def _play(self, makes_up: MakesUp, chance: Random, steps: list[Step]) -> None:
         if self._session is None:
-            self._session = self._exploration.session(self._target)
+            self._session = self._exploration.restored_session(self._target)
         session = self._session
         session.begin()
         for step in makes_up(session, chance):
@@ -113,7 +113,7 @@ class Campaign:
             if not reader.is_complete or reader.is_quirk:
                 continue
             if session is None:
-                session = self._exploration.session(self._target)
+                session = self._exploration.restored_session(self._target)
                 session.patience = HASTE
             program = [Ask(client, line + CRLF, apart=True)]
             try:
@@ -121,8 +121,7 @@ class Campaign:
                 session.flush()
             except (Violation, OSError, Inconclusive) as error:
                 found = None
-                # That nothing comes in haste proves nothing.
-                if isinstance(error, Violation) and error.observed != "nothing":
+                if isinstance(error, Violation):
                     wrong = told(error, self._target)
                     found = Counterexample(program, wrong, session.transcript)
                 self._exploration.start_anew(session)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from conformance.dialogue.connection import Connection
+from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
 from conformance.target.address import ask, connect, visit
 from conformance.target.builtin import BuiltIn
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.transport import Transport
 from conformance.verdict import TargetLost
+from tests.servers import changed_server
 
 
 @pytest.fixture
@@ -72,3 +76,28 @@ def test_a_target_that_is_gone_may_come_back_as_another() -> None:
     target.close()
     assert target.fate() == "the target is gone: it refuses connections"
     assert target.generation == 1
+
+
+def test_a_target_that_has_died_is_brought_back_for_the_next_program(tmp_path: Path) -> None:
+    mark = tmp_path / "dies"
+    dies = f"""
+    plain, mark = Model._stats, {str(mark)!r}
+
+    def stats(self, conn):
+        if os.path.exists(mark):
+            os.unlink(mark)
+            os._exit(3)
+        return plain(self, conn)
+
+    Model._stats = stats
+    """
+    target = LaunchedTarget(changed_server(tmp_path, dies), "real")
+    exploration = Exploration(1)
+    # The last program has ended it, which is noticed when the next is begun.
+    mark.touch()
+    session = exploration.restored_session(target)
+    session.ask(1, b"use a\r\n")
+    session.finish()
+    exploration.end(session)
+    target.close()
+    assert not mark.exists()

@@ -23,7 +23,7 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Happen, Program, play, waits
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
-from conformance.verdict import Deviation, Inconclusive, NotTestable
+from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from reference_server.profiles import NEWEST, Profile
 from reports.results import World
 from reports.words import counted
@@ -121,6 +121,14 @@ class Exploration:
             session.abandon()
             raise NotTestable("needs a server that begins without jobs in default")
         return session
+
+    def restored_session(self, target: Target) -> Session:
+        """Return the same, and bring the target back if the last program has ended it."""
+        try:
+            return self.session(target)
+        except (OSError, TargetLost):
+            target.restore()
+            return self.session(target)
 
     def _begun(self, target: Target) -> Session:
         self._new = None
@@ -280,12 +288,7 @@ class Exploration:
         anew = anew or any(isinstance(step, Happen) for step in program)
         if anew and self._new is not target:
             self.restart(target)
-        try:
-            session = self.session(target)
-        except OSError:
-            # The last program has ended it, perhaps.
-            target.restore()
-            session = self.session(target)
+        session = self.restored_session(target)
         if session.begins_with_jobs and not anew and target.exclusive:
             # They may be what the last one could not delete.
             self.start_anew(session)
