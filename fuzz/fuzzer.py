@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
+from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
@@ -30,15 +31,19 @@ from fuzz.greybox import GreyBox
 from fuzz.health import Health, growth, look, thinned
 from fuzz.hostile import HOSTILE, Progress, cases
 from fuzz.reported import Reports, program_of
-from fuzz.suppression import form, lines_of
+from fuzz.suppression import Signature, line_of, lines_of, signature
 
 WILD = 8
 """One program in so many is wild: no text tells the answers to its bytes."""
 _STATISTICS = ("OK", "OK")
 """The beginning of what is expected and observed where statistics differ."""
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
+_AHEAD = 1.0
+"""Seconds that scouts have before the first judged program."""
 ENOUGH = 2
 """The number of times that something that looks the same is made small."""
+MOST_STATISTICS = 8
+"""Programs after which statistics differ, until they are not compared any more."""
 MOST_LINES = 200
 """Steps of a finding among which single lines are looked for that show it alone."""
 
@@ -106,12 +111,14 @@ class Fuzzer:
         hostile = partial(cases, pool, self.report.progress)
         self._campaign = Campaign(exploration, target, hostile)
         self._grey = grey
+        if grey is not None:
+            grey.known = pool.known
         self._reports = Reports(target, exploration.folder, exploration.effort)
         self._lanes = (
             [hostile] if grey is None else [grey.watch(hostile), grey.watch(grey.second_gear)]
         )
         self._kinds: Counter[tuple[str, str]] = Counter()
-        self._alike: set[tuple[tuple[str, str], str]] = set()
+        self._alike: set[Signature] = set()
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -131,6 +138,7 @@ class Fuzzer:
         chance, report = Random(self._exploration.seed), self.report
         start = time.monotonic()
         report.seconds = 0.0
+        self._scout(_AHEAD, most)
         while report.seconds < seconds and len(report.found) < most:
             seed = chance.randrange(2**32)
             report.programs += 1
@@ -181,16 +189,22 @@ class Fuzzer:
 
     def _file(self, found: Counterexample, most: float) -> None:
         """Make small what was found, and file it, unless it is known."""
-        kind = found.violation.kind
+        violation = found.violation
+        kind = violation.kind
         self._kinds[kind] += 1
+        if kind == _STATISTICS and self._kinds[kind] > MOST_STATISTICS:
+            # They would hide whatever else is wrong.
+            self._campaign.looks = False
+            self._pool.avoids = _STATS
+        line = line_of(found.shown.entries, self._exploration.profile)
+        if line is not None and signature(line, *_replies(violation)) in self._alike:
+            self._pool.known.learn([line])
+            self.report.again += 1
+            return
         if self._file_lines(found, most):
             return
         if self._kinds[kind] > ENOUGH:
             self.report.again += 1
-            if kind == _STATISTICS:
-                # It would hide whatever else is wrong.
-                self._campaign.looks = False
-                self._pool.avoids = _STATS
             return
         self._sees(found.transcript)
         folder = self._exploration.folder
@@ -219,10 +233,9 @@ class Fuzzer:
                 break
         return shown
 
-    def _alike_of(self, found: Counterexample) -> tuple[tuple[str, str], str]:
-        """Return the kind of a finding, and the word of the line that has shown it."""
+    def _alike_of(self, found: Counterexample) -> Signature:
         lines = lines_of(found.program, self._exploration.profile)
-        return found.violation.kind, form(lines[-1])[0] if lines else ""
+        return signature(lines[-1] if lines else b"", *_replies(found.violation))
 
     def _is_known(self, found: Counterexample) -> bool:
         return self._alike_of(found) in self._alike
@@ -233,13 +246,13 @@ class Fuzzer:
         if self._is_known(small):
             self.report.again += 1
             return
-        self._alike.add(self._alike_of(small))
         again = self._campaign.seen(small.program)
         diagnosis = diagnosis_of(small, profile)
         if diagnosis.is_quirk:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1
             return
+        self._alike.add(self._alike_of(small))
         self._add(diagnosis, small.shown, f"reproduced {again} of {REPLAYS}", "transcript")
 
     def _add(
@@ -317,6 +330,11 @@ class Fuzzer:
         if health is not None:
             report.looks = [*thinned(report.looks), health]
             report.health |= growth(report.looks)
+
+
+def _replies(violation: Violation) -> tuple[str, str]:
+    """Return the reply that was expected, or the first of them, and the one that was observed."""
+    return violation.expected[0], violation.observed
 
 
 def _steps(program: Program, _: Session, __: Random) -> Iterator[Step]:

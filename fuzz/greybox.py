@@ -2,14 +2,16 @@
 
 After the manner of AFL: a program that reaches what none has reached before is done again, made
 small, kept, and varied. Variations are played unjudged, as that is faster; those that reach
-something new are handed on, to be judged.
+something new are handed on, to be judged. So are those to which the target replies otherwise than
+the reference model, a few times for each kind of difference: that is feedback from the replies, as
+in AFLNet, but by what they should be.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
 from conformance.random_testing.minimise import OutOfTime, without_steps
@@ -24,8 +26,10 @@ from fuzz.guidance import Entry, Guidance
 from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
 from fuzz.scout import Lost, Scout, Turn, begins_turn
+from fuzz.suppression import Signature, Suppression, lines_of, signature
 from fuzz.undefined_input import Action
 from fuzz.variation import MOST, Variation
+from reference_server.wire import CRLF
 
 RESTART = 500
 """Programs after which the scouts' server is started anew."""
@@ -37,6 +41,10 @@ _STOCK = 3000
 """Commands of judged programs that are put into others."""
 _BEHIND = 0.5
 """The chance that a judged program begins like one that is kept."""
+_VOLLEYS = 0.3
+"""The share of volleys of hostile lines in all that scouts play."""
+_ALIKE = 2
+"""Programs that are handed on for differences of one kind, or for crashes at one command."""
 _WAITING = 20
 """Programs that are still to be played again, to see whether they reach it each time."""
 
@@ -57,7 +65,9 @@ class GreyBox:
         """The reports of sanitizers, and the programs that were played then."""
         self.programs = 0
         """The number of programs that were played by scouts."""
+        self._volleys = 0
         self._scout = scout
+        self._profile = scout.target.profile
         self._coverage = coverage
         self._shelf = shelf
         self._found_news = False
@@ -68,6 +78,9 @@ class GreyBox:
         self._candidates: deque[Program] = deque(maxlen=_WAITING)
         self._foreign: list[Program] = []
         self._vary = Variation(chance, self._stock)
+        self._alike: Counter[Signature] = Counter()
+        self.known = Suppression()
+        """Lines that are left out, as their bugs are known."""
 
     def watch(self, makes_up: MakesUp) -> MakesUp:
         """Return what makes up the same programs, and takes in where they get."""
@@ -122,10 +135,17 @@ class GreyBox:
         """Yield programs that reach something new, for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            program = self._next()
-            if program is None:
-                return
-            yield from self._kept(program)
+            program = None if self._volleys < _VOLLEYS * self.programs else self._next()
+            yield from self._volley() if program is None else self._kept(program)
+
+    def _volley(self) -> Iterator[Program]:
+        """Play hostile lines; yield those that are answered otherwise than by the model."""
+        self._volleys += 1
+        program = self.without_known(decent(self._vary.volley(), self._profile))
+        turns = self._play(program)
+        yield from self._answered_otherwise(program, turns)
+        if self.guidance.news(_together(turns)):
+            self._candidates.append(program)
 
     def _next(self) -> Program | None:
         if self._candidates:
@@ -135,11 +155,20 @@ class GreyBox:
         if not self.guidance.entries:
             return None
         one, other = (self.guidance.pick(self._chance) for _ in range(2))
-        return self._vary(one.program, other.program)
+        return self.without_known(self._vary(one.program, other.program))
+
+    def without_known(self, program: Program) -> Program:
+        """Return the steps whose lines are not known to be answered wrongly."""
+        return [
+            step
+            for step in program
+            if not isinstance(step, Ask) or not self.known.has(lines_of([step], self._profile))
+        ]
 
     def _kept(self, program: Program) -> Iterator[Program]:
         """Yield parts of a program that together reach what is new in it, and keep them."""
         turns = self._play(program)
+        yield from self._answered_otherwise(program, turns)
         self.guidance.note(_together(turns))
         news = self.guidance.news(_together(turns))
         if not news:
@@ -148,10 +177,12 @@ class GreyBox:
         turns = self._play(program[:last])
         self.guidance.doubt(news & ~_together(turns))
         for entry in self._parts(program[:last], turns, news & _together(turns)):
+            has_new_edge = self.guidance.has_new_edge(entry.reached)
             self.guidance.keep(entry)
             if self._shelf is not None:
                 self._shelf.put(entry)
-            yield entry.program
+            if has_new_edge:
+                yield entry.program
 
     def _parts(self, program: Program, turns: Sequence[Turn], news: int) -> Iterator[Entry]:
         for _ in range(_PARTS):
@@ -167,29 +198,68 @@ class GreyBox:
         """Return a part that ends with the last turn of a program in which something is new."""
         last = max(number for number, turn in enumerate(turns) if turn.reached & news)
         wanted = turns[last].reached & news
-        starts = [0, *(turn.end for turn in turns[:last])]
+
+        def reaches(part: Program) -> bool:
+            return not wanted & ~_together(self._play(part))
+
+        effort = _EFFORT if self.guidance.has_new_edge(wanted) else 0
+        small = self._smallest(program, turns[: last + 1], reaches, effort)
+        return Entry(small, _together(self._play(small)) | wanted)
+
+    def _answered_otherwise(self, program: Program, turns: Sequence[Turn]) -> Iterator[Program]:
+        """Yield a part of a program to which the target replies otherwise than the model."""
+        found = {told.kind: told.end for told in reversed(self._scout.discrepancies)}
+        for kind, end in found.items() if turns else ():
+            until = program[:end]
+            is_new = self._alike[kind] < _ALIKE
+            if is_new and len(decent(until, self._profile)) == len(until):
+                self._alike[kind] += 1
+                before = [turn for turn in turns if turn.end <= end]
+                yield from self._showing(until, before, kind)
+
+    def _showing(
+        self, program: Program, turns: Sequence[Turn], kind: Signature
+    ) -> Iterator[Program]:
+        """Yield a small part of a program that shows a difference again, if it does."""
+
+        def shows(part: Program) -> bool:
+            self._play(part)
+            return any(told.kind == kind for told in self._scout.discrepancies)
+
+        # Something may have been left there by the programs before.
+        self._scout.restart()
+        if shows(program):
+            yield self._smallest(program, turns, shows, _EFFORT)
+
+    def _smallest(
+        self,
+        program: Program,
+        turns: Sequence[Turn],
+        shows: Callable[[Program], bool],
+        effort: int,
+    ) -> Program:
+        """Return a small part of a program that ends with its last turn and still shows it.
+
+        ``effort``: the steps that may be played to leave out some from its midst.
+        """
+        starts = [0, *(turn.end for turn in turns[:-1])]
         count = 1
         while True:
             # Most of the time, little of what came before matters.
             start = starts[-min(count, len(starts))]
-            part = program[start : turns[last].end]
-            if start == 0 or not wanted & ~_together(self._play(part)):
+            part = program[start : turns[-1].end]
+            if start == 0 or shows(part):
                 break
             count *= 2
-        small = self._without_the_rest(part, wanted)
-        return Entry(small, _together(self._play(small)) | wanted)
 
-    def _without_the_rest(self, program: Program, news: int) -> Program:
-        left = _EFFORT
-
-        def shows(fewer: Program) -> bool:
-            nonlocal left
-            left -= len(fewer)
-            if left < 0:
+        def in_time(fewer: Program) -> bool:
+            nonlocal effort
+            effort -= len(fewer)
+            if effort < 0:
                 raise OutOfTime
-            return not news & ~_together(self._play(fewer))
+            return shows(fewer)
 
-        return without_steps(program, shows)
+        return without_steps(part, in_time)
 
     def _play(self, program: Program) -> list[Turn]:
         self.programs += 1
@@ -207,6 +277,11 @@ class GreyBox:
     def _lose(self, program: Program, done: Sequence[Action]) -> None:
         """Take in what a target did not survive, as it is on a new one: with the same ids."""
         self._scout.restart()
+        line = done[-1].data.partition(CRLF)[0] if done else b""
+        kind = signature(line, "", "crash")
+        self._alike[kind] += 1
+        if self._alike[kind] > _ALIKE:
+            return
         try:
             self._scout.play(program)
             self.lost.append(done)

@@ -70,6 +70,10 @@ class Guidance:
         """Return the edges of it that were never reached before, and do not flicker."""
         return reached & ~(self.seen | self.flickers)
 
+    def has_new_edge(self, reached: int) -> bool:
+        """Return whether an edge of it is new, and not just how often it was taken."""
+        return count(self.seen | self.news(reached)) > count(self.seen)
+
     def meet(self, reached: int) -> None:
         """Take in what was reached somehow."""
         self._met |= reached
@@ -90,11 +94,11 @@ class Guidance:
         reached = entry.reached & ~self.flickers
         if not self.news(reached):
             return False
-        kept, before = entry._replace(reached=reached), count(self.seen)
+        kept = entry._replace(reached=reached)
+        if self.has_new_edge(reached):
+            self._new.append((kept, _FOLLOWED))
         self.seen |= reached
         self.entries.append(kept)
-        if count(self.seen) > before:
-            self._new.append((kept, _FOLLOWED))
         for edge in edges(reached):
             best = self._best.setdefault(edge, kept)
             if len(kept.program) < len(best.program):

@@ -60,8 +60,8 @@ _MISSING = 70_000
 """Bytes of a body beyond which it is not completed."""
 _UNSETTLED = 3
 """Bursts after which a program ends while the outcome of an earlier one is still open."""
-AGAIN = 0.01
-"""The chance to send a line with a known flaw."""
+AGAIN, LIKE = 0.01, 0.1
+"""The chances to send a line with a known flaw, and one that most likely shows one."""
 TRIES = 8
 """Mutations that are tried until one is a case."""
 _SOON = 100
@@ -270,7 +270,10 @@ class CaseAuthor:
             return False
         if (None in reader.lines and not first) or (self._shared and _HARMFUL.search(template)):
             return False
-        if self._pool.known.has(reader.lines) and self._chance.random() > AGAIN:
+        known, lines = self._pool.known, reader.lines
+        if known.has(lines) and self._chance.random() > AGAIN:
+            return False
+        if known.expects(lines) and self._chance.random() > LIKE:
             return False
         return all(map(self._leaves_little_open, reader.requests))
 

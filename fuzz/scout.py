@@ -1,7 +1,8 @@
 """A player at wire speed that judges nothing, but sees which code of the target programs reach.
 
 It is many times as fast as judged play, and need not leave out what would make judging hard.
-Programs that reach something new are judged elsewhere.
+Programs that reach something new are judged elsewhere, and so are those to which the target
+replies otherwise than the reference model.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from fuzz.coverage import Coverage
+from fuzz.mirror import NOTHING, Mirror
+from fuzz.suppression import Signature, signature
 from fuzz.undefined_input import Action
 from reference_server.wire import CRLF, Reply
 
@@ -27,6 +30,9 @@ _TOLD = re.compile(
 )
 _MANY = 500
 """Commands that are sent in one go when jobs are deleted."""
+_MOST_IDS = 10_000
+"""Ids that are tried to delete all jobs; a server that has given more is started anew."""
+_PROBE = b"put 0 0 120 0\r\n\r\n"
 
 
 class Turn(NamedTuple):
@@ -34,6 +40,13 @@ class Turn(NamedTuple):
 
     end: int
     reached: int
+
+
+class Discrepancy(NamedTuple):
+    """A turn in which the target replied otherwise than the model: the steps up to its end."""
+
+    end: int
+    kind: Signature
 
 
 class Lost(Exception):
@@ -55,17 +68,34 @@ class Scout:
         self._clients: dict[int, _Client] = {}
         self._tags = JobTags()
         self._last = 0
+        self._sending = 0
+        self._unsent = bytearray()
+        """The words of that client which are still to be sent."""
+        self._next_id: int | None = None
+        """The id of the next job on a server without any, if it is known."""
+        self._probed = 1
+        """The id of the next job when that was seen last."""
+        self._mirror: Mirror | None = None
+        """The model that is told the same, as long as it replies the same."""
+        self.discrepancies: list[Discrepancy] = []
+        """The turns of the last program that the model has not foretold, until one is missing."""
         self.done: list[Action] = []
         """The messages to the target since a program was begun."""
 
     def play(self, program: Program) -> list[Turn]:
         """Return what each turn of a program has reached, on a server without jobs; raises Lost."""
-        self.done = []
+        self.done, self.discrepancies, turns = [], [], []
         try:
             self._settle()
+            if self._next_id is None:
+                self._next_id = self._probe()
+            first_id = self._next_id
+            self._mirror = Mirror(self.target.profile, first_id)
             self._coverage.take()
-            turns = [Turn(end, self._take(steps)) for end, steps in turns_of(program)]
-            self._clean_up()
+            for end, steps in turns_of(program):
+                turns.append(Turn(end, self._take(steps)))
+                self._compare(end, steps)
+            self._clean_up(first_id)
         except (OSError, EOFError) as error:
             self.close()
             raise Lost(self.done) from error
@@ -82,7 +112,9 @@ class Scout:
             client.transport.close()
         self._clients.clear()
         self._tags.clear()
+        self._unsent.clear()
         self._last = 0
+        self._next_id = None
         if self._observer is not None:
             self._observer.close()
             self._observer = None
@@ -93,43 +125,84 @@ class Scout:
                 self._ask(step)
             elif isinstance(step, Leave):
                 self._leave(step)
+        self._send()
         self._settle()
-        for client in self._clients.values():
-            self._hear(client)
+        for number, client in self._clients.items():
+            self._hear(number, client)
         return self._coverage.take()
+
+    def _compare(self, end: int, steps: Sequence[Step]) -> None:
+        """Compare what clients got in a turn with what the model says.
+
+        Where not the same number of replies came, what comes then is not compared any more.
+        """
+        difference = self._mirror.difference() if self._mirror is not None else None
+        if difference is None:
+            return
+        number, position, due, came = difference
+        asks = [step for step in steps if isinstance(step, Ask) and step.client == number]
+        line = asks[min(position, len(asks) - 1)].text.partition(CRLF)[0] if asks else b""
+        self.discrepancies.append(Discrepancy(end, signature(line, due, came)))
+        if NOTHING in (due, came):
+            self._mirror = None
 
     def _ask(self, ask: Ask) -> None:
         client = self._clients.get(ask.client)
         if client is None or client.transport.ended:
             client = self._clients[ask.client] = _Client(self.target.connect(), deque())
+            if self._mirror is not None:
+                self._mirror.open(ask.client)
         text = ask.text if ask.job is None else ask.text % self._tags.id(ask.job)
         if ask.tag is not None:
             client.puts.append(ask.tag)
             self._last += 1
             # It may be needed before the server tells.
             self._tags.name(ask.tag, self._last)
+        if self._sending != ask.client:
+            self._send()
+            self._sending = ask.client
         sent = 0
-        for cut in (*ask.cuts, len(text)):
-            if sent:
-                self._settle()
-            self.done.append(Action(ask.client, text[sent:cut]))
-            client.transport.send(text[sent:cut])
+        for cut in ask.cuts:
+            self._unsent += text[sent:cut]
+            self._send()
+            self._settle()
             sent = cut
+        self._unsent += text[sent:]
+
+    def _send(self) -> None:
+        """Send what a client says in one go."""
+        number, data = self._sending, bytes(self._unsent)
+        self._unsent.clear()
+        if number not in self._clients or not data:
+            return
+        self.done.append(Action(number, data))
+        self._clients[number].transport.send(data)
+        if self._mirror is not None:
+            self._mirror.send(number, data)
 
     def _leave(self, leave: Leave) -> None:
+        self._send()
         client = self._clients.get(leave.client)
         if client is None:
             return
         end = "resets" if leave.reset else "half-closes" if leave.half else "closes"
         self.done.append(Action(leave.client, b"", end))
+        if self._mirror is not None and self._mirror.is_behind(leave.client):
+            self._mirror = None
         if end == "half-closes":
+            if self._mirror is not None:
+                self._mirror.half_close(leave.client)
             client.transport.half_close()
             return
+        if self._mirror is not None:
+            self._mirror.close(leave.client)
         del self._clients[leave.client]
         (client.transport.reset if leave.reset else client.transport.close)()
 
-    def _hear(self, client: _Client) -> None:
+    def _hear(self, number: int, client: _Client) -> None:
         while data := client.transport.receive():
+            if self._mirror is not None:
+                self._mirror.hear(number, data)
             for inserted, id, refused in _TOLD.findall(data):
                 word = (inserted or refused).decode()
                 if inserted:
@@ -145,25 +218,47 @@ class Scout:
         for _ in range(ROUND_TRIPS):
             self._say(self._neutral, 1)
 
-    def _say(self, lines: bytes, count: int) -> None:
-        """Say lines, and wait for as many replies of a line each."""
+    def _say(self, lines: bytes, count: int) -> bytes:
+        """Say lines; wait for as many replies of a line each, and return them."""
         observer = self._observer
         assert observer is not None
         observer.send(lines)
-        while count > 0:
+        replies = b""
+        while replies.count(b"\n") < count:
             data = observer.receive_within(self.target.limits.alive)
             if not data:
                 raise EOFError
-            count -= data.count(b"\n")
+            replies += data
+        return replies
 
-    def _clean_up(self) -> None:
+    def _probe(self) -> int:
+        """Return the id of the next job."""
+        match = _TOLD.match(self._say(_PROBE, 1))
+        last = int(match[2] or 0) if match is not None else 0
+        self._say(b"delete %d\r\n" % last, 1)
+        self._last, self._probed = last, last + 1
+        return self._probed
+
+    def _clean_up(self, first_id: int) -> None:
         """End all clients, and delete all jobs, so that the next program finds nothing."""
-        for client in self._clients.values():
+        for number, client in self._clients.items():
             with contextlib.suppress(OSError):
                 client.transport.close()
+            if self._mirror is not None and self._mirror.is_behind(number):
+                self._mirror = None
         self._clients.clear()
         self._settle()
-        lines = [b"delete %d\r\n" % id for id in self._tags.ids()]
+        if self._mirror is not None and not self.discrepancies:
+            self._next_id = self._mirror.next_id
+        else:
+            # It may have been wrong for long.
+            first_id = self._probed
+            self._next_id = self._probe()
+        if self._next_id > first_id + _MOST_IDS:
+            self.restart()
+            return
+        ids = {*self._tags.ids(), *range(first_id, self._next_id)}
+        lines = [b"delete %d\r\n" % id for id in ids]
         for start in range(0, len(lines), _MANY):
             some = lines[start : start + _MANY]
             self._say(b"".join(some), len(some))

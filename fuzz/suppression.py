@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from conformance.oracle.underspecification import KINDS, Lines
+from conformance.oracle.underspecification import KINDS, Lines, answered, talks
 from conformance.random_testing.steps import Ask, Program
-from reference_server.commands import U32
+from conformance.transcript import Entry
+from reference_server.commands import COMMANDS, U32
 from reference_server.profiles import Profile
 
 Form = tuple[str, ...]
 """The word of a line, and what its arguments look like."""
+Signature = tuple[str, str, str]
+"""The word of a line, and those of the reply that should come and of the one that did."""
 
 _KINDS = {
     "number": re.compile(rb"0|[1-9][0-9]*"),
@@ -22,9 +26,14 @@ _KINDS = {
     "garbage": re.compile(rb"[0-9].*", re.DOTALL),
     "odd": re.compile(rb".*", re.DOTALL),
 }
+_REFUSALS = ("BAD_FORMAT", "UNKNOWN_COMMAND")
+_TAKEN = {"nothing", *(word for grammar in COMMANDS.values() for word in grammar.replies)}
+_COUNTER = re.compile(r"OK with [a-z-]+")
 LONG = 200
 """Bytes from which on it is a line's length that matters."""
 _SOME = 2**31
+_MANY = 3
+"""Forms with one word, from which on others with that word most likely show the same."""
 _PLAIN = {"number", "name"}
 
 
@@ -33,10 +42,12 @@ class Suppression:
 
     def __init__(self) -> None:
         self._forms: set[Form] = set()
+        self._words: Counter[str] = Counter()
+        """The number of forms with a word."""
 
     def learn(self, lines: Iterable[bytes | None]) -> None:
         """Keep the forms of lines; None stands for one that is too long."""
-        self._forms |= {made for made in map(form, lines) if not _is_plain(made)}
+        self.take(made for made in map(form, lines) if not _is_plain(made))
 
     @property
     def forms(self) -> frozenset[Form]:
@@ -45,7 +56,9 @@ class Suppression:
 
     def take(self, forms: Iterable[Form]) -> None:
         """Take in forms that others have learnt."""
-        self._forms.update(forms)
+        new = {*forms} - self._forms
+        self._forms |= new
+        self._words.update(word for word, *_ in new)
 
     def news(self, lines: Iterable[bytes | None]) -> list[bytes]:
         """Return one line of each form that is not plain, and not known."""
@@ -62,6 +75,11 @@ class Suppression:
         """Return whether one of these lines looks like one that has shown what is wrong."""
         return bool(self._forms) and any(form(line) in self._forms for line in lines)
 
+    def expects(self, lines: Iterable[bytes | None]) -> bool:
+        """Return whether one of these lines has a word that was seen to go wrong in many forms."""
+        forms = map(form, lines)
+        return any(not _is_plain(made) and self._words[made[0]] >= _MANY for made in forms)
+
 
 def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
     """Return the lines that a program sends, whatever the ids of its jobs."""
@@ -72,6 +90,34 @@ def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
             reader.read(step.text if step.job is None else step.text % 1)
             lines += reader.lines
     return lines
+
+
+def line_of(entries: Sequence[Entry], profile: Profile) -> bytes | None:
+    """Return the line to which the last reply belongs, or which has got none; None if unknown."""
+    name = entries[-1].connection if entries else ""
+    *_, (sent, got) = [(b"", b""), *talks([entry for entry in entries if entry.connection == name])]
+    reader = Lines(profile)
+    reader.read(sent)
+    line = None
+    for _, asked, reply in answered(reader, got, profile):
+        if reply is None:
+            return asked if entries[-1].direction == ">" else line
+        line = asked
+    return line
+
+
+def signature(line: bytes | None, due: str, came: str) -> Signature:
+    """Return what findings that are alike have in common, by the replies in words.
+
+    What is replied to a line that should have been refused depends on what is there, so that all
+    such replies are alike. Where statistics differ, the counter matters, and not the line.
+    """
+    if counter := _COUNTER.match(due):
+        return "", counter[0], "OK"
+    due, came = (text.partition(" ")[0].removesuffix("\\r\\n") for text in (due, came))
+    if due in _REFUSALS and came in _TAKEN:
+        came = "taken"
+    return form(line)[0], due, came
 
 
 def form(line: bytes | None) -> Form:

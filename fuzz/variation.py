@@ -18,6 +18,8 @@ _T = TypeVar("_T")
 
 MOST = 400
 """Steps of a program that is varied, at most."""
+_VOLLEY = 64
+"""Lines of a volley."""
 _CLIENTS = (1, 2, 3)
 _WAYS = (1, 1, 1, 2, 2, 3, 4, 8)
 _APART = 10**6
@@ -58,6 +60,14 @@ class Variation:
             self._pick(self._ways)(steps, other)
             left -= 1
         return steps[:MOST]
+
+    def volley(self) -> list[Step]:
+        """Return hostile lines one by one, behind a job that some of them are about."""
+        lines = (self._any_command() for _ in range(_VOLLEY))
+        return [
+            Ask(1, b"put 0 0 120 1\r\na\r\n", tag=0),
+            *(_rewritten(ask, self._mutate(ask.text))._replace(apart=True) for ask in lines),
+        ]
 
     def _pick(self, options: Sequence[_T]) -> _T:
         return options[int(self._chance.random() * len(options))]

@@ -49,6 +49,14 @@ def test_another_class_of_a_known_edge_is_news() -> None:
     assert guidance.edges == 1
 
 
+def test_an_edge_is_new_and_how_often_it_is_taken_is_not() -> None:
+    guidance = Guidance()
+    assert guidance.has_new_edge(classed(b"\1\0"))
+    guidance.keep(Entry(PROGRAM, classed(b"\1\0")))
+    assert not guidance.has_new_edge(classed(b"\2\0"))
+    assert guidance.has_new_edge(classed(b"\2\1"))
+
+
 def test_what_is_not_reached_again_flickers_in_the_end() -> None:
     guidance = Guidance()
     timer, real = marked([3]), marked([4])
