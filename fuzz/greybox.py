@@ -208,8 +208,10 @@ class GreyBox:
 
     def _answered_otherwise(self, program: Program, turns: Sequence[Turn]) -> Iterator[Program]:
         """Yield a part of a program to which the target replies otherwise than the model."""
+        if not turns:
+            return
         found = {told.kind: told.end for told in reversed(self._scout.discrepancies)}
-        for kind, end in found.items() if turns else ():
+        for kind, end in sorted(found.items(), key=lambda item: item[1]):
             until = program[:end]
             is_new = self._alike[kind] < _ALIKE
             if is_new and len(decent(until, self._profile)) == len(until):
