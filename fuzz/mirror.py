@@ -84,6 +84,11 @@ class Mirror:
         """Take in what a client of the server got."""
         self._clients[number][1].came += data
 
+    @property
+    def is_ahead(self) -> bool:
+        """Return whether more bytes should have come than have."""
+        return any(len(client.came) < len(client.due) for _, client in self._clients.values())
+
     def difference(self) -> Difference | None:
         """Return the first difference between what clients should get by now, and what they got.
 

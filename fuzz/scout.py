@@ -25,6 +25,8 @@ from reference_server.wire import CRLF, Reply
 
 ROUND_TRIPS = 2
 """Round trips of another client, in which a server comes to what it was sent."""
+_LATE = 10
+"""Times that scouts listen once more for what should have come."""
 _TOLD = re.compile(
     rb"^(INSERTED|BURIED) ([0-9]+)\r$|^(EXPECTED_CRLF|JOB_TOO_BIG|DRAINING)\r$", re.M
 )
@@ -126,10 +128,18 @@ class Scout:
             elif isinstance(step, Leave):
                 self._leave(step)
         self._send()
+        self._listen()
+        for _ in range(_LATE):
+            # Some servers handle a command of each client in turn.
+            if self._mirror is None or not self._mirror.is_ahead:
+                break
+            self._listen()
+        return self._coverage.take()
+
+    def _listen(self) -> None:
         self._settle()
         for number, client in self._clients.items():
             self._hear(number, client)
-        return self._coverage.take()
 
     def _compare(self, end: int, steps: Sequence[Step]) -> None:
         """Compare what clients got in a turn with what the model says.
