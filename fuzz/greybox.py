@@ -41,8 +41,8 @@ _STOCK = 3000
 """Commands of judged programs that are put into others."""
 _BEHIND = 0.5
 """The chance that a judged program begins like one that is kept."""
-_VOLLEYS = 0.3
-"""The share of volleys of hostile lines in all that scouts play."""
+_VOLLEYS = 0.15
+"""The share of volleys of hostile lines in the time of scouts; more as long as they find much."""
 _ALIKE = 2
 """Programs that are handed on for differences of one kind, or for crashes at one command."""
 _WAITING = 20
@@ -65,7 +65,10 @@ class GreyBox:
         """The reports of sanitizers, and the programs that were played then."""
         self.programs = 0
         """The number of programs that were played by scouts."""
-        self._volleys = 0
+        self._played = self._volleys = 0.0
+        """Seconds in which scouts have played programs, and those of volleys among them."""
+        self._is_fruitful = True
+        """The last volley was answered otherwise than by the model, in a new way."""
         self._scout = scout
         self._profile = scout.target.profile
         self._coverage = coverage
@@ -135,15 +138,20 @@ class GreyBox:
         """Yield programs that reach something new, for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            program = None if self._volleys < _VOLLEYS * self.programs else self._next()
+            is_due = self._volleys < _VOLLEYS * self._played
+            program = None if is_due or self._is_fruitful else self._next()
             yield from self._volley() if program is None else self._kept(program)
 
     def _volley(self) -> Iterator[Program]:
         """Play hostile lines; yield those that are answered otherwise than by the model."""
-        self._volleys += 1
         program = self.without_known(decent(self._vary.volley(), self._profile))
+        before = self._played
         turns = self._play(program)
-        yield from self._answered_otherwise(program, turns)
+        self._volleys += self._played - before
+        self._is_fruitful = False
+        for handed_on in self._answered_otherwise(program, turns):
+            self._is_fruitful = True
+            yield handed_on
         if self.guidance.news(_together(turns)):
             self._candidates.append(program)
 
@@ -265,6 +273,7 @@ class GreyBox:
 
     def _play(self, program: Program) -> list[Turn]:
         self.programs += 1
+        start = time.monotonic()
         if self.programs % RESTART == 0:
             self._scout.restart()
         try:
@@ -273,6 +282,7 @@ class GreyBox:
             self._lose(program, lost.done)
             return []
         finally:
+            self._played += time.monotonic() - start
             if reports := self._scout.target.reported():
                 self.reported.append((reports, program))
 

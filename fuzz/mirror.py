@@ -48,7 +48,7 @@ class Mirror:
     def __init__(self, profile: Profile, first_id: int) -> None:
         self._profile = profile
         self._model = Model(profile, now=time.monotonic_ns())
-        self._model.next_id = self.first_id = first_id
+        self._model.next_id = first_id
         self._engine = Engine(self._model, time.monotonic_ns)
         self._clients: dict[int, tuple[int, _Client]] = {}
 

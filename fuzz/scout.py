@@ -25,6 +25,8 @@ from reference_server.wire import CRLF, Reply
 
 ROUND_TRIPS = 2
 """Round trips of another client, in which a server comes to what it was sent."""
+_FLOOD = 2**26
+"""Bytes that no program of scouts makes a server say in one turn."""
 _LATE = 10
 """Times that scouts listen once more for what should have come."""
 _TOLD = re.compile(
@@ -73,10 +75,10 @@ class Scout:
         self._sending = 0
         self._unsent = bytearray()
         """The words of that client which are still to be sent."""
-        self._next_id: int | None = None
-        """The id of the next job on a server without any, if it is known."""
+        self._next_id = 1
+        """The id that the next job is taken to get; a new server most likely begins with 1."""
         self._probed = 1
-        """The id of the next job when that was seen last."""
+        """The same when that was seen last."""
         self._mirror: Mirror | None = None
         """The model that is told the same, as long as it replies the same."""
         self.discrepancies: list[Discrepancy] = []
@@ -89,8 +91,6 @@ class Scout:
         self.done, self.discrepancies, turns = [], [], []
         try:
             self._settle()
-            if self._next_id is None:
-                self._next_id = self._probe()
             first_id = self._next_id
             self._mirror = Mirror(self.target.profile, first_id)
             self._coverage.take()
@@ -116,7 +116,7 @@ class Scout:
         self._tags.clear()
         self._unsent.clear()
         self._last = 0
-        self._next_id = None
+        self._next_id = self._probed = 1
         if self._observer is not None:
             self._observer.close()
             self._observer = None
@@ -210,7 +210,11 @@ class Scout:
         (client.transport.reset if leave.reset else client.transport.close)()
 
     def _hear(self, number: int, client: _Client) -> None:
+        left = _FLOOD
         while data := client.transport.receive():
+            left -= len(data)
+            if left < 0:
+                raise EOFError
             if self._mirror is not None:
                 self._mirror.hear(number, data)
             for inserted, id, refused in _TOLD.findall(data):
@@ -236,7 +240,7 @@ class Scout:
         replies = b""
         while replies.count(b"\n") < count:
             data = observer.receive_within(self.target.limits.alive)
-            if not data:
+            if not data or len(replies) > _FLOOD:
                 raise EOFError
             replies += data
         return replies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from fuzz.coverage import Unknown
 from fuzz.decency import decent
 from fuzz.greybox import GreyBox
 from fuzz.mirror import Mirror
-from fuzz.scout import Discrepancy, Scout
+from fuzz.scout import Discrepancy, Lost, Scout
 from fuzz.suppression import Suppression
 from fuzz.variation import Variation
 from reference_server.profiles import NEWEST
@@ -42,7 +43,8 @@ def _scout(command: str) -> Iterator[Scout]:
 
 @contextmanager
 def _changed(folder: Path, change: str) -> Iterator[Scout]:
-    with _scout(changed_server(folder, f"from reference_server import wire\n{change}")) as scout:
+    change = f"from reference_server import wire\n{textwrap.dedent(change)}"
+    with _scout(changed_server(folder, change)) as scout:
         yield scout
 
 
@@ -115,6 +117,34 @@ def test_ids_are_known_again_after_a_reply_that_is_missing(tmp_path: Path) -> No
         scout.play([PUT, RESERVE, TOUCH, PUT])
         assert [told.kind for told in scout.discrepancies] == [("touch", "TOUCHED", "nothing")]
         scout.play([PUT, RESERVE, LIST])
+        assert scout.discrepancies == []
+
+
+def test_ids_are_known_of_a_server_that_begins_elsewhere(tmp_path: Path) -> None:
+    begins = """
+    plain = Model.__init__
+
+    def init(self, *asked, **more):
+        plain(self, *asked, **more)
+        self.next_id = 7
+
+    Model.__init__ = init
+    """
+    with _changed(tmp_path, begins) as scout:
+        scout.play([PUT])
+        assert [told.kind for told in scout.discrepancies] == [("put", "INSERTED", "INSERTED")]
+        scout.play([PUT, RESERVE, TOUCH])
+        assert scout.discrepancies == []
+
+
+def test_a_flood_is_the_end_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.scout._FLOOD", 2**20)
+    floods = "Model._peek_ready = lambda self, conn: wire.OK(b'x' * 2**21)"
+    with _changed(tmp_path, floods) as scout:
+        with pytest.raises(Lost):
+            scout.play([Ask(1, b"peek-ready\r\n")])
+        scout.restart()
+        scout.play([PUT, RESERVE])
         assert scout.discrepancies == []
 
 
