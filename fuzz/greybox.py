@@ -42,7 +42,7 @@ _STOCK = 3000
 _BEHIND = 0.5
 """The chance that a judged program begins like one that is kept."""
 _VOLLEYS = 0.15
-"""The share of volleys of hostile lines in the time of scouts; more as long as they find much."""
+"""The share of volleys of hostile lines in the turns of scouts; more as long as they find much."""
 _ALIKE = 2
 """Programs that are handed on for differences of one kind, or for crashes at one command."""
 _WAITING = 20
@@ -65,8 +65,8 @@ class GreyBox:
         """The reports of sanitizers, and the programs that were played then."""
         self.programs = 0
         """The number of programs that were played by scouts."""
-        self._played = self._volleys = 0.0
-        """Seconds in which scouts have played programs, and those of volleys among them."""
+        self._played = self._volleys = 0
+        """The number of turns that scouts have played, and those of volleys among them."""
         self._is_fruitful = True
         """The last volley was answered otherwise than by the model, in a new way."""
         self._scout = scout
@@ -145,9 +145,8 @@ class GreyBox:
     def _volley(self) -> Iterator[Program]:
         """Play hostile lines; yield those that are answered otherwise than by the model."""
         program = self.without_known(decent(self._vary.volley(), self._profile))
-        before = self._played
         turns = self._play(program)
-        self._volleys += self._played - before
+        self._volleys += len(turns)
         self._is_fruitful = False
         for handed_on in self._answered_otherwise(program, turns):
             self._is_fruitful = True
@@ -273,16 +272,16 @@ class GreyBox:
 
     def _play(self, program: Program) -> list[Turn]:
         self.programs += 1
-        start = time.monotonic()
         if self.programs % RESTART == 0:
             self._scout.restart()
         try:
-            return self._scout.play(program)
+            turns = self._scout.play(program)
+            self._played += len(turns)
+            return turns
         except Lost as lost:
             self._lose(program, lost.done)
             return []
         finally:
-            self._played += time.monotonic() - start
             if reports := self._scout.target.reported():
                 self.reported.append((reports, program))
 

@@ -122,7 +122,8 @@ def test_scouts_get_where_chance_does_not(tmp_path: Path) -> None:
     grey = GreyBox(scout, coverage, Random(1))
     grey.begin_with([[PUT, *ABOUT]])
     last = edge_of(f"stage {STAGES - 1}")
-    for _ in grey.explore(60):
+    # A few thousand programs, which take long on a busy machine.
+    for _ in grey.explore(300):
         if last in edges(grey.guidance.seen):
             break
     grey.close()
