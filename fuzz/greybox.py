@@ -45,6 +45,8 @@ _VOLLEYS = 0.15
 """The share of volleys of hostile lines in the turns of scouts; more as long as they find much."""
 _ALIKE = 2
 """Programs that are handed on for differences of one kind, or for crashes at one command."""
+_SHOWN = 10
+"""Differences that are not seen again, which count as much as one that is."""
 _WAITING = 20
 """Programs that are still to be played again, to see whether they reach it each time."""
 
@@ -220,9 +222,8 @@ class GreyBox:
         found = {told.kind: told.end for told in reversed(self._scout.discrepancies)}
         for kind, end in sorted(found.items(), key=lambda item: item[1]):
             until = program[:end]
-            is_new = self._alike[kind] < _ALIKE
+            is_new = self._alike[kind] < _ALIKE * _SHOWN
             if is_new and len(decent(until, self._profile)) == len(until):
-                self._alike[kind] += 1
                 before = [turn for turn in turns if turn.end <= end]
                 yield from self._showing(until, before, kind)
 
@@ -237,7 +238,9 @@ class GreyBox:
 
         # Something may have been left there by the programs before.
         self._scout.restart()
-        if shows(program):
+        is_shown = shows(program)
+        self._alike[kind] += _SHOWN if is_shown else 1
+        if is_shown:
             yield self._smallest(program, turns, shows, _EFFORT)
 
     def _smallest(
@@ -290,8 +293,8 @@ class GreyBox:
         self._scout.restart()
         line = done[-1].data.partition(CRLF)[0] if done else b""
         kind = signature(line, "", "crash")
-        self._alike[kind] += 1
-        if self._alike[kind] > _ALIKE:
+        self._alike[kind] += _SHOWN
+        if self._alike[kind] > _ALIKE * _SHOWN:
             return
         try:
             self._scout.play(program)

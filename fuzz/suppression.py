@@ -32,6 +32,8 @@ _COUNTER = re.compile(r"OK with [a-z-]+")
 LONG = 200
 """Bytes from which on it is a line's length that matters."""
 _SOME = 2**31
+_ODD = "…"
+"""Stands for all words that do not begin like a command."""
 _MANY = 3
 """Forms with one word, from which on others with that word most likely show the same."""
 _PLAIN = {"number", "name"}
@@ -77,8 +79,8 @@ class Suppression:
 
     def expects(self, lines: Iterable[bytes | None]) -> bool:
         """Return whether one of these lines has a word that was seen to go wrong in many forms."""
-        forms = map(form, lines)
-        return any(not _is_plain(made) and self._words[made[0]] >= _MANY for made in forms)
+        words = (made[0] for made in map(form, lines) if not _is_plain(made))
+        return any(word != _ODD and self._words[word] >= _MANY for word in words)
 
 
 def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:
@@ -129,7 +131,7 @@ def form(line: bytes | None) -> Form:
     word, *arguments = line.split(b" ")
     known = word.decode("latin-1")
     if known not in KINDS:
-        known = next((verb for verb in KINDS if known.startswith(verb)), "") + "…"
+        known = next((verb for verb in KINDS if known.startswith(verb)), "") + _ODD
     return (known, *map(_kind, arguments))
 
 

@@ -46,6 +46,8 @@ def test_a_word_that_went_wrong_in_many_forms_is_expected_to_do_so_again() -> No
     known.learn([b"peek 1 1", b"touch 1x"])
     assert known.expects([b"use a", b"peek -1"])
     assert not known.expects([b"peek 1", b"touch -1"])
+    known.learn([b"a 1x", b"b 01", b"c"])
+    assert not known.expects([b"d -1"])
 
 
 def _entries(*talk: tuple[str, str, bytes]) -> list[Entry]:
