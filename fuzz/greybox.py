@@ -168,6 +168,8 @@ class GreyBox:
 
     def without_known(self, program: Program) -> Program:
         """Return the steps whose lines are not known to be answered wrongly."""
+        if not self.known:
+            return program
         return [
             step
             for step in program

@@ -51,6 +51,8 @@ class Mirror:
         self._model.next_id = first_id
         self._engine = Engine(self._model, time.monotonic_ns)
         self._clients: dict[int, tuple[int, _Client]] = {}
+        self.is_off = False
+        """It does not know any more what should come, so that nothing is compared."""
 
     @property
     def next_id(self) -> int:
@@ -87,16 +89,19 @@ class Mirror:
     @property
     def is_ahead(self) -> bool:
         """Return whether more bytes should have come than have."""
-        return any(len(client.came) < len(client.due) for _, client in self._clients.values())
+        return not self.is_off and any(
+            len(client.came) < len(client.due) for _, client in self._clients.values()
+        )
 
     def difference(self) -> Difference | None:
         """Return the first difference between what clients should get by now, and what they got.
 
-        Bodies of statistics may differ.
+        Bodies of statistics may differ. Where not the same number of replies came, what comes then
+        is not compared any more.
         """
         first = None
         for number, (_, client) in self._clients.items():
-            if first is None and client.due != client.came:
+            if not (self.is_off or first) and client.due != client.came:
                 pairs = zip_longest(self._replies(client.due), self._replies(client.came))
                 for position, (due, came) in enumerate(pairs):
                     if due != came and not _is_statistics(due, came):
@@ -104,6 +109,7 @@ class Mirror:
                         break
             client.due.clear()
             client.came.clear()
+        self.is_off |= first is not None and NOTHING in first
         return first
 
     def _replies(self, data: bytearray) -> Iterator[Reply]:

@@ -18,7 +18,7 @@ from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from fuzz.coverage import Coverage
-from fuzz.mirror import NOTHING, Mirror
+from fuzz.mirror import Mirror
 from fuzz.suppression import Signature, signature
 from fuzz.undefined_input import Action
 from reference_server.wire import CRLF, Reply
@@ -79,8 +79,8 @@ class Scout:
         """The id that the next job is taken to get; a new server most likely begins with 1."""
         self._probed = 1
         """The same when that was seen last."""
-        self._mirror: Mirror | None = None
-        """The model that is told the same, as long as it replies the same."""
+        self._mirror = Mirror(target.profile, self._next_id)
+        """The model that is told the same."""
         self.discrepancies: list[Discrepancy] = []
         """The turns of the last program that the model has not foretold, until one is missing."""
         self.done: list[Action] = []
@@ -91,13 +91,12 @@ class Scout:
         self.done, self.discrepancies, turns = [], [], []
         try:
             self._settle()
-            first_id = self._next_id
-            self._mirror = Mirror(self.target.profile, first_id)
+            self._mirror = Mirror(self.target.profile, self._next_id)
             self._coverage.take()
             for end, steps in turns_of(program):
                 turns.append(Turn(end, self._take(steps)))
                 self._compare(end, steps)
-            self._clean_up(first_id)
+            self._clean_up()
         except (OSError, EOFError) as error:
             self.close()
             raise Lost(self.done) from error
@@ -131,7 +130,7 @@ class Scout:
         self._listen()
         for _ in range(_LATE):
             # Some servers handle a command of each client in turn.
-            if self._mirror is None or not self._mirror.is_ahead:
+            if not self._mirror.is_ahead:
                 break
             self._listen()
         return self._coverage.take()
@@ -142,26 +141,20 @@ class Scout:
             self._hear(number, client)
 
     def _compare(self, end: int, steps: Sequence[Step]) -> None:
-        """Compare what clients got in a turn with what the model says.
-
-        Where not the same number of replies came, what comes then is not compared any more.
-        """
-        difference = self._mirror.difference() if self._mirror is not None else None
+        """Compare what clients got in a turn with what the model says."""
+        difference = self._mirror.difference()
         if difference is None:
             return
         number, position, due, came = difference
         asks = [step for step in steps if isinstance(step, Ask) and step.client == number]
         line = asks[min(position, len(asks) - 1)].text.partition(CRLF)[0] if asks else b""
         self.discrepancies.append(Discrepancy(end, signature(line, due, came)))
-        if NOTHING in (due, came):
-            self._mirror = None
 
     def _ask(self, ask: Ask) -> None:
         client = self._clients.get(ask.client)
         if client is None or client.transport.ended:
             client = self._clients[ask.client] = _Client(self.target.connect(), deque())
-            if self._mirror is not None:
-                self._mirror.open(ask.client)
+            self._mirror.open(ask.client)
         text = ask.text if ask.job is None else ask.text % self._tags.id(ask.job)
         if ask.tag is not None:
             client.puts.append(ask.tag)
@@ -187,8 +180,7 @@ class Scout:
             return
         self.done.append(Action(number, data))
         self._clients[number].transport.send(data)
-        if self._mirror is not None:
-            self._mirror.send(number, data)
+        self._mirror.send(number, data)
 
     def _leave(self, leave: Leave) -> None:
         self._send()
@@ -197,15 +189,12 @@ class Scout:
             return
         end = "resets" if leave.reset else "half-closes" if leave.half else "closes"
         self.done.append(Action(leave.client, b"", end))
-        if self._mirror is not None and self._mirror.is_behind(leave.client):
-            self._mirror = None
+        self._mirror.is_off |= self._mirror.is_behind(leave.client)
         if end == "half-closes":
-            if self._mirror is not None:
-                self._mirror.half_close(leave.client)
+            self._mirror.half_close(leave.client)
             client.transport.half_close()
             return
-        if self._mirror is not None:
-            self._mirror.close(leave.client)
+        self._mirror.close(leave.client)
         del self._clients[leave.client]
         (client.transport.reset if leave.reset else client.transport.close)()
 
@@ -215,8 +204,7 @@ class Scout:
             left -= len(data)
             if left < 0:
                 raise EOFError
-            if self._mirror is not None:
-                self._mirror.hear(number, data)
+            self._mirror.hear(number, data)
             for inserted, id, refused in _TOLD.findall(data):
                 word = (inserted or refused).decode()
                 if inserted:
@@ -253,21 +241,21 @@ class Scout:
         self._last, self._probed = last, last + 1
         return self._probed
 
-    def _clean_up(self, first_id: int) -> None:
+    def _clean_up(self) -> None:
         """End all clients, and delete all jobs, so that the next program finds nothing."""
         for number, client in self._clients.items():
             with contextlib.suppress(OSError):
                 client.transport.close()
-            if self._mirror is not None and self._mirror.is_behind(number):
-                self._mirror = None
+            self._mirror.is_off |= self._mirror.is_behind(number)
         self._clients.clear()
         self._settle()
-        if self._mirror is not None and not self.discrepancies:
-            self._next_id = self._mirror.next_id
-        else:
+        first_id = self._next_id
+        if self._mirror.is_off or self.discrepancies:
             # It may have been wrong for long.
             first_id = self._probed
             self._next_id = self._probe()
+        else:
+            self._next_id = self._mirror.next_id
         if self._next_id > first_id + _MOST_IDS:
             self.restart()
             return

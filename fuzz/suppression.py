@@ -47,6 +47,9 @@ class Suppression:
         self._words: Counter[str] = Counter()
         """The number of forms with a word."""
 
+    def __len__(self) -> int:
+        return len(self._forms)
+
     def learn(self, lines: Iterable[bytes | None]) -> None:
         """Keep the forms of lines; None stands for one that is too long."""
         self.take(made for made in map(form, lines) if not _is_plain(made))
@@ -80,7 +83,9 @@ class Suppression:
     def expects(self, lines: Iterable[bytes | None]) -> bool:
         """Return whether one of these lines has a word that was seen to go wrong in many forms."""
         words = (made[0] for made in map(form, lines) if not _is_plain(made))
-        return any(word != _ODD and self._words[word] >= _MANY for word in words)
+        return bool(self._forms) and any(
+            word != _ODD and self._words[word] >= _MANY for word in words
+        )
 
 
 def lines_of(program: Program, profile: Profile) -> Sequence[bytes | None]:

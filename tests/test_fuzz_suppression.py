@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.transcript import Entry
+from conformance.transcript import Direction, Entry
 from fuzz.suppression import Suppression, line_of, signature
 from reference_server.profiles import NEWEST
 
@@ -50,8 +50,8 @@ def test_a_word_that_went_wrong_in_many_forms_is_expected_to_do_so_again() -> No
     assert not known.expects([b"d -1"])
 
 
-def _entries(*talk: tuple[str, str, bytes]) -> list[Entry]:
-    return [Entry(name, direction, data, 0.0) for name, direction, data in talk]  # type: ignore[arg-type]
+def _entries(*talk: tuple[str, Direction, bytes]) -> list[Entry]:
+    return [Entry(name, direction, data, 0.0) for name, direction, data in talk]
 
 
 ASKED = ("a", ">", b"use a\r\npeek 1x\r\nstats\r\n")
@@ -73,6 +73,6 @@ OTHER = ("b", ">", b"kick 1\r\n")
     ],
 )
 def test_the_line_is_known_to_which_a_reply_belongs(
-    entries: list[tuple[str, str, bytes]], line: bytes | None
+    entries: list[tuple[str, Direction, bytes]], line: bytes | None
 ) -> None:
     assert line_of(_entries(*entries), NEWEST) == line
