@@ -32,6 +32,8 @@ class Fault:
     profile: Callable[[Profile], Profile] = _same
     binlog: type[Binlog] = Binlog
     keeper: type[Keeper] = Keeper
+    verb: str = ""
+    """The command that alone it changes; empty if it may change any."""
 
     @property
     def name(self) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from conformance import yamlish
 from conformance.catalogue import catalogue
+from conformance.oracle.footprint import traced
 from conformance.oracle.reenactment import Course, Recording, reenacted
 from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
-from reference_server.faults import FAULTS, NO_FAULT, Fault
+from reference_server.faults import FAULTS, Fault
 from reference_server.profiles import Profile
 from reference_server.wire import Reply
 
@@ -58,13 +59,14 @@ def _named(
     """Return the requirements of those faults that explain it all."""
     silent = violation is not None and violation.observed == "nothing"
     recording = Recording.of(entries, profile, silent)
-    plain = reenacted(NO_FAULT, recording, profile)
+    plain, footprint = traced(recording, profile)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):
         return []
     found = (
         fault.requirement
         for fault in faults
-        if _explains(reenacted(fault, recording, profile), plain, violation)
+        if footprint.meets(fault)
+        and _explains(reenacted(fault, recording, profile), plain, violation)
     )
     return list(dict.fromkeys(found))
 

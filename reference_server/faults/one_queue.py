@@ -16,7 +16,7 @@ from reference_server.faults.registry import (
     told,
 )
 from reference_server.model import Model
-from reference_server.state import Client, Job, JobState
+from reference_server.state import Client, Job, JobState, Tube
 from reference_server.wire import Command, Put, Reply
 
 takes("protocol.no-command-to-close", "quit closes the connection", b"quit", wire.Command("quit"))
@@ -116,8 +116,9 @@ class _TwoQueues(Model):
 @fault("put.into-the-queue", "the fiftieth job is not in the queue")
 class _LosesFiftieth(Model):
     def _enqueue(self, job: Job) -> None:
-        if self.total_jobs != 50 or job.releases:
-            super()._enqueue(job)
+        if self.total_jobs == 50 and not job.releases:
+            job.tube = Tube(job.tube.name, refs=2)
+        super()._enqueue(job)
 
 
 @fault("peek.without-id-shows-buried", "peek without an id shows the job that was buried last")

@@ -89,7 +89,7 @@ def asked(requirement: str, summary: str, verb: str, change: Callable[..., Reque
                 event = change(*event)
             return super().step(event, now, conn)
 
-    add(Fault(requirement, summary, model=Asked))
+    add(Fault(requirement, summary, model=Asked, verb=verb))
 
 
 def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
@@ -113,7 +113,7 @@ def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:
                 for receiver, reply in outputs
             ]
 
-    add(Fault(requirement, summary, model=Answered))
+    add(Fault(requirement, summary, model=Answered, verb=verb))
 
 
 def parsed(requirement: str, summary: str, change: Callable[[bytes], Request | None]) -> None:
