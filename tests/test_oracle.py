@@ -268,6 +268,19 @@ def test_quit_behind_a_reserve_that_waits_is_not_read_until_that_is_over() -> No
     oracle.ended(1, SECOND)
 
 
+@pytest.mark.parametrize("said", [b"", b"quit\r\n"])
+@pytest.mark.parametrize("end", [Oracle.half_close, Oracle.close])
+def test_a_put_behind_a_reserve_that_waits_is_handled_when_its_client_leaves(
+    end: Callable[[Oracle, int, int], None], said: bytes
+) -> None:
+    oracle = _oracle(2)
+    oracle.sent(1, b"reserve-with-timeout 2000\r\n" + PUT + said, 0)
+    oracle.sent(2, b"reserve\r\n", 0)
+    end(oracle, 1, 500 * SECOND)
+    oracle.received(2, RESERVED(1, b"a"), 500 * SECOND)
+    assert {state.model.jobs[1].deadline // SECOND for state in oracle.states} == {560}
+
+
 def test_statistics_are_compared_by_what_they_say() -> None:
     oracle = _oracle()
     ask(oracle, 1, PUT, INSERTED(5))

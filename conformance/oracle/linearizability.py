@@ -104,7 +104,7 @@ class History(Transitions):
         """Note that a client sends nothing more; it may still hear something."""
         client = self.clients[conn]
         client.items.append(Item(HalfClose(), now))
-        client.gone = True
+        client.end(now)
         client.leave(now)
 
     def heard(self, conn: int, reply: Reply, now: int, mark: int) -> None:

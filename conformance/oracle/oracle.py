@@ -166,7 +166,7 @@ class Oracle(Transitions):
     def half_close(self, conn: int, now: int) -> None:
         """Note that a client sends nothing more."""
         client = self.clients[conn]
-        client.gone = True
+        client.end(now)
         if not client.leaving:
             client.items.append(Item(HalfClose(), now))
             client.leave(now)
@@ -174,7 +174,8 @@ class Oracle(Transitions):
     def close(self, conn: int, now: int) -> None:
         """Note that a client has closed its connection, and does not hear of anything more."""
         client = self.clients[conn]
-        client.gone = client.deaf = True
+        client.end(now)
+        client.deaf = True
         if not client.leaving:
             client.leave(now)
 

@@ -62,10 +62,15 @@ class OracleClient:
     """When it was last seen that the target attends to it: it has answered a neutral command."""
     leaving: bool = False
     """It sends nothing more; the last item is the end of its connection."""
-    gone: bool = False
-    """The target can see that, even while the client waits: it has not only said quit."""
+    ended_at: int | None = None
+    """When the target could see that, even while the client waits; None if it has but said quit."""
     deaf: bool = False
     """It does not read any more either."""
+
+    def end(self, now: int) -> None:
+        """Note that it has ended its side of the connection, and not only said so."""
+        if self.ended_at is None:
+            self.ended_at = now
 
     def leave(self, now: int) -> None:
         """Note that nothing follows but the end of its connection."""
@@ -149,7 +154,7 @@ class Transitions:
             return False
         if conn not in state.model.connections:
             return conn == SIGNALS
-        return client.gone or not state.model.is_waiting(conn)
+        return client.ended_at is not None or not state.model.is_waiting(conn)
 
     def _may_be_lost(self, state: State, alarm: Alarm) -> bool:
         """Tell whether this is the TTR of a client that has been idle since; tested elsewhere."""
@@ -219,14 +224,14 @@ class Transitions:
         since = 0 if item.event == NEUTRAL else item.at
         times = [max(since, state.model.now + 1)]
         reserver = state.model.connections[conn]
+        end = max(times[0], client.ended_at or 0)
         if client.deaf and item is not client.items[-1]:
             # What it had sent before may get lost with the connection.
-            yield from after(state, partial(self._lose, conn, times[0]), False)
+            yield from after(state, partial(self._lose, conn, end), False)
             only = False
         if reserver.waiting and not isinstance(item.event, HalfClose | Close):
             # The end is noticed while the client waits, before what it had sent meanwhile.
-            at = times[0]
-            yield from after(state, lambda w: w.model.handle(HalfClose(), at, conn), only)
+            yield from after(state, lambda w: w.model.handle(HalfClose(), end, conn), only)
             return
         verb = item.event.verb if isinstance(item.event, Command) else ""
         if reserver.deadlines and verb in WAITING:
