@@ -13,6 +13,7 @@ from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import HASTE, Reducer
 from conformance.random_testing.steps import Ask, Program, Step, take
+from conformance.target.starvation import pressure
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
 from fuzz.player import second_gear
@@ -38,6 +39,8 @@ class Campaign:
         """The program that was played last."""
         self.looks = True
         """Set if statistics are compared at the end of each program."""
+        self.starved = 0.0
+        """Seconds for which anybody waited for a CPU while the last program was played."""
 
     def run(self, programs: int) -> Counterexample | None:
         """Play so many programs; return what the first violation comes down to."""
@@ -53,6 +56,7 @@ class Campaign:
         """Play one program, of another kind if that is said; return it if it shows a violation."""
         steps: list[Step] = []
         self.last = steps
+        before = pressure()
         try:
             self._play(makes_up or self._makes_up, chance, steps)
         except Violation as violation:
@@ -66,6 +70,8 @@ class Campaign:
         except Inconclusive:
             self._exploration.undecided += 1
             self._end()
+        finally:
+            self.starved = pressure() - before
         return None
 
     def _play(self, makes_up: MakesUp, chance: Random, steps: list[Step]) -> None:

@@ -252,6 +252,11 @@ class Fuzzer:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1
             return
+        is_starved = self._campaign.starved > self._target.limits.lateness
+        if not (again or diagnosis.is_loss) and is_starved:
+            # Its timers, or our own clocks, may have been late.
+            self._exploration.undecided += 1
+            return
         self._alike.add(self._alike_of(small))
         self._add(diagnosis, small.shown, f"reproduced {again} of {REPLAYS}", "transcript")
 
