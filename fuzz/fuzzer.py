@@ -176,10 +176,11 @@ class Fuzzer:
         if self._grey is None:
             return
         self._grey.exchange()
-        for program in self._grey.explore(seconds):
+        # They go on first: most of what they find is found at once, and judging it takes long.
+        for program in list(self._grey.explore(seconds)):
             steps = decent(program, self._exploration.profile)
             self.report.unjudged += len(steps) < len(program)
-            self._play(partial(_steps, steps), 0, most)
+            self._play(partial(_steps, self._grey.without_known(steps)), 0, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
             self._go_wild(list(done))

@@ -23,6 +23,7 @@ from fuzz.coverage import Coverage
 from fuzz.decency import decent
 from fuzz.entries import Exchange
 from fuzz.guidance import Entry, Guidance
+from fuzz.mirror import NOTHING
 from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
 from fuzz.scout import Lost, Scout, Turn, begins_turn
@@ -43,6 +44,8 @@ _BEHIND = 0.5
 """The chance that a judged program begins like one that is kept."""
 _VOLLEYS = 0.15
 """The share of volleys of hostile lines in the turns of scouts; more as long as they find much."""
+_FRUITLESS = 10
+"""Volleys in a row that show nothing new, after which they are no longer the first thing to do."""
 _ALIKE = 2
 """Programs that are handed on for differences of one kind, or for crashes at one command."""
 _SHOWN = 10
@@ -69,8 +72,8 @@ class GreyBox:
         """The number of programs that were played by scouts."""
         self._played = self._volleys = 0
         """The number of turns that scouts have played, and those of volleys among them."""
-        self._is_fruitful = True
-        """The last volley was answered otherwise than by the model, in a new way."""
+        self._fruitless = 0
+        """Volleys since one was answered otherwise than by the model, in a new way."""
         self._scout = scout
         self._profile = scout.target.profile
         self._coverage = coverage
@@ -84,6 +87,10 @@ class GreyBox:
         self._foreign: list[Program] = []
         self._vary = Variation(chance, self._stock)
         self._alike: Counter[Signature] = Counter()
+        self._shown = 0
+        """The number of programs that were answered otherwise, and at once."""
+        self._silent: list[Program] = []
+        """Programs with a reply that did not come, or that should not have come."""
         self.known = Suppression()
         """Lines that are left out, as their bugs are known."""
 
@@ -137,21 +144,28 @@ class GreyBox:
         self._foreign += programs
 
     def explore(self, seconds: float) -> Iterator[Program]:
-        """Yield programs that reach something new, for some seconds."""
-        end = time.monotonic() + seconds
+        """Yield programs that reach something new, for some seconds.
+
+        Those with a line that gets no answer come when nothing else is answered otherwise.
+        """
+        end, shown = time.monotonic() + seconds, self._shown
         while time.monotonic() < end:
             is_due = self._volleys < _VOLLEYS * self._played
-            program = None if is_due or self._is_fruitful else self._next()
+            is_due |= self._fruitless < _FRUITLESS
+            program = None if is_due else self._next()
             yield from self._volley() if program is None else self._kept(program)
+        if self._shown == shown:
+            silent, self._silent = self._silent, []
+            yield from silent
 
     def _volley(self) -> Iterator[Program]:
         """Play hostile lines; yield those that are answered otherwise than by the model."""
         program = self.without_known(decent(self._vary.volley(), self._profile))
         turns = self._play(program)
         self._volleys += len(turns)
-        self._is_fruitful = False
+        self._fruitless += 1
         for handed_on in self._answered_otherwise(program, turns):
-            self._is_fruitful = True
+            self._fruitless = 0
             yield handed_on
         if self.guidance.news(_together(turns)):
             self._candidates.append(program)
@@ -227,7 +241,13 @@ class GreyBox:
             is_new = self._alike[kind] < _ALIKE * _SHOWN
             if is_new and len(decent(until, self._profile)) == len(until):
                 before = [turn for turn in turns if turn.end <= end]
-                yield from self._showing(until, before, kind)
+                shown = list(self._showing(until, before, kind))
+                if NOTHING in kind:
+                    # To judge them takes long.
+                    self._silent += shown
+                else:
+                    self._shown += len(shown)
+                    yield from shown
 
     def _showing(
         self, program: Program, turns: Sequence[Turn], kind: Signature
@@ -238,6 +258,11 @@ class GreyBox:
             self._play(part)
             return any(told.kind == kind for told in self._scout.discrepancies)
 
+        alone = program[turns[-2].end if len(turns) > 1 else 0 :]
+        if len(alone) == 1 and shows(alone):
+            self._alike[kind] += _SHOWN
+            yield alone
+            return
         # Something may have been left there by the programs before.
         self._scout.restart()
         is_shown = shows(program)
