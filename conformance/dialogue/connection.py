@@ -21,12 +21,9 @@ from conformance.transcript import Transcript
 from conformance.verdict import (
     UNASKED,
     Deviation,
-    NotApplicable,
-    NotOffered,
     NotTestable,
     TargetLost,
 )
-from reference_server.commands import VERBS
 from reference_server.profiles import Profile
 from reference_server.wire import (
     CRLF,
@@ -100,15 +97,6 @@ class Connection(UsualCommands):
         data = line.encode() if isinstance(line, str) else line
         self.needs(data)
         return self.raw(data + CRLF)
-
-    def needs(self, line: bytes) -> None:
-        """Raise NotApplicable if the profile has no such command, or no lines that are so long."""
-        verb, profile = line.partition(b" ")[0].decode("latin-1"), self._target.profile
-        if not profile.skips_long_lines and len(line) + len(CRLF) > profile.max_line:
-            raise NotApplicable(f"profile {profile.name}: {profile.max_line} bytes a line at most")
-        if verb not in profile.commands and verb in VERBS:
-            kind = NotOffered if verb in profile.dialect.without else NotApplicable
-            raise kind(f"profile {profile.name} has no {verb}")
 
     def raw(self, data: bytes, replies: int = 1) -> Exchange:
         """Send bytes as they are; return the exchange of the first of ``replies`` replies.

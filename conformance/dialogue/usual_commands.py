@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from conformance.dialogue.exchange import Exchange, Values
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, NotApplicable, NotOffered
+from reference_server.commands import VERBS
 from reference_server.wire import BURIED, CRLF, NOT_FOUND, RESERVED, TIMED_OUT, USING, Reply
 
 STALE_STEP = 0.25
@@ -37,6 +38,15 @@ class UsualCommands(ABC):
         self._target = target
         self._limits = target.limits
         self._another = another
+
+    def needs(self, line: bytes) -> None:
+        """Raise NotApplicable if the profile has no such command, or no lines that are so long."""
+        verb, profile = line.partition(b" ")[0].decode("latin-1"), self._target.profile
+        if not profile.skips_long_lines and len(line) + len(CRLF) > profile.max_line:
+            raise NotApplicable(f"profile {profile.name}: {profile.max_line} bytes a line at most")
+        if verb not in profile.commands and verb in VERBS:
+            kind = NotOffered if verb in profile.dialect.without else NotApplicable
+            raise kind(f"profile {profile.name} has no {verb}")
 
     @abstractmethod
     def send(self, line: str | bytes) -> Exchange:
