@@ -176,8 +176,8 @@ class Fuzzer:
         if self._grey is None:
             return
         self._grey.exchange()
-        # They go on first: most of what they find is found at once, and judging it takes long.
-        for program in list(self._grey.explore(seconds)):
+        # Most of what they find is found at once, and judging it takes long: the simplest first.
+        for program in sorted(self._grey.explore(seconds), key=len):
             steps = decent(program, self._exploration.profile)
             self.report.unjudged += len(steps) < len(program)
             self._play(partial(_steps, self._grey.without_known(steps)), 0, most)

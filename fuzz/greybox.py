@@ -23,7 +23,6 @@ from fuzz.coverage import Coverage
 from fuzz.decency import decent
 from fuzz.entries import Exchange
 from fuzz.guidance import Entry, Guidance
-from fuzz.mirror import NOTHING
 from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
 from fuzz.scout import Lost, Scout, Turn, begins_turn
@@ -235,15 +234,15 @@ class GreyBox:
         """Yield a part of a program to which the target replies otherwise than the model."""
         if not turns:
             return
-        found = {told.kind: told.end for told in reversed(self._scout.discrepancies)}
-        for kind, end in sorted(found.items(), key=lambda item: item[1]):
+        found = {told.kind: told for told in reversed(self._scout.discrepancies)}
+        for end, kind, is_silent in sorted(found.values()):
             until = program[:end]
             is_new = self._alike[kind] < _ALIKE * _SHOWN
             if is_new and len(decent(until, self._profile)) == len(until):
                 before = [turn for turn in turns if turn.end <= end]
                 shown = list(self._showing(until, before, kind))
-                if NOTHING in kind:
-                    # To judge them takes long.
+                if is_silent or kind[0] == "put":
+                    # To judge them takes long: the line of a put alone gets no answer, either.
                     self._silent += shown
                 else:
                     self._shown += len(shown)

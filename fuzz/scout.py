@@ -18,7 +18,7 @@ from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from fuzz.coverage import Coverage
-from fuzz.mirror import Mirror
+from fuzz.mirror import NOTHING, Mirror
 from fuzz.suppression import Signature, signature
 from fuzz.undefined_input import Action
 from reference_server.wire import CRLF, Reply
@@ -51,6 +51,8 @@ class Discrepancy(NamedTuple):
 
     end: int
     kind: Signature
+    is_silent: bool
+    """A reply is missing, or has come where none should."""
 
 
 class Lost(Exception):
@@ -148,7 +150,8 @@ class Scout:
         number, position, due, came = difference
         asks = [step for step in steps if isinstance(step, Ask) and step.client == number]
         line = asks[min(position, len(asks) - 1)].text.partition(CRLF)[0] if asks else b""
-        self.discrepancies.append(Discrepancy(end, signature(line, due, came)))
+        kind = signature(line, due, came)
+        self.discrepancies.append(Discrepancy(end, kind, NOTHING in (due, came)))
 
     def _ask(self, ask: Ask) -> None:
         client = self._clients.get(ask.client)

@@ -101,7 +101,7 @@ def test_beanstalkd_replies_as_the_model_does() -> None:
             told += scout.discrepancies
     # Lines that no text decides, and where several may be served, may be answered otherwise.
     assert len(told) < 10
-    assert all("INSERTED" not in kind for _, kind in told)
+    assert all("INSERTED" not in it.kind for it in told)
 
 
 def test_a_turn_that_is_answered_otherwise_is_told(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_turn_that_is_answered_otherwise_is_told(tmp_path: Path) -> None:
         for _ in range(2):
             scout.play([PUT, RESERVE, LIST, TOUCH, LIST, TOUCH])
             kind = ("touch", "TOUCHED", "NOT_FOUND")
-            assert scout.discrepancies == [Discrepancy(4, kind), Discrepancy(6, kind)]
+            assert scout.discrepancies == [Discrepancy(end, kind, False) for end in (4, 6)]
 
 
 def test_ids_are_known_again_after_a_reply_that_is_missing(tmp_path: Path) -> None:
