@@ -147,7 +147,7 @@ def _played(target: Target, segments: Sequence[Segment], comparison: Comparison)
 
 def _tour(target: Target) -> Sequence[Segment]:
     world = next(world for world in WORLDS if world.name == "two clients")
-    return recorded_tour(world, target.probe()).segments
+    return list(recorded_tour(world, target.probe()).segments())
 
 
 def tour(target: Target, seed: int) -> int:

@@ -31,19 +31,26 @@ def kept(make: Callable[[], T], *of: object, by: ModuleType = conformance.small_
 
     ``by``: the package that makes it.
     """
-    path = _folder() / f"{digest(*of, by=by)}.tour"
+    path = _path(*of, by=by)
     with contextlib.suppress(OSError, zlib.error, pickle.UnpicklingError, EOFError):
         found: T = pickle.loads(zlib.decompress(path.read_bytes()))
         return found
     made = make()
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, zlib.compress(pickle.dumps(made, pickle.HIGHEST_PROTOCOL), 1))
+    keep(made, *of, by=by)
     return made
 
 
-def _folder() -> Path:
-    return platformdirs.user_cache_path("beanstalk-conformance") / "small-worlds"
+def keep(made: object, *of: object, by: ModuleType = conformance.small_worlds) -> None:
+    """Keep what was made of this, if there is room for it."""
+    path = _path(*of, by=by)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, zlib.compress(pickle.dumps(made, pickle.HIGHEST_PROTOCOL), 1))
+
+
+def _path(*of: object, by: ModuleType) -> Path:
+    folder = platformdirs.user_cache_path("beanstalk-conformance") / "small-worlds"
+    return folder / f"{digest(*of, by=by)}.tour"
 
 
 def digest(*of: object, by: ModuleType = conformance.small_worlds) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from conformance.small_worlds.cache import kept
-from conformance.small_worlds.graph import Explorer, Graph
+from conformance.small_worlds.cache import keep, kept
+from conformance.small_worlds.graph import Explorer
 from conformance.small_worlds.recording import Recorder, Segment
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
@@ -17,29 +17,46 @@ STEPS = 200
 """Steps of a segment."""
 
 
-@dataclass(frozen=True, slots=True)
 class RecordedTour:
-    """A world that is explored, and a tour that takes all of its transitions."""
+    """A world that is explored, and a tour that takes all of its transitions.
 
-    world: World
-    graph: Graph
-    segments: list[Segment]
+    ``limit``: states of the world that are looked at, at most.
+    """
+
+    def __init__(self, world: World, profile: Profile, limit: int = sys.maxsize) -> None:
+        self.world = world
+        self.graph = Explorer(world, profile, limit).explore()
+        self._of = world, profile, limit
+        self._recorder = Recorder(profile)
+        self._route = Route(self.graph)
+        self._tour = Tour(world, self._recorder, self._route)
+        self._segments: list[Segment] = []
+        self._kept = 0
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield the segments of the tour; each is written down when it is first needed."""
+        number = 0
+        while number < len(self._segments) or self._route.count:
+            if number == len(self._segments):
+                self._record()
+            yield self._segments[number]
+            number += 1
+
+    def _record(self) -> None:
+        left = self._route.count
+        self._tour.walk(STEPS)
+        self._segments.append(Segment.of(self._recorder.turns))
+        self._recorder.turns = []
+        if self._route.count == left:
+            raise AssertionError(f"no way leads to {left} transitions of {self.world.name}")
+
+    def keep(self) -> None:
+        """Keep what is written down for the next run, if there is more than before."""
+        if len(self._segments) > self._kept:
+            self._kept = len(self._segments)
+            keep(self, *self._of)
 
 
 def recorded_tour(world: World, profile: Profile, limit: int = sys.maxsize) -> RecordedTour:
-    """Return the tour of a world, of at most ``limit`` states of it."""
-    return kept(lambda: record(world, profile, limit), world, profile, limit)
-
-
-def record(world: World, profile: Profile, limit: int = sys.maxsize) -> RecordedTour:
-    """Explore a world, and write a tour down."""
-    graph = Explorer(world, profile, limit).explore()
-    recorder, route, segments = Recorder(profile), Route(graph), list[Segment]()
-    tour = Tour(world, recorder, route)
-    while (left := route.count) > 0:
-        tour.walk(STEPS)
-        segments.append(Segment.of(recorder.turns))
-        recorder.turns = []
-        if route.count == left:
-            raise AssertionError(f"no way leads to {left} transitions of {world.name}")
-    return RecordedTour(world, graph, segments)
+    """Return the tour of a world, as far as earlier runs have written it down."""
+    return kept(lambda: RecordedTour(world, profile, limit), world, profile, limit)

@@ -23,7 +23,7 @@ from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.judged import JudgedStage
 from conformance.small_worlds.player import Player
 from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
-from conformance.small_worlds.recording import Recorder, Turn
+from conformance.small_worlds.recording import Recorder, Segment, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import HOME, World, at_home
@@ -53,6 +53,8 @@ class Visit:
         self, tour: RecordedTour, target: Target, exploration: Exploration, end: float
     ) -> None:
         self.left = set(range(tour.graph.transitions))
+        self.recording = 0.0
+        """Seconds in which the tour was written down, and kept."""
         self._broken: int | None = None
         self._tour = tour
         self._world = tour.world.at(FOOTPRINT.new_name()) if tour.world.home else tour.world
@@ -62,9 +64,18 @@ class Visit:
 
     def run(self) -> Counterexample | None:
         """Take the tour; return what shows a violation. Raises OSError if the target is gone."""
-        forks, player = 0, self._player()
-        for segment in self._tour.segments:
-            if time.monotonic() > self._end or forks >= FORKS:
+        try:
+            return self._run()
+        finally:
+            begun = time.monotonic()
+            self._tour.keep()
+            self.recording += time.monotonic() - begun
+
+    def _run(self) -> Counterexample | None:
+        forks, player, segments = 0, self._player(), self._tour.segments()
+        while time.monotonic() < self._end and forks < FORKS:
+            segment = self._next(segments)
+            if segment is None:
                 break
             turns, done = segment.turns, 0
             try:
@@ -80,6 +91,15 @@ class Visit:
                 forks, player = forks + 1, self._player()
         player.close()
         return self._walk_on() if forks and not self._tour.world.timed else None
+
+    def _next(self, segments: Iterator[Segment]) -> Segment | None:
+        """Return the next segment; the time in which it is written down does not count."""
+        begun = time.monotonic()
+        segment = next(segments, None)
+        passed = time.monotonic() - begun
+        self.recording += passed
+        self._end += passed
+        return segment
 
     def deviation(self, found: Counterexample, transcript: Transcript) -> Deviation:
         """Return the failure for what was found, made small; ``transcript`` then shows it."""
