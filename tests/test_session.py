@@ -12,8 +12,13 @@ from conformance.oracle.judge import Judge, Received
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
+from reference_server import wire
 from reference_server.connection import ServedConnection
 from reference_server.faults import FAULTS, Fault
+from reference_server.model import Model
+from reference_server.profiles import NEWEST
+from reference_server.state import Client
+from reference_server.wire import Reply
 
 PATIENCE = 0.5
 """Seconds that a reply may take."""
@@ -121,3 +126,28 @@ def test_the_time_in_which_replies_are_judged_is_not_time_without_replies(
         session.ask(3, b"peek-buried\r\n", apart=True, hasty=True)
         session.flush()
         session.abandon()
+
+
+def test_a_reply_that_is_longer_than_expected_is_not_read_byte_by_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class FoundInstead(Model):
+        def _list_tube_used(self, _: Client) -> Reply:
+            return wire.FOUND(1, b"x" * 60_000)
+
+    read = list[int]()
+    received = Judge.received
+
+    def counted(judge: Judge, conn: int, data: bytes, now: int, mark: int) -> Received:
+        read.append(len(data))
+        return received(judge, conn, data, now, mark)
+
+    monkeypatch.setattr(Judge, "received", counted)
+    fault = Fault("", "found instead", FoundInstead)
+    with contextlib.closing(BuiltIn(NEWEST, fault=fault)) as server:
+        session = Exploration(1).session(server)
+        session.ask(1, b"list-tube-used\r\n")
+        with pytest.raises(Violation):
+            session.flush()
+        session.abandon()
+    assert len(read) < 20

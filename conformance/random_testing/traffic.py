@@ -14,7 +14,7 @@ from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
 from conformance.target.silences import LEAST
 from conformance.target.target import Target
-from conformance.target.transport import Transport, wait_for
+from conformance.target.transport import CHUNK, Transport, wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
 
@@ -182,10 +182,11 @@ class Traffic:
         for client in list(self.clients.values()):
             whole = True
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:
-                if not self._take_in(client, client.transport.receive_soon(missing, whole)):
+                # How long statistics are is not known before, nor what comes instead of a reply.
+                size = missing if whole else CHUNK
+                if not self._take_in(client, client.transport.receive_soon(size, whole)):
                     break
                 wait.goes_on()
-                # How long statistics are is not known before.
                 whole = False
         if self.judge.is_quiet(self.now()):
             return
