@@ -180,7 +180,8 @@ class Fuzzer:
         for program in sorted(self._grey.explore(seconds), key=len):
             steps = decent(program, self._exploration.profile)
             self.report.unjudged += len(steps) < len(program)
-            self._play(partial(_steps, self._grey.without_known(steps)), 0, most)
+            if new := self._grey.without_known(steps):
+                self._play(partial(_steps, new), 0, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
             self._go_wild(list(done))

@@ -17,11 +17,13 @@ from click.testing import CliRunner
 from conformance.console.explore import explore
 from conformance.random_testing.exploration import Exploration
 from conformance.small_worlds import recorded_tour as tours
+from conformance.small_worlds.alphabet import Action
 from conformance.small_worlds.cache import digest
 from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines
 from conformance.small_worlds.graph import Explorer
 from conformance.small_worlds.recorded_tour import RecordedTour, recorded_tour
 from conformance.small_worlds.tour import Tour
+from conformance.small_worlds.view import View
 from conformance.small_worlds.visit import Visit, worlds_for
 from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
@@ -95,6 +97,28 @@ def test_a_tour_is_written_down_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert list(recorded_tour(world, NEWEST).segments()) == whole
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert list(recorded_tour(world, NEWEST).segments()) == whole
+
+
+def test_a_walk_that_is_interrupted_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tour = recorded_tour(_world("times of jobs"), NEWEST)
+    segments = tour.segments()
+    next(segments)
+    take = Tour.take
+
+    def interrupted(self: Tour, seen: View, action: Action) -> None:
+        take(self, seen, action)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Tour, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(segments)
+    tour.keep()
+    again = recorded_tour(_world("times of jobs"), NEWEST)
+    assert list(again.segments()) == list(RecordedTour(_world("times of jobs"), NEWEST).segments())
 
 
 def test_the_documents_name_all_worlds_and_tours_leave_nothing_out() -> None:

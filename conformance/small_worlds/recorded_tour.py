@@ -32,6 +32,8 @@ class RecordedTour:
         self._tour = Tour(world, self._recorder, self._route)
         self._segments: list[Segment] = []
         self._kept = 0
+        self._is_walking = False
+        """A walk has begun, and what goes on is not of one piece."""
 
     def segments(self) -> Iterator[Segment]:
         """Yield the segments of the tour; each is written down when it is first needed."""
@@ -44,7 +46,9 @@ class RecordedTour:
 
     def _record(self) -> None:
         left = self._route.count
+        self._is_walking = True
         self._tour.walk(STEPS)
+        self._is_walking = False
         self._segments.append(Segment.of(self._recorder.turns))
         self._recorder.turns = []
         if self._route.count == left:
@@ -52,7 +56,7 @@ class RecordedTour:
 
     def keep(self) -> None:
         """Keep what is written down for the next run, if there is more than before."""
-        if len(self._segments) > self._kept:
+        if len(self._segments) > self._kept and not self._is_walking:
             self._kept = len(self._segments)
             keep(self, *self._of)
 
