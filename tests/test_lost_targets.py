@@ -78,22 +78,23 @@ def test_a_target_that_is_gone_may_come_back_as_another() -> None:
     assert target.generation == 1
 
 
-def test_a_target_that_has_died_is_brought_back_for_the_next_program(tmp_path: Path) -> None:
-    mark = tmp_path / "dies"
-    dies = f"""
+@pytest.mark.parametrize("does", ["os._exit(3)", "return self._list_tubes(conn)"])
+def test_a_target_is_brought_back_for_the_next_program(does: str, tmp_path: Path) -> None:
+    mark = tmp_path / "is spoilt"
+    spoilt = f"""
     plain, mark = Model._stats, {str(mark)!r}
 
     def stats(self, conn):
         if os.path.exists(mark):
             os.unlink(mark)
-            os._exit(3)
+            {does}
         return plain(self, conn)
 
     Model._stats = stats
     """
-    target = LaunchedTarget(changed_server(tmp_path, dies), "real")
+    target = LaunchedTarget(changed_server(tmp_path, spoilt), "real")
     exploration = Exploration(1)
-    # The last program has ended it, which is noticed when the next is begun.
+    # The last program has ended or spoilt it, which is noticed when the next is begun.
     mark.touch()
     session = exploration.restored_session(target)
     session.ask(1, b"use a\r\n")

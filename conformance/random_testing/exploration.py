@@ -21,6 +21,7 @@ from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Happen, Program, play, waits
+from conformance.target.address import TargetError
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
@@ -123,12 +124,14 @@ class Exploration:
         return session
 
     def restored_session(self, target: Target) -> Session:
-        """Return the same, and bring the target back if the last program has ended it."""
+        """Return the same, and bring the target back if the last program has ended or spoilt it."""
         try:
             return self.session(target)
         except (OSError, TargetLost):
             target.restore()
-            return self.session(target)
+        except TargetError:
+            self.restart(target)
+        return self.session(target)
 
     def _begun(self, target: Target) -> Session:
         self._new = None
