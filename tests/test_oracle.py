@@ -23,7 +23,6 @@ from reference_server import stats
 from reference_server.profiles import NEWEST
 from reference_server.state import SECOND
 from reference_server.wire import (
-    DEADLINE_SOON,
     DELETED,
     FOUND,
     INSERTED,
@@ -237,17 +236,6 @@ def test_a_pause_of_no_time_may_be_over_at_once() -> None:
         ask(oracle, 1, PUT, INSERTED(5))
         ask(oracle, 1, b"pause-tube default 0\r\n", PAUSED)
         ask(oracle, 1, b"reserve-with-timeout 0\r\n", reply)
-
-
-@pytest.mark.parametrize("reply", [TIMED_OUT, DEADLINE_SOON])
-def test_a_target_that_was_held_up_may_have_given_a_job_away_only_now(reply: Reply) -> None:
-    oracle = _oracle(2)
-    ask(oracle, 1, b"put 0 2 2 1\r\na\r\n", INSERTED(1))
-    oracle.sent(2, b"reserve\r\n", 0)
-    oracle.moved(0, round(2.001 * SECOND))
-    oracle.moved(round(2.001 * SECOND), round(2.291 * SECOND))
-    oracle.received(2, RESERVED(1, b"a"), round(2.291 * SECOND))
-    ask(oracle, 2, b"reserve-with-timeout 0\r\n", reply, 3.28)
 
 
 def test_the_end_of_a_connection_needs_a_reason() -> None:

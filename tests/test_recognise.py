@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def _statistics(change: Callable[[bytes], bytes]) -> type[Model]:
     return Changed
 
 
-def _seen(profile: Profile, version: str = "dev", **parts: type) -> tuple[str, str]:
+def _seen(profile: Profile, version: str = "dev", **parts: Any) -> tuple[str, str]:
     server = BuiltIn(replace(profile, version=version), fault=Fault("", "other", **parts))
     try:
         return server.probe().name, server.profile_reason

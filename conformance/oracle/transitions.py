@@ -176,20 +176,17 @@ class Transitions:
         due = alarm[0]
         return next((end for start, end in self._jumps if start < due <= end), due)
 
-    def _fired(self, state: State, alarm: Alarm, now: int, only: bool) -> Iterator[State]:
+    def _fired(self, state: State, alarm: Alarm, only: bool) -> Iterator[State]:
         # The end of a pause gives away jobs, where any of equal priority may be next.
         only &= self.hasty and self.profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
         # Just behind the start of a jump, it may have fired before. And a client that gets a job
         # now may have held it since the timer was due.
-        served = waiting(state.model) > 0
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
-        times = [due, at] if before or (served and at > due + EARLY) else [at]
-        if served and now > at + self.lateness:
-            # A target that was held up has come to it only now.
-            times.append(now)
-        for time in times:
-            yield from after(state, partial(_fire, alarm, time), only and len(times) == 1)
+        before |= at > due + EARLY and waiting(state.model) > 0
+        for time in (due, at) if before else (at,):
+            fire = partial(_fire, alarm, time)
+            yield from after(state, fire, only and not before)
 
     def _handled(
         self, state: State, conn: int, asked: int, reply: Reply | None, now: int, only: bool
