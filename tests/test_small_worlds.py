@@ -129,6 +129,8 @@ def test_the_documents_name_all_worlds_and_tours_leave_nothing_out() -> None:
         assert f"| {world.name} | {len(tour.graph.edges):,} | {count:,} |" in page
         turns = itertools.chain.from_iterable(part.turns for part in tour.segments())
         assert len({number for turn in turns for number in turn.reached}) == count
+        # Other tests, and runs of the suite, need not write it down again.
+        tour.keep()
 
 
 def test_a_tour_is_found_again_by_other_processes() -> None:
