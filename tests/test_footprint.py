@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from random import Random
@@ -41,10 +42,12 @@ def spared(recording: Recording, profile: Profile) -> list[str]:
 @pytest.mark.parametrize("name", ["0.6", NEWEST.name])
 def test_faults_that_are_not_met_change_nothing(name: str, makes_up: MakesUp) -> None:
     profile = PROFILES[name]
-    session = Exploration(1, profile=profile).session(BuiltIn(profile))
-    for step in islice(makes_up(session, Random(1)), STEPS):
-        take(session, step)
-    session.finish()
+    with closing(BuiltIn(profile)) as target:
+        session = Exploration(1, profile=profile).session(target)
+        for step in islice(makes_up(session, Random(1)), STEPS):
+            take(session, step)
+        session.finish()
+        session.abandon()
     assert spared(Recording.of(session.transcript.entries, profile, False), profile)
 
 

@@ -7,7 +7,7 @@ Where it answers as the target did, the requirement of that fault is broken.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from conformance import yamlish
 from conformance.catalogue import catalogue
@@ -34,6 +34,8 @@ def broken(
     ``violation``: what the last message shows. If a fault that breaks no must explains all of it,
     no must is known to be broken.
     """
+    if not 0 < len(entries) <= LONGEST_LOOSE:
+        return []
     known = catalogue()
     loose: list[Fault] = []
     firm: list[Fault] = []
@@ -42,33 +44,21 @@ def broken(
         # Some faults are about what no conversation shows.
         if rule is not None and not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
             (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
-    for faults, longest in ((loose, LONGEST_LOOSE), (firm, LONGEST)):
-        if 0 < len(entries) <= longest:
-            names = _named(faults, entries, profile, violation)
-            if names:
-                return names
-    return []
-
-
-def _named(
-    faults: Iterable[Fault],
-    entries: Sequence[Entry],
-    profile: Profile,
-    violation: Violation | None,
-) -> list[str]:
-    """Return the requirements of those faults that explain it all."""
     silent = violation is not None and violation.observed == "nothing"
     recording = Recording.of(entries, profile, silent)
     plain, footprint = traced(recording, profile)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):
         return []
-    found = (
-        fault.requirement
-        for fault in faults
-        if footprint.meets(fault)
-        and _explains(reenacted(fault, recording, profile), plain, violation)
-    )
-    return list(dict.fromkeys(found))
+    for faults in (loose, firm if len(entries) <= LONGEST else []):
+        found = (
+            fault.requirement
+            for fault in faults
+            if footprint.meets(fault)
+            and _explains(reenacted(fault, recording, profile), plain, violation)
+        )
+        if names := list(dict.fromkeys(found)):
+            return names
+    return []
 
 
 def _is_of_statistics(violation: Violation) -> bool:

@@ -1,7 +1,7 @@
 """The footprint of a re-enactment: the parts of the server that it has used.
 
-A fault behind which none of its own code would have run changes nothing. So most faults need not
-be tried, as their methods are not called for the few commands of a finding.
+A fault changes nothing where none of its own code would have run. So most faults need not be
+tried, as their methods are not called for the few commands of a finding.
 """
 
 from __future__ import annotations
