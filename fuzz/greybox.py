@@ -240,34 +240,34 @@ class GreyBox:
             is_new = self._alike[kind] < _ALIKE * _SHOWN
             if is_new and len(decent(until, self._profile)) == len(until):
                 before = [turn for turn in turns if turn.end <= end]
-                shown = list(self._showing(until, before, kind))
+                part = self._showing(until, before, kind)
+                if part is None:
+                    continue
                 if is_silent or kind[0] == "put":
                     # To judge them takes long: the line of a put alone gets no answer, either.
-                    self._silent += shown
+                    self._silent.append(part)
                 else:
-                    self._shown += len(shown)
-                    yield from shown
+                    self._shown += 1
+                    yield part
 
-    def _showing(
-        self, program: Program, turns: Sequence[Turn], kind: Signature
-    ) -> Iterator[Program]:
-        """Yield a small part of a program that shows a difference again, if it does."""
+    def _showing(self, program: Program, turns: Sequence[Turn], kind: Signature) -> Program | None:
+        """Return a small part of a program that shows a difference again; None if it does not."""
 
         def shows(part: Program) -> bool:
             self._play(part)
             return any(told.kind == kind for told in self._scout.discrepancies)
 
         alone = program[turns[-2].end if len(turns) > 1 else 0 :]
+        part: Program | None = None
         if len(alone) == 1 and shows(alone):
-            self._alike[kind] += _SHOWN
-            yield alone
-            return
-        # Something may have been left there by the programs before.
-        self._scout.restart()
-        is_shown = shows(program)
-        self._alike[kind] += _SHOWN if is_shown else 1
-        if is_shown:
-            yield self._smallest(program, turns, shows, _EFFORT)
+            part = alone
+        else:
+            # Something may have been left there by the programs before.
+            self._scout.restart()
+            if shows(program):
+                part = self._smallest(program, turns, shows, _EFFORT)
+        self._alike[kind] += 1 if part is None else _SHOWN
+        return part
 
     def _smallest(
         self,

@@ -48,9 +48,9 @@ class RecordedTour:
         left = self._route.count
         self._is_walking = True
         self._tour.walk(STEPS)
-        self._is_walking = False
         self._segments.append(Segment.of(self._recorder.turns))
         self._recorder.turns = []
+        self._is_walking = False
         if self._route.count == left:
             raise AssertionError(f"no way leads to {left} transitions of {self.world.name}")
 

@@ -23,7 +23,7 @@ from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.judged import JudgedStage
 from conformance.small_worlds.player import Player
 from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
-from conformance.small_worlds.recording import Recorder, Segment, Turn
+from conformance.small_worlds.recording import Recorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import HOME, World, at_home
@@ -67,14 +67,14 @@ class Visit:
         try:
             return self._run()
         finally:
-            begun = time.monotonic()
-            self._tour.keep()
-            self.recording += time.monotonic() - begun
+            with self._uncounted():
+                self._tour.keep()
 
     def _run(self) -> Counterexample | None:
         forks, player, segments = 0, self._player(), self._tour.segments()
         while time.monotonic() < self._end and forks < FORKS:
-            segment = self._next(segments)
+            with self._uncounted():
+                segment = next(segments, None)
             if segment is None:
                 break
             turns, done = segment.turns, 0
@@ -92,14 +92,14 @@ class Visit:
         player.close()
         return self._walk_on() if forks and not self._tour.world.timed else None
 
-    def _next(self, segments: Iterator[Segment]) -> Segment | None:
-        """Return the next segment; the time in which it is written down does not count."""
+    @contextlib.contextmanager
+    def _uncounted(self) -> Iterator[None]:
+        """Let the time that passes count as that of the recording, and not of the visit."""
         begun = time.monotonic()
-        segment = next(segments, None)
+        yield
         passed = time.monotonic() - begun
         self.recording += passed
         self._end += passed
-        return segment
 
     def deviation(self, found: Counterexample, transcript: Transcript) -> Deviation:
         """Return the failure for what was found, made small; ``transcript`` then shows it."""
