@@ -11,6 +11,7 @@ import pytest
 from conformance.oracle.judge import Judge, Received
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
+from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
 from reference_server import wire
 from reference_server.connection import ServedConnection
@@ -19,6 +20,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client
 from reference_server.wire import Reply
+from tests.servers import REFERENCE_COMMAND, needs_faketime
 
 PATIENCE = 0.5
 """Seconds that a reply may take."""
@@ -86,6 +88,24 @@ def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
                 session.flush()
         assert raised.value.observed == "OK with current-connections: 3"
         session.abandon()
+
+
+@needs_faketime
+def test_a_timer_fires_when_it_is_due_though_the_clock_went_on_in_a_burst() -> None:
+    command = Options.of_command(None, REFERENCE_COMMAND, "auto", 10)
+    with contextlib.closing(command.target()) as server:
+        session = Exploration(1).session(server)
+        session.ask(1, b"reserve\r\n", apart=True)
+        for _ in range(40):
+            session.ask(2, b"stats-tube default\r\n")
+        session.ask(2, b"put 0 1 5 1\r\na\r\n", tag=1)
+        session.flush()
+        asked = server.clock.time()
+        session.wait(2)
+        (given,) = (entry for entry in session.transcript.entries if b"RESERVED" in entry.data)
+        session.finish()
+        session.abandon()
+    assert given.time - asked < 1.1
 
 
 def test_a_signal_may_be_on_its_way_while_nothing_is_said() -> None:

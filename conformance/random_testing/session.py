@@ -211,8 +211,7 @@ class Session:
         movable = self.target.clock.movable
         if not hasty and movable and self.judge.is_due(self.now() + EARLY):
             # So that it is certain again what has happened, such as the end of a pause of 0.
-            self._move(self.now() + self._margin)
-            self._nudge()
+            self._pass(self.now() + EARLY)
 
     def _deliver(self, hasty: bool = False) -> None:
         client, self._sending = self._sending, None
@@ -264,10 +263,7 @@ class Session:
             return
         while (now := self.now()) < end:
             due = self.judge.oracle.next_due(now)
-            self._move(end if due is None else min(due, end))
-            # Far enough beyond it that it must have fired, unless its client is idle.
-            self._move(self.now() + self._margin)
-            self._nudge()
+            self._pass(end if due is None else min(due, end))
         # It may have caused something that nobody expects.
         self._traffic.settle()
         self._traffic.poll(0.0)
@@ -284,6 +280,15 @@ class Session:
                 self.judge.drains(self.now())
         self.is_spent = True
         self.transcript.add("", "!", event, self.target.clock.time())
+
+    def _pass(self, due: int) -> None:
+        """Move the clock past a timer that falls due, and far enough that it must have fired."""
+        # The target's clock goes on a little while it comes to a burst. A timer that has not fired
+        # here would do so behind the next move, and the job that it gives away is held since then.
+        self._move(due + EARLY)
+        self._move(self.now() + self._margin)
+        # Unless its client is idle.
+        self._nudge()
 
     def _move(self, until: int) -> None:
         before = self.now()
