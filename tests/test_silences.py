@@ -18,11 +18,12 @@ from conformance.random_testing.session import Session
 from conformance.run.runner import run
 from conformance.run.step import step_of
 from conformance.target import learnt
-from conformance.target.address import visit
+from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import AN_END, ENOUGH, FATAL, awaited
+from conformance.target.silences import AN_END, ENOUGH, FATAL, FEWER, awaited
 from conformance.target.starvation import Starvation, Starved
+from conformance.target.transport import Transport
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotTestable, TargetLost
 from reference_server.engine import Engine
@@ -371,3 +372,19 @@ def test_an_end_that_comes_restores_patience(
         return not deaf_to_ends.learnt.silences.ignores_ends
 
     assert any(has_ended() for _ in range(5))
+
+
+def test_statistics_are_waited_for_in_full_once_before_the_first_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited = list[float]()
+
+    def asks(client: Transport, line: bytes, limit: float) -> Reply:
+        waited.append(limit)
+        return ask(client, line, limit)
+
+    monkeypatch.setattr("conformance.target.target.ask", asks)
+    with closing(BuiltIn(fault=silent_at("stats"), limits=Limits(probe=FULL))) as target:
+        for _ in range(2):
+            assert target.probe() is NEWEST
+    assert waited == [FULL, FULL / FEWER]

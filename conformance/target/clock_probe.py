@@ -16,7 +16,7 @@ from conformance.target.address import Address, ask, connect, visit
 from conformance.target.clock import GRANULARITY, FakeClock
 from conformance.target.learnt import Learnt
 from conformance.target.sanitizers import SANITIZERS, has_sanitizer
-from conformance.target.silences import awaited
+from conformance.target.silences import STATS_TOLD, Silences, awaited
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
@@ -56,6 +56,7 @@ def why_not(
     """
     if not clock.read_back(pid):
         return "nothing tells what the launched server's clock shows under libfaketime"
+    learnt = learnt or Learnt()
     # libfaketime frees memory while it keeps others from asking for the time, and sometimes the
     # allocator of a sanitizer asks just then; a probe would not see it.
     if has_sanitizer(pid, SANITIZERS):
@@ -65,7 +66,7 @@ def why_not(
             visit(address, limit, learnt) as holder,
             visit(address, limit, learnt) as waiting,
         ):
-            probe = _Probe(holder, waiting, clock, limit)
+            probe = _Probe(holder, waiting, clock, limit, learnt.silences)
             try:
                 probe.run()
             except TimeoutError:
@@ -100,12 +101,18 @@ class _Probe:
     """Two clients of the server; ``holder`` is always answered at once, ``waiting`` waits."""
 
     def __init__(
-        self, holder: Transport, waiting: Transport, clock: FakeClock, limit: float
+        self,
+        holder: Transport,
+        waiting: Transport,
+        clock: FakeClock,
+        limit: float,
+        silences: Silences,
     ) -> None:
         self._holder = holder
         self._waiting = waiting
         self._clock = clock
         self._limit = limit
+        self._silences = silences
         self.asked = b""
         """The line that was asked last."""
 
@@ -132,6 +139,7 @@ class _Probe:
             up = self._uptime()
         except TimeoutError:
             # Other tests tell of a server that is silent there.
+            self._silences.note(STATS_TOLD, self._limit)
             up = None
         then = self._clock.time() + _DAY - _AHEAD
         self._clock.move(_DAY - _AHEAD)

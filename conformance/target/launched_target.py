@@ -173,7 +173,7 @@ class LaunchedTarget(Target):
             return server.answers(goodbye, self.learnt.known)
         if server.answers(goodbye):
             return True
-        self.learnt.known = knows(server.where, self.limits.detection)
+        self.learnt.known = knows(server.where, self.limits.detection, self.learnt.silences)
         return self.learnt.known is not None
 
     @property

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
 from conformance.target.learnt import Learnt
+from conformance.target.silences import Silences, awaited
 from reference_server.commands import COMMANDS
 from reference_server.profiles import (
     NEWEST,
@@ -70,15 +71,19 @@ def _as_told(profile: Profile, version: str) -> str:
     return f"as its stats say, {older}"
 
 
-def knows(address: Address, limit: float) -> bytes | None:
+def knows(address: Address, limit: float, silences: Silences) -> bytes | None:
     """Return a command that a server answers as a beanstalk server does, if there is any.
 
-    All are asked at once, as each may take ``limit`` seconds.
+    All are asked at once, as each may take ``limit`` seconds, or fewer after ``silences``.
     """
     probes = {one.probe: one.replies for one in COMMANDS.values() if one.probe is not None}
+
+    def is_answered(line: bytes) -> bool:
+        patience = silences.patience(awaited(line, " or ".join(probes[line])), limit)
+        return _answers(address, line, probes[line], patience)
+
     with ThreadPoolExecutor(len(probes)) as pool:
-        answered = pool.map(lambda one: _answers(address, one[0], one[1], limit), probes.items())
-        return next(itertools.compress(probes, answered), None)
+        return next(itertools.compress(probes, pool.map(is_answered, probes)), None)
 
 
 def answers(address: Address, line: bytes, limit: float) -> bool:

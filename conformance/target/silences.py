@@ -61,6 +61,7 @@ def _verb(sent: bytes) -> str:
 
 
 AN_END = awaited(HALF_CLOSES, THE_END)
+STATS_TOLD = awaited(b"stats", "OK")
 
 
 @dataclass(slots=True)

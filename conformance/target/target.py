@@ -18,7 +18,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import answers, knows, pipelines, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
-from conformance.target.silences import HALF_CLOSES, THE_END, awaited
+from conformance.target.silences import HALF_CLOSES, STATS_TOLD, THE_END
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -211,7 +211,8 @@ class Target(ABC):
 
         Raises :class:`TargetError`.
         """
-        limits, step = self.limits, time.get_clock_info("monotonic").resolution
+        limits, silences = self.limits, self.learnt.silences
+        step = time.get_clock_info("monotonic").resolution
         if step > _FINE:
             raise TargetError(
                 f"the clock of this Python has steps of {step:.3f} seconds, too coarse to judge"
@@ -219,7 +220,7 @@ class Target(ABC):
             )
         try:
             with visit(self.address, limits.probe, self.learnt) as sock:
-                reply = ask(sock, b"stats", limits.probe)
+                reply = ask(sock, b"stats", silences.patience(STATS_TOLD, limits.probe))
         except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
         except ProtocolError as error:
@@ -234,8 +235,8 @@ class Target(ABC):
                 f" connection" + (f" after it had sent {said[:100]}" if said else "")
             ) from error
         except TimeoutError as error:
+            silences.note(STATS_TOLD, limits.probe)
             if self._knows_others("does not answer"):
-                self.learnt.silences.note(awaited(b"stats", "OK"), limits.probe)
                 return self.profile
             raise TargetError(
                 f"{self.label} did not answer within {limits.probe:g} seconds"
@@ -243,6 +244,7 @@ class Target(ABC):
         except OSError as error:
             why = error.strerror or error
             raise TargetError(f"{self.label} cannot be reached: {why}") from error
+        silences.came(STATS_TOLD, reply.word)
         stats: dict[str, str] = {}
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
@@ -260,14 +262,14 @@ class Target(ABC):
         self.restore()
         neutral = self.profile.neutral
         if self.learnt.known is None and not answers(self.address, neutral, limits.detection):
-            self.learnt.known = knows(self.address, limits.detection)
+            self.learnt.known = knows(self.address, limits.detection, silences)
         asked = self.learnt.known or neutral
         self.learnt.pipelines = pipelines(self.address, asked, limits.detection, self.learnt)
         return self.profile
 
     def _knows_others(self, does: str) -> bool:
         """Return whether a server that ``does`` this when asked for its stats knows commands."""
-        self.learnt.known = knows(self.address, self.limits.detection)
+        self.learnt.known = knows(self.address, self.limits.detection, self.learnt.silences)
         self.profile_reason = f"the newest, as it {does} when asked for its stats"
         return self.learnt.known is not None
 
