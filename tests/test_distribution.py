@@ -48,3 +48,13 @@ def test_tests_that_must_be_alone_are_alone_in_many_processes() -> None:
         done = suite(f"--target={address}", "-n3", "-k", "stats.current or put.")
     assert done.returncode == 0, done.stdout
     assert "others are connected" not in done.stdout
+
+
+@pytest.mark.parametrize("processes", [(), ("-n2",)])
+def test_a_failure_that_ends_the_run_does_so_with_the_exit_code_of_failures(
+    processes: tuple[str, ...],
+) -> None:
+    fault = f"{REFERENCE_COMMAND} --fault a-peek-counts-as-a-reservation"
+    done = suite(f"--launch={fault}", "-x", "-k", "peek.", *processes)
+    assert "stopping after 1 failures" in done.stdout
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED

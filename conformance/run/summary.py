@@ -51,7 +51,7 @@ class Summary:
         self.reports: list[pytest.TestReport] = []
         self._observations: list[Observation] = []
         self._blocked: list[dict[str, str]] = []
-        self._has_stopped = False
+        self._has_stopped = self._was_ended_by_xdist = False
         self.remarks: list[str] = []
         """The reports that servers have printed when they were ended, in words."""
         self.not_kept = ""
@@ -151,11 +151,18 @@ class Summary:
         descriptors = max(look.descriptors for look in looks)
         return Vitals(looks[0].pid, memory, descriptors, round(sum(cpu.values()), 2))
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note whether it is pytest-xdist that has raised this, as ``-x`` and losses have it."""
+        self._was_ended_by_xdist = excinfo.type.__module__.startswith("xdist.")
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         stops = session.shouldstop or session.shouldfail
         self._has_stopped = bool(stops) or session.exitstatus not in ended
+        if self._was_ended_by_xdist and session.testsfailed:
+            # As without -n: a failure, not the user, has ended the run.
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._update is not None:
             tally = self.tally()
             updated = tally.updated_baseline()
