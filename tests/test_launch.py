@@ -228,9 +228,11 @@ def test_the_run_goes_on_in_real_time(tmp_path: Path) -> None:
         ("nan", "the time until a server listens is more than 0 seconds"),
     ],
 )
-def test_how_long_a_server_may_take_is_an_option(limit: str, said: str) -> None:
+@pytest.mark.parametrize("clock", ["real", "auto"])
+def test_how_long_a_server_may_take_is_an_option(limit: str, said: str, clock: str) -> None:
     command = f"{sys.executable} -c 'import time; time.sleep(99)' {{port}}"
-    refuses(suite(f"--launch={command}", f"--start-timeout={limit}", "--clock=real"), said)
+    chosen = (f"--start-timeout={limit}", f"--clock={clock}", "-k", "test_quit")
+    refuses(suite(f"--launch={command}", *chosen), said)
     again = Options(None, command, "auto", start_timeout=20).chosen
     assert again[-1] == "--beanstalk-start-timeout=20"
 

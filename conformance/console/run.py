@@ -11,8 +11,11 @@ from typing import Any
 import click
 import pytest
 
-from conformance.run.entry import OPTIONS
+from conformance.console.processes import processes
+from conformance.run.entry import AUTO, OPTIONS
 from conformance.run.listing import Listing
+from conformance.run.options import Options
+from conformance.target.limits import USUAL
 from conformance.usage import ConsoleCommand, Option, suggestion
 
 # The packages are imported already, by this very command; their tests are not.
@@ -40,7 +43,7 @@ _PYTEST = """
 Options of pytest work, too:
   -k EXPRESSION        requirements and tests by name: -k put. or -k put.body-limit
   -m LEVEL             requirements of a level: must or de_facto
-  -n N                 in so many processes
+  -n N                 in so many processes; a whole run of --launch has up to 4, else 1
   -x, --maxfail=N      end after the first failure, or after N
   -v, -vv, -q          say more, or less
 """
@@ -78,9 +81,23 @@ def _option(name: str, group: str) -> Option:
 
 
 def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
-    return pytest.main(
-        [*SUITE, *_settings(), *_for_pytest(chosen), *arguments], plugins=[_Spelling()]
-    )
+    asked = [*SUITE, *_settings(), *_for_pytest(chosen), *arguments]
+    if chosen["launch"] is not None and chosen["coverage_report"] is None:
+        count = processes(_server(**chosen), arguments)
+        asked += [f"--numprocesses={count}"] if count > 1 else []
+    return pytest.main(asked, plugins=[_Spelling()])
+
+
+def _server(
+    target: str | None,
+    launch: str,
+    clock: str | None,
+    start_timeout: float | None,
+    profile: str | None,
+    **_: Any,
+) -> Options:
+    limit = USUAL.start if start_timeout is None else start_timeout
+    return Options.of_command(target, launch, clock or AUTO, limit, profile or AUTO)
 
 
 run = ConsoleCommand(

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from conformance.run.options import Options
+from conformance.target.command import LaunchError
 from conformance.target.target import Target
 
 _WAITING = frozenset(("clock", "real_clock"))
@@ -35,6 +37,17 @@ def parts_of(test: str) -> frozenset[str]:
             if (function := getattr(found, name.partition("[")[0], None)) is not None:
                 return frozenset(inspect.signature(function).parameters)
     return frozenset((_ALONE, *_WAITING))
+
+
+def check_processes(config: pytest.Config, options: Options) -> None:
+    """Refuse several processes if a server does not start beside another one."""
+    if options.command is None or not config.getoption("numprocesses", None):
+        return
+    try:
+        options.launched().end()
+    except LaunchError as error:
+        told = "each process of -n starts a server, and a second one does not start"
+        raise pytest.UsageError(f"{told}: {error}") from None
 
 
 def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:

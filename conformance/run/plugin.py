@@ -12,7 +12,7 @@ import pytest
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
-from conformance.run.distribution import scheduler
+from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
 from conformance.run.interruption import Interruption
@@ -169,6 +169,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             session.config.stash[_SUITE].start()
         except (TargetError, LaunchError) as error:
             raise pytest.UsageError(str(error)) from None
+        check_processes(session.config, session.config.stash[_SUITE].options)
         for line in session.config.stash[_SUITE].leftovers():
             session.config.get_terminal_writer().line(line)
 

@@ -104,7 +104,8 @@ class LaunchedTarget(Target):
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """Return the server under a clock that we move; None if that is in doubt."""
         if self._choice == "auto" and not self._known_to_follow:
-            Launched(self._command, values=self._values).end()  # Run once if it does not start.
+            # Run once if it does not start.
+            Launched(self._command, values=self._values, limits=self.limits).end()
         self.clock = clock
         try:
             server = self._start()
@@ -138,7 +139,7 @@ class LaunchedTarget(Target):
         return None
 
     def _never_pauses(self) -> bool:
-        with Launched(self._command, values=self._values) as other:
+        with Launched(self._command, values=self._values, limits=self.limits) as other:
             return never_pauses(other.where, self.limits.probe, self.learnt)
 
     def _start(self) -> Launched:
