@@ -16,6 +16,7 @@ from conformance.random_testing.steps import Ask, Program, Step, take
 from conformance.target.starvation import pressure
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
+from fuzz.hostile import HOSTILE
 from fuzz.player import second_gear
 from reference_server.wire import CRLF
 
@@ -105,23 +106,31 @@ class Campaign:
         """Return the smallest form of a finding; itself, if it is not seen again."""
         return Reducer(self._exploration, self._target, self.looks).smallest(found)
 
-    def alone(
-        self, client: int, lines: Iterable[bytes], is_known: Callable[[Counterexample], bool]
+    def commands(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield those of these lines that are complete commands."""
+        for line in lines:
+            reader = Lines(self._exploration.profile)
+            reader.read(line + CRLF)
+            if reader.is_complete and not reader.is_quirk:
+                yield line
+
+    def alone(self, line: bytes) -> Counterexample | None:
+        """Play a line on a new target; return the violation that it shows."""
+        return self.replayed(_only(line))
+
+    def each_alone(
+        self, lines: Iterable[bytes], is_known: Callable[[Counterexample], bool]
     ) -> Iterator[Counterexample]:
         """Yield the findings of single lines that are complete commands.
 
         Each is seen again first, unless it is known.
         """
         session: Session | None = None
-        for line in lines:
-            reader = Lines(self._exploration.profile)
-            reader.read(line + CRLF)
-            if not reader.is_complete or reader.is_quirk:
-                continue
+        for line in self.commands(lines):
             if session is None:
                 session = self._exploration.restored_session(self._target)
                 session.patience = HASTE
-            program = [Ask(client, line + CRLF, apart=True)]
+            program = _only(line)
             try:
                 take(session, program[0])
                 session.flush()
@@ -133,7 +142,7 @@ class Campaign:
                 self._exploration.start_anew(session)
                 session = None
                 if found is None or not is_known(found):
-                    found = self._replayed(program, PATIENCE, math.inf)
+                    found = self.replayed(program)
                 if found is not None:
                     yield found
         if session is not None:
@@ -141,7 +150,12 @@ class Campaign:
 
     def seen(self, program: Program) -> int:
         """Count the replays, :data:`REPLAYS` in all, in which a program shows a violation."""
-        return sum(self._replayed(program, PATIENCE, math.inf) is not None for _ in range(REPLAYS))
+        return sum(self.replayed(program) is not None for _ in range(REPLAYS))
 
-    def _replayed(self, program: Program, patience: float, limit: float) -> Counterexample | None:
-        return self._exploration.replayed(self._target, program, patience, limit, self.looks)
+    def replayed(self, program: Program) -> Counterexample | None:
+        """Play a program on a new target; return the violation that it shows."""
+        return self._exploration.replayed(self._target, program, PATIENCE, math.inf, self.looks)
+
+
+def _only(line: bytes) -> Program:
+    return [Ask(HOSTILE, line + CRLF, apart=True)]

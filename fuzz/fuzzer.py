@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.oracle.violation import Violation
@@ -29,7 +30,7 @@ from fuzz.corpus import Pool
 from fuzz.decency import decent
 from fuzz.greybox import GreyBox
 from fuzz.health import Health, growth, look, thinned
-from fuzz.hostile import HOSTILE, Progress, cases
+from fuzz.hostile import Progress, cases
 from fuzz.reported import Reports, program_of
 from fuzz.suppression import Signature, line_of, lines_of, signature
 
@@ -38,7 +39,7 @@ WILD = 8
 _STATISTICS = ("OK", "OK")
 """The beginning of what is expected and observed where statistics differ."""
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
-_AHEAD = 1.0
+_AHEAD = 0.3
 """Seconds that scouts have before the first judged program."""
 ENOUGH = 2
 """The number of times that something that looks the same is made small."""
@@ -67,6 +68,18 @@ class Filed:
         where = f"; {self.path}" if self.path else ""
         again = f" ({self.seen})" if self.seen else ""
         return f"{self.diagnosis.name}: {said}{again}{where}"
+
+
+class Sighting(NamedTuple):
+    """A finding before it is made small.
+
+    ``line``: the line of a new form that shows it alone, most likely; ``first``: where it is kept
+    meanwhile.
+    """
+
+    found: Counterexample
+    line: bytes | None
+    first: Path | None = None
 
 
 @dataclass
@@ -119,6 +132,8 @@ class Fuzzer:
         )
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._alike: set[Signature] = set()
+        self._silent: list[Sighting] = []
+        """Replies that did not come, still to be made small when scouts find nothing else."""
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -147,7 +162,8 @@ class Fuzzer:
             else:
                 before = time.monotonic()
                 lane = self._lanes[report.programs % len(self._lanes)]
-                self._play(lane, seed, most)
+                for sighting in self._play(lane, seed):
+                    self._file(sighting, most)
                 self._look()
                 self._scout(time.monotonic() - before, most)
             self._pool.exchange()
@@ -155,6 +171,8 @@ class Fuzzer:
             report.health |= self._reports.told
             report.seconds = time.monotonic() - start
             tell()
+        while self._silent and len(report.found) < most:
+            self._file(self._silent.pop(), most)
         self._campaign.close()
 
     def close(self) -> None:
@@ -165,23 +183,50 @@ class Fuzzer:
             self._wild.close()
             self._wild = None
 
-    def _play(self, makes_up: MakesUp, seed: int, most: float) -> None:
+    def _play(self, makes_up: MakesUp, seed: int) -> Iterator[Sighting]:
+        """Play a program; yield what it shows, but silences only if there are no scouts."""
         found = self._campaign.play(Random(seed), makes_up)
         self._reports.hear(self._target.reported(), self._campaign.last)
-        if found is not None:
-            self._file(found, most)
+        if found is None:
+            return
+        kind = found.violation.kind
+        alike = sum(it.found.violation.kind == kind for it in self._silent)
+        if self._is_like_filed(found) or alike > ENOUGH:
+            yield Sighting(found, None)
+            return
+        self._sees(found.transcript)
+        first, folder = None, self._exploration.folder
+        # What cannot be kept now is told when it is small.
+        with contextlib.suppress(OSError):
+            first = at_first_sight(folder, found.transcript) if folder is not None else None
+        answered = line_of(found.shown.entries, self._exploration.profile) or b""
+        # To see a silence again takes longest. The line of a put gets no answer alone, either.
+        is_silence = found.violation.is_silence or answered.startswith(b"put ")
+        alone = len(found.program) == 1
+        line = self._new_line(answered) if is_silence or alone else None
+        # Others like it need not be looked at.
+        self._pool.known.learn(filter(None, [line]))
+        if self._grey is not None and is_silence:
+            self._silent.append(Sighting(found, line, first))
+        else:
+            yield Sighting(found, line, first)
 
     def _scout(self, seconds: float, most: float) -> None:
         """Let scouts run ahead for some seconds; judge the programs that reach something new."""
         if self._grey is None:
             return
         self._grey.exchange()
-        # Most of what they find is found at once, and judging it takes long: the simplest first.
+        sightings: list[Sighting] = []
+        # Most of what they find is found at once, and to make it small takes long.
         for program in sorted(self._grey.explore(seconds), key=len):
             steps = decent(program, self._exploration.profile)
             self.report.unjudged += len(steps) < len(program)
             if new := self._grey.without_known(steps):
-                self._play(partial(_steps, new), 0, most)
+                sightings += self._play(partial(_steps, new), 0)
+        if not sightings and self._silent:
+            sightings.append(self._silent.pop(0))
+        for sighting in sightings:
+            self._file(sighting, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
             self._go_wild(list(done))
@@ -189,42 +234,46 @@ class Fuzzer:
         for reports, program in reported:
             self._reports.hear(reports, program)
 
-    def _file(self, found: Counterexample, most: float) -> None:
+    def _is_like_filed(self, found: Counterexample) -> bool:
+        """Return whether it is the reply to a line, and like what is filed."""
+        line = line_of(found.shown.entries, self._exploration.profile)
+        replies = _replies(found.violation)
+        return line is not None and signature(line, *replies) in self._alike
+
+    def _new_line(self, line: bytes) -> bytes | None:
+        """Return a line if it is a command of a new form."""
+        return next(self._campaign.commands(self._pool.known.news([line])), None)
+
+    def _file(self, sighting: Sighting, most: float) -> None:
         """Make small what was found, and file it, unless it is known."""
-        violation = found.violation
-        kind = violation.kind
+        found = sighting.found
+        kind = found.violation.kind
         self._kinds[kind] += 1
         if kind == _STATISTICS and self._kinds[kind] > MOST_STATISTICS:
             # They would hide whatever else is wrong.
             self._campaign.looks = False
             self._pool.avoids = _STATS
-        line = line_of(found.shown.entries, self._exploration.profile)
-        if line is not None and signature(line, *_replies(violation)) in self._alike:
+        if self._is_like_filed(found):
+            line = line_of(found.shown.entries, self._exploration.profile)
             self._pool.known.learn([line])
             self.report.again += 1
-            return
-        if self._file_lines(found, most):
-            return
-        if self._kinds[kind] > ENOUGH:
-            self.report.again += 1
-            return
-        self._sees(found.transcript)
-        folder = self._exploration.folder
-        first = None
-        # What cannot be kept now is told when it is small.
-        with contextlib.suppress(OSError):
-            first = at_first_sight(folder, found.transcript) if folder is not None else None
-        self._keep(self._campaign.smallest(found))
-        if first is not None:
+        elif sighting.line is not None and (alone := self._campaign.alone(sighting.line)):
+            self._keep(self._exploration.firmest(alone, self._target, self._campaign.looks))
+        elif not self._file_lines(found, most):
+            if self._kinds[kind] > ENOUGH:
+                self.report.again += 1
+            else:
+                self._keep(self._campaign.smallest(found))
+        if sighting.first is not None:
             with contextlib.suppress(OSError):
-                first.unlink()
+                sighting.first.unlink()
 
     def _file_lines(self, found: Counterexample, most: float) -> bool:
         """File the single lines of a finding that show it alone; return whether there are any."""
         lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
         news = self._pool.known.news(reversed(lines))
-        for single in self._campaign.alone(HOSTILE, news, self._is_known):
+        for single in self._campaign.each_alone(news, self._is_known):
             shown = True
             self._pool.known.learn(lines_of(single.program, self._exploration.profile))
             if self._is_known(single):

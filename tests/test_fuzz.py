@@ -381,7 +381,7 @@ def test_a_line_is_only_seen_again_if_it_is_not_known(
 
     monkeypatch.setattr(Exploration, "replayed", counted)
     lines = [b"delete 1 x", b"touch 1x", b"delete 1"]
-    found = list(campaign.alone(HOSTILE, lines, lambda _: is_known))
+    found = list(campaign.each_alone(lines, lambda _: is_known))
     target.close()
     assert {single.violation.kind for single in found} == {("BAD_FORMAT\\r\\n", "NOT_FOUND\\r\\n")}
     assert len(found) == 2
