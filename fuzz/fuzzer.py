@@ -226,7 +226,8 @@ class Fuzzer:
         if not sightings and self._silent:
             sightings.append(self._silent.pop(0))
         for sighting in sightings:
-            self._file(sighting, most)
+            if len(self.report.found) < most:
+                self._file(sighting, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
             self._go_wild(list(done))

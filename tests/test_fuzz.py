@@ -27,7 +27,7 @@ from fuzz.coverage import ModelLines
 from fuzz.engine import judge
 from fuzz.fuzzer import Fuzzer, Report
 from fuzz.health import GROWN, LEAKED, Health, growth, thinned
-from fuzz.hostile import HOSTILE, CaseAuthor, Progress
+from fuzz.hostile import CaseAuthor, Progress
 from fuzz.mutate import Mutator
 from fuzz.suppression import Suppression
 from fuzz.undefined_input import Action, actions, with_single_lines

@@ -320,3 +320,15 @@ def test_a_command_without_a_place_is_refused_before_anything_runs(tmp_path: Pat
     for done in (suite(f"--launch={command}"), suite(f"--launch={command}", "--clock=real")):
         refuses(done, "does not tell the server where to listen: it needs {port} or {path}")
     assert not runs.exists()
+
+
+@needs_faketime
+def test_a_server_of_which_only_one_runs_at_a_time_is_refused(tmp_path: Path) -> None:
+    command = f"flock -nF {tmp_path}/lock {REFERENCE_COMMAND}"
+    done = suite(f"--launch={command}", "-k", "test_quit")
+    refuses(done, "only one of these servers runs at a time; while another one runs, it exited")
+    done = suite(
+        f"--launch={command}", "--clock=real", "-k", "test_a_timeout_of_zero or exhaustion"
+    )
+    assert "not testable: only one of these servers runs at a time: a second exited" in done.stdout
+    assert "error" not in done.stdout

@@ -12,10 +12,8 @@ import click
 import pytest
 
 from conformance.console.processes import processes
-from conformance.run.entry import AUTO, OPTIONS
+from conformance.run.entry import OPTIONS
 from conformance.run.listing import Listing
-from conformance.run.options import Options
-from conformance.target.limits import USUAL
 from conformance.usage import ConsoleCommand, Option, suggestion
 
 # The packages are imported already, by this very command; their tests are not.
@@ -83,21 +81,9 @@ def _option(name: str, group: str) -> Option:
 def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     asked = [*SUITE, *_settings(), *_for_pytest(chosen), *arguments]
     if chosen["launch"] is not None and chosen["coverage_report"] is None:
-        count = processes(_server(**chosen), arguments)
+        count = processes(arguments)
         asked += [f"--numprocesses={count}"] if count > 1 else []
     return pytest.main(asked, plugins=[_Spelling()])
-
-
-def _server(
-    target: str | None,
-    launch: str,
-    clock: str | None,
-    start_timeout: float | None,
-    profile: str | None,
-    **_: Any,
-) -> Options:
-    limit = USUAL.start if start_timeout is None else start_timeout
-    return Options.of_command(target, launch, clock or AUTO, limit, profile or AUTO)
 
 
 run = ConsoleCommand(

@@ -46,8 +46,8 @@ def check_processes(config: pytest.Config, options: Options) -> None:
     try:
         options.launched().end()
     except LaunchError as error:
-        told = "each process of -n starts a server, and a second one does not start"
-        raise pytest.UsageError(f"{told}: {error}") from None
+        told = "each process starts a server, and a second one does not start beside the first"
+        raise pytest.UsageError(f"{told}; -n 0 has one process: {error}") from None
 
 
 def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:

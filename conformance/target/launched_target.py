@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,6 +41,7 @@ _ONE_ARENA = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "1")}
 """glibc reserves memory for each thread: that would be room that no limit takes away."""
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
+_ONE_AT_A_TIME = "only one of these servers runs at a time"
 
 
 class LaunchedTarget(Target):
@@ -103,15 +104,18 @@ class LaunchedTarget(Target):
 
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """Return the server under a clock that we move; None if that is in doubt."""
+        first = None
         if self._choice == "auto" and not self._known_to_follow:
             # Run once if it does not start.
-            Launched(self._command, values=self._values, limits=self.limits).end()
+            first = Launched(self._command, values=self._values, limits=self.limits)
         self.clock = clock
         try:
             server = self._start()
         except DidNotStart as error:
             if self._known_to_follow:
                 raise
+            if first is not None:
+                self._check_that_two_run(first, error)
             self.clock_reason = (
                 "a sanitizer must be loaded before libfaketime"
                 if _NOT_FIRST in str(error)
@@ -121,6 +125,9 @@ class LaunchedTarget(Target):
         except OSError as error:
             self.clock_reason = f"under libfaketime, the launched server cannot be reached: {error}"
             return None
+        finally:
+            if first is not None:
+                first.end()
         if self._known_to_follow:
             return server
         self.clock_reason = (
@@ -137,6 +144,18 @@ class LaunchedTarget(Target):
             self.clock_reason, self._known_to_follow = "", True
             return self._start()
         return None
+
+    def _check_that_two_run(self, first: Launched, error: DidNotStart) -> None:
+        """Raise TargetError if a server under a moved clock starts when the first has ended."""
+        first.end()
+        try:
+            self._start().end()
+        except (DidNotStart, OSError):
+            return
+        raise TargetError(
+            f"{_ONE_AT_A_TIME}; while another one runs, it {error.fate}, and the suite needs"
+            " several: give its files a folder by {binlog}, or test one that runs, with --target"
+        )
 
     def _never_pauses(self) -> bool:
         with Launched(self._command, values=self._values, limits=self.limits) as other:
@@ -283,7 +302,7 @@ class LaunchedTarget(Target):
             **configuration,
         )
         try:
-            return begin()
+            return self._beside(begin)
         except DidNotStart as error:
             if allocations is None or allocations.reason:
                 raise
@@ -295,10 +314,23 @@ class LaunchedTarget(Target):
         if not self.clock.movable:
             return self
         if self._in_real_time is None:
-            self._in_real_time = LaunchedTarget(
-                self._command, "real", limits=self.limits, learnt=self.learnt
+            self._in_real_time = self._beside(
+                partial(
+                    LaunchedTarget, self._command, "real", limits=self.limits, learnt=self.learnt
+                )
             )
         return self._in_real_time
+
+    def _beside(self, begin: Callable[[], LaunchedTarget]) -> LaunchedTarget:
+        """Start another server beside this one; raises NotTestable if no two can run together."""
+        try:
+            return begin()
+        except DidNotStart:
+            try:
+                Launched(self._command, limits=self.limits).end()
+            except DidNotStart as error:
+                raise NotTestable(f"{_ONE_AT_A_TIME}: a second {error.fate}") from None
+            raise
 
     def in_a_process(self) -> Target:
         return self

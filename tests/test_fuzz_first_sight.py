@@ -1,0 +1,90 @@
+"""Findings are told at first sight, and made small later; those that take longest come last."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from conformance.oracle.diagnosis import Diagnosis
+from conformance.random_testing.effort import Effort
+from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.steps import Ask, Program
+from conformance.target.builtin import BuiltIn
+from fuzz.campaign import MakesUp
+from fuzz.corpus import Pool
+from fuzz.fuzzer import Fuzzer
+from fuzz.greybox import GreyBox
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.state import Client
+from reference_server.wire import Reply, Request, RequestReader
+
+
+class Lenient(RequestReader):
+    """What stands behind an id is overlooked."""
+
+    def parse(self, line: bytes) -> Request:
+        match = re.match(rb"(?:delete|touch) [0-9]+", line)
+        return super().parse(match[0] if match else line)
+
+
+class Silent(Model):
+    """peek-delayed is not answered."""
+
+    def _peek_delayed(self, conn: Client) -> Reply | None:  # type: ignore[override]
+        return None
+
+
+class Scouts:
+    """The scouts of a grey box who hand on some programs once, and then no more."""
+
+    lost = reported = ()
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._programs: list[Program] = [[Ask(1, line + b"\r\n", apart=True)] for line in lines]
+
+    def watch(self, makes_up: MakesUp) -> MakesUp:
+        return makes_up
+
+    def second_gear(self, *_: object) -> Iterator[Ask]:
+        return iter([Ask(1, b"list-tube-used\r\n")])
+
+    def explore(self, _: float) -> Iterator[Program]:
+        programs, self._programs = self._programs, []
+        return iter(programs)
+
+    def without_known(self, program: Program) -> Program:
+        return program
+
+    def exchange(self) -> None:
+        pass
+
+    close = exchange
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[str]()
+    add = Fuzzer._add
+
+    def filed(self: Fuzzer, diagnosis: Diagnosis, *more: Any) -> None:
+        told.append(diagnosis.name.partition("-behind-")[2])
+        add(self, diagnosis, *more)
+
+    monkeypatch.setattr(Fuzzer, "_add", filed)
+    with contextlib.closing(BuiltIn(fault=Fault("", "", Silent, reader=Lenient))) as target:
+        exploration = Exploration(1, effort=Effort(each=0.5), folder=tmp_path)
+        scouts = cast(GreyBox, Scouts([b"peek-delayed", b"delete 1 x", b"touch 1 x"]))
+        fuzzer = Fuzzer(exploration, target, Pool(None), scouts, lambda _: told.append("seen"))
+        fuzzer.run(0.01, most)
+    filed_in_order = ["delete", "touch", "peek-delayed"][:most]
+    assert told == ["seen"] * 3 + filed_in_order
+    # What is not made small stays where it was kept at first sight.
+    assert len(list(tmp_path.glob("unreduced-*"))) == 3 - most
