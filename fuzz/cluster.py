@@ -23,7 +23,7 @@ from fuzz.corpus import Pool
 from fuzz.edges import count
 from fuzz.entries import FOLDER as PROGRAMS
 from fuzz.entries import Shelf, dumps, loads
-from fuzz.fuzzer import Filed
+from fuzz.found import Filed
 from fuzz.guidance import union
 from fuzz.hostile import Progress
 from fuzz.news import News

@@ -7,11 +7,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.oracle.violation import Violation
@@ -28,9 +25,10 @@ from fuzz import undefined_input as wild
 from fuzz.campaign import REPLAYS, Campaign, MakesUp
 from fuzz.corpus import Pool
 from fuzz.decency import decent
+from fuzz.found import Filed, Report, Sighting
 from fuzz.greybox import GreyBox
-from fuzz.health import Health, growth, look, thinned
-from fuzz.hostile import Progress, cases
+from fuzz.health import growth, look, thinned
+from fuzz.hostile import cases
 from fuzz.reported import Reports, program_of
 from fuzz.suppression import Signature, line_of, lines_of, signature
 
@@ -47,58 +45,6 @@ MOST_STATISTICS = 8
 """Programs after which statistics differ, until they are not compared any more."""
 MOST_LINES = 200
 """Steps of a finding among which single lines are looked for that show it alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filed:
-    """Something that was found: what it is, what shows it, and where that is kept, if it is."""
-
-    diagnosis: Diagnosis
-    transcript: Transcript
-    path: Path | None
-    seen: str
-    """The number of times that it was seen again."""
-    name: str = "transcript"
-    """The name of the file that shows it."""
-
-    @property
-    def line(self) -> str:
-        """It in one line."""
-        said = f"expected {self.diagnosis.expected[:120]}, observed {self.diagnosis.observed[:120]}"
-        where = f"; {self.path}" if self.path else ""
-        again = f" ({self.seen})" if self.seen else ""
-        return f"{self.diagnosis.name}: {said}{again}{where}"
-
-
-class Sighting(NamedTuple):
-    """A finding before it is made small.
-
-    ``line``: the line of a new form that shows it alone, most likely; ``first``: where it is kept
-    meanwhile.
-    """
-
-    found: Counterexample
-    line: bytes | None
-    first: Path | None = None
-
-
-@dataclass
-class Report:
-    """The progress of a campaign."""
-
-    progress: Progress = field(default_factory=Progress)
-    shapes: int = 0
-    programs: int = 0
-    seconds: float = 0.0
-    found: list[Filed] = field(default_factory=list)
-    again: int = 0
-    """Violations that were like one that is filed."""
-    unjudged: int = 0
-    """Programs that reach something new, but can be judged only in part."""
-    looks: list[Health] = field(default_factory=list)
-    """At the process of the target, as long as that is the same."""
-    health: dict[str, str] = field(default_factory=dict)
-    """Resources that were seen to grow and grow, each in a sentence."""
 
 
 class Fuzzer:
@@ -189,27 +135,34 @@ class Fuzzer:
         self._reports.hear(self._target.reported(), self._campaign.last)
         if found is None:
             return
-        kind = found.violation.kind
-        alike = sum(it.found.violation.kind == kind for it in self._silent)
-        if self._is_like_filed(found) or alike > ENOUGH:
+        if self._is_like_filed(found) or self._are_enough(found):
             yield Sighting(found, None)
             return
+        # To see a silence again takes longest. The line of a put gets no answer alone, either.
+        line = self._answered(found) or b""
+        is_long = found.violation.is_silence or line.startswith(b"put ")
+        sighting = self._sighting(found, line if is_long or len(found.program) == 1 else b"")
+        if self._grey is not None and is_long:
+            self._silent.append(sighting)
+        else:
+            yield sighting
+
+    def _are_enough(self, found: Counterexample) -> bool:
+        """Return whether enough that looks the same is still to be made small."""
+        kind = found.violation.kind
+        return sum(it.found.violation.kind == kind for it in self._silent) > ENOUGH
+
+    def _sighting(self, found: Counterexample, line: bytes) -> Sighting:
+        """Tell of a finding, and keep it as it is; ``line`` shows it alone, most likely."""
         self._sees(found.transcript)
         first, folder = None, self._exploration.folder
         # What cannot be kept now is told when it is small.
         with contextlib.suppress(OSError):
             first = at_first_sight(folder, found.transcript) if folder is not None else None
-        answered = line_of(found.shown.entries, self._exploration.profile) or b""
-        # To see a silence again takes longest. The line of a put gets no answer alone, either.
-        is_silence = found.violation.is_silence or answered.startswith(b"put ")
-        alone = len(found.program) == 1
-        line = self._new_line(answered) if is_silence or alone else None
+        news = list(self._campaign.commands(self._pool.known.news([line])))
         # Others like it need not be looked at.
-        self._pool.known.learn(filter(None, [line]))
-        if self._grey is not None and is_silence:
-            self._silent.append(Sighting(found, line, first))
-        else:
-            yield Sighting(found, line, first)
+        self._pool.known.learn(news)
+        return Sighting(found, next(iter(news), None), first)
 
     def _scout(self, seconds: float, most: float) -> None:
         """Let scouts run ahead for some seconds; judge the programs that reach something new."""
@@ -235,15 +188,14 @@ class Fuzzer:
         for reports, program in reported:
             self._reports.hear(reports, program)
 
+    def _answered(self, found: Counterexample) -> bytes | None:
+        """Return the line that was answered wrongly, or not at all; None if that is unknown."""
+        return line_of(found.shown.entries, self._exploration.profile)
+
     def _is_like_filed(self, found: Counterexample) -> bool:
         """Return whether it is the reply to a line, and like what is filed."""
-        line = line_of(found.shown.entries, self._exploration.profile)
-        replies = _replies(found.violation)
-        return line is not None and signature(line, *replies) in self._alike
-
-    def _new_line(self, line: bytes) -> bytes | None:
-        """Return a line if it is a command of a new form."""
-        return next(self._campaign.commands(self._pool.known.news([line])), None)
+        line = self._answered(found)
+        return line is not None and signature(line, *_replies(found.violation)) in self._alike
 
     def _file(self, sighting: Sighting, most: float) -> None:
         """Make small what was found, and file it, unless it is known."""
@@ -255,8 +207,7 @@ class Fuzzer:
             self._campaign.looks = False
             self._pool.avoids = _STATS
         if self._is_like_filed(found):
-            line = line_of(found.shown.entries, self._exploration.profile)
-            self._pool.known.learn([line])
+            self._pool.known.learn([self._answered(found)])
             self.report.again += 1
         elif sighting.line is not None and (alone := self._campaign.alone(sighting.line)):
             self._keep(self._exploration.firmest(alone, self._target, self._campaign.looks))

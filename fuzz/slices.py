@@ -25,7 +25,8 @@ from conformance.target.target import Target
 from conformance.transcript import Transcript
 from fuzz.corpus import Pool
 from fuzz.entries import dumps, loads
-from fuzz.fuzzer import Filed, Fuzzer
+from fuzz.found import Filed
+from fuzz.fuzzer import Fuzzer
 from fuzz.grey_target import Sight
 from fuzz.guidance import Entry
 from fuzz.hostile import Progress

@@ -26,7 +26,7 @@ from conformance.transcript import Entry as Message
 from conformance.transcript import Transcript
 from fuzz.cluster import ClusterCampaign
 from fuzz.entries import dumps
-from fuzz.fuzzer import Filed
+from fuzz.found import Filed
 from fuzz.guidance import Entry
 from fuzz.hostile import Progress
 from fuzz.slices import Beat, FirstSight, Known, Outcome

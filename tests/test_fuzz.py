@@ -25,7 +25,8 @@ from fuzz.cli import main
 from fuzz.corpus import Pool
 from fuzz.coverage import ModelLines
 from fuzz.engine import judge
-from fuzz.fuzzer import Fuzzer, Report
+from fuzz.found import Report
+from fuzz.fuzzer import Fuzzer
 from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import CaseAuthor, Progress
 from fuzz.mutate import Mutator

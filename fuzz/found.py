@@ -1,0 +1,65 @@
+"""The findings of a campaign: at first sight, and when they are small, and its progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from conformance.oracle.diagnosis import Diagnosis
+from conformance.random_testing.replay import Counterexample
+from conformance.transcript import Transcript
+from fuzz.health import Health
+from fuzz.hostile import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """Something that was found: what it is, what shows it, and where that is kept, if it is."""
+
+    diagnosis: Diagnosis
+    transcript: Transcript
+    path: Path | None
+    seen: str
+    """The number of times that it was seen again."""
+    name: str = "transcript"
+    """The name of the file that shows it."""
+
+    @property
+    def line(self) -> str:
+        """It in one line."""
+        said = f"expected {self.diagnosis.expected[:120]}, observed {self.diagnosis.observed[:120]}"
+        where = f"; {self.path}" if self.path else ""
+        again = f" ({self.seen})" if self.seen else ""
+        return f"{self.diagnosis.name}: {said}{again}{where}"
+
+
+class Sighting(NamedTuple):
+    """A finding before it is made small.
+
+    ``line``: the line of a new form that shows it alone, most likely; ``first``: where it is kept
+    meanwhile.
+    """
+
+    found: Counterexample
+    line: bytes | None
+    first: Path | None = None
+
+
+@dataclass
+class Report:
+    """The progress of a campaign."""
+
+    progress: Progress = field(default_factory=Progress)
+    shapes: int = 0
+    programs: int = 0
+    seconds: float = 0.0
+    found: list[Filed] = field(default_factory=list)
+    again: int = 0
+    """Violations that were like one that is filed."""
+    unjudged: int = 0
+    """Programs that reach something new, but can be judged only in part."""
+    looks: list[Health] = field(default_factory=list)
+    """At the process of the target, as long as that is the same."""
+    health: dict[str, str] = field(default_factory=dict)
+    """Resources that were seen to grow and grow, each in a sentence."""
