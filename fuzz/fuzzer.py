@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
@@ -39,6 +39,8 @@ _STATISTICS = ("OK", "OK")
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 _AHEAD = 0.3
 """Seconds that scouts have before the first judged program."""
+_ENDS = (1, 2, 4)
+"""Messages, the last ones, of which a crash often comes."""
 ENOUGH = 2
 """The number of times that something that looks the same is made small."""
 MOST_STATISTICS = 8
@@ -78,8 +80,9 @@ class Fuzzer:
         )
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._alike: set[Signature] = set()
-        self._silent: list[Sighting] = []
-        """Replies that did not come, still to be made small when scouts find nothing else."""
+        self._later: deque[Callable[[], None]] = deque()
+        """Work that takes long, for when scouts find nothing else: silences and crashes."""
+        self._postponed: Counter[tuple[str, str]] = Counter()
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -108,7 +111,7 @@ class Fuzzer:
             else:
                 before = time.monotonic()
                 lane = self._lanes[report.programs % len(self._lanes)]
-                for sighting in self._play(lane, seed):
+                for sighting in self._play(lane, seed, most):
                     self._file(sighting, most)
                 self._look()
                 self._scout(time.monotonic() - before, most)
@@ -117,8 +120,8 @@ class Fuzzer:
             report.health |= self._reports.told
             report.seconds = time.monotonic() - start
             tell()
-        while self._silent and len(report.found) < most:
-            self._file(self._silent.pop(), most)
+        while self._later and len(report.found) < most:
+            self._later.popleft()()
         self._campaign.close()
 
     def close(self) -> None:
@@ -129,7 +132,7 @@ class Fuzzer:
             self._wild.close()
             self._wild = None
 
-    def _play(self, makes_up: MakesUp, seed: int) -> Iterator[Sighting]:
+    def _play(self, makes_up: MakesUp, seed: int, most: float) -> Iterator[Sighting]:
         """Play a program; yield what it shows, but silences only if there are no scouts."""
         found = self._campaign.play(Random(seed), makes_up)
         self._reports.hear(self._target.reported(), self._campaign.last)
@@ -143,14 +146,14 @@ class Fuzzer:
         is_long = found.violation.is_silence or line.startswith(b"put ")
         sighting = self._sighting(found, line if is_long or len(found.program) == 1 else b"")
         if self._grey is not None and is_long:
-            self._silent.append(sighting)
+            self._postponed[found.violation.kind] += 1
+            self._later.append(partial(self._file, sighting, most))
         else:
             yield sighting
 
     def _are_enough(self, found: Counterexample) -> bool:
-        """Return whether enough that looks the same is still to be made small."""
-        kind = found.violation.kind
-        return sum(it.found.violation.kind == kind for it in self._silent) > ENOUGH
+        """Return whether enough that looks the same was put off until later."""
+        return self._postponed[found.violation.kind] > ENOUGH
 
     def _sighting(self, found: Counterexample, line: bytes) -> Sighting:
         """Tell of a finding, and keep it as it is; ``line`` shows it alone, most likely."""
@@ -159,10 +162,10 @@ class Fuzzer:
         # What cannot be kept now is told when it is small.
         with contextlib.suppress(OSError):
             first = at_first_sight(folder, found.transcript) if folder is not None else None
-        news = list(self._campaign.commands(self._pool.known.news([line])))
+        commands = list(self._campaign.commands([line]))
         # Others like it need not be looked at.
-        self._pool.known.learn(news)
-        return Sighting(found, next(iter(news), None), first)
+        self._pool.known.learn(commands)
+        return Sighting(found, next(iter(commands), None), first)
 
     def _scout(self, seconds: float, most: float) -> None:
         """Let scouts run ahead for some seconds; judge the programs that reach something new."""
@@ -175,15 +178,21 @@ class Fuzzer:
             steps = decent(program, self._exploration.profile)
             self.report.unjudged += len(steps) < len(program)
             if new := self._grey.without_known(steps):
-                sightings += self._play(partial(_steps, new), 0)
-        if not sightings and self._silent:
-            sightings.append(self._silent.pop(0))
+                sightings += self._play(partial(_steps, new), 0, most)
+        lost, self._grey.lost = self._grey.lost, []
+        for done in lost:
+            ends = (list(done[-count:]) for count in _ENDS)
+            end = next(filter(self._is_wrong, ends), None)
+            if end is not None:
+                self._go_wild(end)
+            else:
+                self._later.append(partial(self._go_wild, list(done)))
+        before = len(self.report.found)
         for sighting in sightings:
             if len(self.report.found) < most:
                 self._file(sighting, most)
-        lost, self._grey.lost = self._grey.lost, []
-        for done in lost:
-            self._go_wild(list(done))
+        if len(self.report.found) == before and self._later:
+            self._later.popleft()()
         reported, self._grey.reported = self._grey.reported, []
         for reports, program in reported:
             self._reports.hear(reports, program)
@@ -210,7 +219,7 @@ class Fuzzer:
             self._pool.known.learn([self._answered(found)])
             self.report.again += 1
         elif sighting.line is not None and (alone := self._campaign.alone(sighting.line)):
-            self._keep(self._exploration.firmest(alone, self._target, self._campaign.looks))
+            self._keep_firm(alone)
         elif not self._file_lines(found, most):
             if self._kinds[kind] > ENOUGH:
                 self.report.again += 1
@@ -230,11 +239,16 @@ class Fuzzer:
             self._pool.known.learn(lines_of(single.program, self._exploration.profile))
             if self._is_known(single):
                 self.report.again += 1
-                continue
-            self._keep(self._exploration.firmest(single, self._target, self._campaign.looks))
+            elif self._grey is not None and single.violation.is_silence:
+                self._later.append(partial(self._keep_firm, single))
+            else:
+                self._keep_firm(single)
             if len(self.report.found) >= most:
                 break
         return shown
+
+    def _keep_firm(self, single: Counterexample) -> None:
+        self._keep(self._exploration.firmest(single, self._target, self._campaign.looks))
 
     def _alike_of(self, found: Counterexample) -> Signature:
         lines = lines_of(found.program, self._exploration.profile)
@@ -293,15 +307,10 @@ class Fuzzer:
         return [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
 
     def _go_wild(self, done: list[wild.Action]) -> None:
-        if self._wild is None:
-            # Nobody knows in what state it is then.
-            self._wild = self._target.fresh()
-        else:
-            # Ids begin anew, so that a program alone shows what is wrong.
-            self._wild.restart()
-        wrong, slowest = wild.survives(self._wild, done)
+        target = self._new_server()
+        wrong, slowest = wild.survives(target, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
-        self._reports.hear(self._wild.reported(), program_of(done))
+        self._reports.hear(target.reported(), program_of(done))
         if wrong is None:
             return
         effort = self._exploration.effort
@@ -321,10 +330,17 @@ class Fuzzer:
         self._add(diagnosis, shown, seen_again, "wild")
 
     def _is_wrong(self, done: list[wild.Action]) -> bool:
-        assert self._wild is not None
-        self._wild.restart()
-        wrong, _ = wild.survives(self._wild, done)
+        wrong, _ = wild.survives(self._new_server(), done)
         return wrong is not None
+
+    def _new_server(self) -> Target:
+        """Return a server that has just started: nobody knows in what state it is afterwards."""
+        if self._wild is None:
+            self._wild = self._target.fresh()
+        else:
+            # Ids begin anew, so that a program alone shows what is wrong.
+            self._wild.restart()
+        return self._wild
 
     def _look(self) -> None:
         """Return whether the target takes more and more."""
