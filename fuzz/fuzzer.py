@@ -8,6 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from random import Random
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
@@ -158,14 +159,19 @@ class Fuzzer:
     def _sighting(self, found: Counterexample, line: bytes) -> Sighting:
         """Tell of a finding, and keep it as it is; ``line`` shows it alone, most likely."""
         self._sees(found.transcript)
-        first, folder = None, self._exploration.folder
-        # What cannot be kept now is told when it is small.
-        with contextlib.suppress(OSError):
-            first = at_first_sight(folder, found.transcript) if folder is not None else None
         commands = list(self._campaign.commands([line]))
         # Others like it need not be looked at.
         self._pool.known.learn(commands)
+        first = self._keep_unreduced(found.transcript)
         return Sighting(found, next(iter(commands), None), first)
+
+    def _keep_unreduced(self, shown: Transcript) -> Path | None:
+        """Keep what shows a finding until it is small; return where."""
+        folder = self._exploration.folder
+        # What cannot be kept now is told when it is small.
+        with contextlib.suppress(OSError):
+            return at_first_sight(folder, shown) if folder is not None else None
+        return None
 
     def _scout(self, seconds: float, most: float) -> None:
         """Let scouts run ahead for some seconds; judge the programs that reach something new."""
@@ -181,12 +187,7 @@ class Fuzzer:
                 sightings += self._play(partial(_steps, new), 0, most)
         lost, self._grey.lost = self._grey.lost, []
         for done in lost:
-            ends = (list(done[-count:]) for count in _ENDS)
-            end = next(filter(self._is_wrong, ends), None)
-            if end is not None:
-                self._go_wild(end)
-            else:
-                self._later.append(partial(self._go_wild, list(done)))
+            self._lose(list(done))
         before = len(self.report.found)
         for sighting in sightings:
             if len(self.report.found) < most:
@@ -225,9 +226,7 @@ class Fuzzer:
                 self.report.again += 1
             else:
                 self._keep(self._campaign.smallest(found))
-        if sighting.first is not None:
-            with contextlib.suppress(OSError):
-                sighting.first.unlink()
+        _remove(sighting.first)
 
     def _file_lines(self, found: Counterexample, most: float) -> bool:
         """File the single lines of a finding that show it alone; return whether there are any."""
@@ -306,6 +305,20 @@ class Fuzzer:
         lines = wild.lines_of_fork(self._exploration.profile.dialect)
         return [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
 
+    def _lose(self, done: list[wild.Action]) -> None:
+        """File what ended a scouts' server by its last messages, or else put that off."""
+        ends = (done[-count:] for count in _ENDS)
+        if (end := next(filter(self._is_wrong, ends), None)) is not None:
+            self._go_wild(end)
+            return
+        first = self._keep_unreduced(wild.told(done))
+
+        def later() -> None:
+            self._go_wild(done)
+            _remove(first)
+
+        self._later.append(later)
+
     def _go_wild(self, done: list[wild.Action]) -> None:
         target = self._new_server()
         wrong, slowest = wild.survives(target, done)
@@ -354,6 +367,12 @@ class Fuzzer:
         if health is not None:
             report.looks = [*thinned(report.looks), health]
             report.health |= growth(report.looks)
+
+
+def _remove(path: Path | None) -> None:
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _replies(violation: Violation) -> tuple[str, str]:

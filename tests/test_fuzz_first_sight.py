@@ -15,10 +15,12 @@ from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.steps import Ask, Program
 from conformance.target.builtin import BuiltIn
+from fuzz import undefined_input as wild
 from fuzz.campaign import MakesUp
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.greybox import GreyBox
+from fuzz.undefined_input import Action
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import Client
@@ -43,9 +45,8 @@ class Silent(Model):
 class Scouts:
     """The scouts of a grey box who hand on some programs once, and then no more."""
 
-    lost = reported = ()
-
     def __init__(self, lines: list[bytes]) -> None:
+        self.lost, self.reported = list[list[Action]](), ()
         self._programs: list[Program] = [[Ask(1, line + b"\r\n", apart=True)] for line in lines]
 
     def watch(self, makes_up: MakesUp) -> MakesUp:
@@ -67,10 +68,9 @@ class Scouts:
     close = exchange
 
 
-@pytest.mark.parametrize("most", [1, 3])
-def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
-    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is told, in its order: that something was seen, and behind what it was filed."""
     told = list[str]()
     add = Fuzzer._add
 
@@ -79,12 +79,35 @@ def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
         add(self, diagnosis, *more)
 
     monkeypatch.setattr(Fuzzer, "_add", filed)
+    return told
+
+
+def fuzz(scouts: Scouts, most: int, folder: Path, told: list[str]) -> None:
     with contextlib.closing(BuiltIn(fault=Fault("", "", Silent, reader=Lenient))) as target:
-        exploration = Exploration(1, effort=Effort(each=0.5), folder=tmp_path)
-        scouts = cast(GreyBox, Scouts([b"peek-delayed", b"delete 1 x", b"touch 1 x"]))
-        fuzzer = Fuzzer(exploration, target, Pool(None), scouts, lambda _: told.append("seen"))
+        exploration = Exploration(1, effort=Effort(each=0.5), folder=folder)
+        grey = cast(GreyBox, scouts)
+        fuzzer = Fuzzer(exploration, target, Pool(None), grey, lambda _: told.append("seen"))
         fuzzer.run(0.01, most)
-    filed_in_order = ["delete", "touch", "peek-delayed"][:most]
-    assert told == ["seen"] * 3 + filed_in_order
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
+    most: int, tmp_path: Path, told: list[str]
+) -> None:
+    fuzz(Scouts([b"peek-delayed", b"delete 1 x", b"touch 1 x"]), most, tmp_path, told)
+    assert told == ["seen"] * 3 + ["delete", "touch", "peek-delayed"][:most]
     # What is not made small stays where it was kept at first sight.
     assert len(list(tmp_path.glob("unreduced-*"))) == 3 - most
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_crash_that_needs_many_messages_comes_last(
+    most: int, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies = {True: "the target crashed", False: None}
+    monkeypatch.setattr(wild, "survives", lambda _, done: (dies[len(done) > 5], 0.0))
+    scouts = Scouts([b"delete 1 x"])
+    scouts.lost = [[Action(1, b"kick 1\r\n")] * 9]
+    fuzz(scouts, most, tmp_path, told)
+    assert told == ["seen", "delete", "kick"][: most + 1]
+    assert len(list(tmp_path.glob("unreduced-*"))) == 2 - most
