@@ -37,12 +37,13 @@ class Filed:
 class Sighting(NamedTuple):
     """A finding before it is made small.
 
-    ``line``: the line of a new form that shows it alone, most likely; ``first``: where it is kept
-    meanwhile.
+    ``starved``: seconds for which anybody waited for a CPU then; ``line``: the line that shows it
+    alone, most likely; ``first``: where it is kept meanwhile.
     """
 
     found: Counterexample
-    line: bytes | None
+    starved: float
+    line: bytes | None = None
     first: Path | None = None
 
 

@@ -140,7 +140,7 @@ class Fuzzer:
         if found is None:
             return
         if self._is_like_filed(found) or self._are_enough(found):
-            yield Sighting(found, None)
+            yield Sighting(found, self._campaign.starved)
             return
         # To see a silence again takes longest. The line of a put gets no answer alone, either.
         line = self._answered(found) or b""
@@ -163,7 +163,7 @@ class Fuzzer:
         # Others like it need not be looked at.
         self._pool.known.learn(commands)
         first = self._keep_unreduced(found.transcript)
-        return Sighting(found, next(iter(commands), None), first)
+        return Sighting(found, self._campaign.starved, next(iter(commands), None), first)
 
     def _keep_unreduced(self, shown: Transcript) -> Path | None:
         """Keep what shows a finding until it is small; return where."""
@@ -220,17 +220,17 @@ class Fuzzer:
             self._pool.known.learn([self._answered(found)])
             self.report.again += 1
         elif sighting.line is not None and (alone := self._campaign.alone(sighting.line)):
-            self._keep_firm(alone)
-        elif not self._file_lines(found, most):
+            self._keep_firm(alone, sighting.starved)
+        elif not self._file_lines(sighting, most):
             if self._kinds[kind] > ENOUGH:
                 self.report.again += 1
             else:
-                self._keep(self._campaign.smallest(found))
+                self._keep(self._campaign.smallest(found), sighting.starved)
         _remove(sighting.first)
 
-    def _file_lines(self, found: Counterexample, most: float) -> bool:
+    def _file_lines(self, sighting: Sighting, most: float) -> bool:
         """File the single lines of a finding that show it alone; return whether there are any."""
-        lines = lines_of(found.program[-MOST_LINES:], self._exploration.profile)
+        lines = lines_of(sighting.found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
         news = self._pool.known.news(reversed(lines))
         for single in self._campaign.each_alone(news, self._is_known):
@@ -239,15 +239,16 @@ class Fuzzer:
             if self._is_known(single):
                 self.report.again += 1
             elif self._grey is not None and single.violation.is_silence:
-                self._later.append(partial(self._keep_firm, single))
+                self._later.append(partial(self._keep_firm, single, sighting.starved))
             else:
-                self._keep_firm(single)
+                self._keep_firm(single, sighting.starved)
             if len(self.report.found) >= most:
                 break
         return shown
 
-    def _keep_firm(self, single: Counterexample) -> None:
-        self._keep(self._exploration.firmest(single, self._target, self._campaign.looks))
+    def _keep_firm(self, single: Counterexample, starved: float) -> None:
+        looks = self._campaign.looks
+        self._keep(self._exploration.firmest(single, self._target, looks), starved)
 
     def _alike_of(self, found: Counterexample) -> Signature:
         lines = lines_of(found.program, self._exploration.profile)
@@ -256,7 +257,7 @@ class Fuzzer:
     def _is_known(self, found: Counterexample) -> bool:
         return self._alike_of(found) in self._alike
 
-    def _keep(self, small: Counterexample) -> None:
+    def _keep(self, small: Counterexample, starved: float) -> None:
         profile = self._exploration.profile
         self._pool.known.learn(lines_of(small.program, profile))
         if self._is_known(small):
@@ -268,7 +269,7 @@ class Fuzzer:
             # Ids that differ from those of the first time may have made it one.
             self.report.again += 1
             return
-        is_starved = self._campaign.starved > self._target.limits.lateness
+        is_starved = starved > self._target.limits.lateness
         if not (again or diagnosis.is_loss) and is_starved:
             # Its timers, or our own clocks, may have been late.
             self._exploration.undecided += 1

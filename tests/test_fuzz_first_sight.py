@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +16,14 @@ from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.steps import Ask, Program
 from conformance.target.builtin import BuiltIn
+from fuzz import campaign
 from fuzz import undefined_input as wild
 from fuzz.campaign import MakesUp
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.greybox import GreyBox
 from fuzz.undefined_input import Action
+from reference_server import wire
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import Client
@@ -82,12 +85,16 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return told
 
 
-def fuzz(scouts: Scouts, most: int, folder: Path, told: list[str]) -> None:
-    with contextlib.closing(BuiltIn(fault=Fault("", "", Silent, reader=Lenient))) as target:
+def fuzz(
+    scouts: Scouts, most: int, folder: Path, told: list[str], model: type[Model] = Silent
+) -> int:
+    """Return the number of programs that are undecided."""
+    with contextlib.closing(BuiltIn(fault=Fault("", "", model, reader=Lenient))) as target:
         exploration = Exploration(1, effort=Effort(each=0.5), folder=folder)
         grey = cast(GreyBox, scouts)
         fuzzer = Fuzzer(exploration, target, Pool(None), grey, lambda _: told.append("seen"))
         fuzzer.run(0.01, most)
+    return exploration.undecided
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -111,3 +118,19 @@ def test_a_crash_that_needs_many_messages_comes_last(
     fuzz(scouts, most, tmp_path, told)
     assert told == ["seen", "delete", "kick"][: most + 1]
     assert len(list(tmp_path.glob("unreduced-*"))) == 2 - most
+
+
+def test_what_was_seen_on_a_busy_machine_is_so_when_it_is_made_small_later(
+    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = iter([wire.NOT_FOUND])
+
+    class WrongOnce(Model):
+        def _kick(self, conn: Client, bound: int) -> Reply:
+            return next(wrong, None) or super()._kick(conn, bound)
+
+    waited = itertools.chain([0, 1], itertools.repeat(1))
+    monkeypatch.setattr(campaign, "pressure", waited.__next__)
+    scouts = Scouts([b"kick 1", b"delete 1 x"])
+    assert fuzz(scouts, 1, tmp_path, told, WrongOnce) == 1
+    assert told == ["seen", "seen", "delete"]
