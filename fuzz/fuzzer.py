@@ -40,6 +40,8 @@ _STATISTICS = ("OK", "OK")
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 _AHEAD = 0.3
 """Seconds that scouts have before the first judged program."""
+_FRUITLESS = 1.0
+"""Seconds of scouts in which nothing is filed, until what takes long is made small."""
 _ENDS = (1, 2, 4)
 """Messages, the last ones, of which a crash often comes."""
 ENOUGH = 2
@@ -84,6 +86,8 @@ class Fuzzer:
         self._later: deque[Callable[[], None]] = deque()
         """Work that takes long, for when scouts find nothing else: silences and crashes."""
         self._postponed: Counter[tuple[str, str]] = Counter()
+        self._fruitless = 0.0
+        """Seconds that scouts had since something was filed, or since such work was done."""
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -192,7 +196,9 @@ class Fuzzer:
         for sighting in sightings:
             if len(self.report.found) < most:
                 self._file(sighting, most)
-        if len(self.report.found) == before and self._later:
+        self._fruitless = self._fruitless + seconds if len(self.report.found) == before else 0.0
+        if self._fruitless > _FRUITLESS and self._later:
+            self._fruitless = 0.0
             self._later.popleft()()
         reported, self._grey.reported = self._grey.reported, []
         for reports, program in reported:
