@@ -23,11 +23,11 @@ from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.greybox import GreyBox
 from fuzz.undefined_input import Action
-from reference_server import wire
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import Client
 from reference_server.wire import Reply, Request, RequestReader
+from tests.test_fuzz_once import wrong_once
 
 
 class Lenient(RequestReader):
@@ -123,14 +123,8 @@ def test_a_crash_that_needs_many_messages_comes_last(
 def test_what_was_seen_on_a_busy_machine_is_so_when_it_is_made_small_later(
     tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = iter([wire.NOT_FOUND])
-
-    class WrongOnce(Model):
-        def _kick(self, conn: Client, bound: int) -> Reply:
-            return next(wrong, None) or super()._kick(conn, bound)
-
     waited = itertools.chain([0, 1], itertools.repeat(1))
     monkeypatch.setattr(campaign, "pressure", waited.__next__)
     scouts = Scouts([b"kick 1", b"delete 1 x"])
-    assert fuzz(scouts, 1, tmp_path, told, WrongOnce) == 1
+    assert fuzz(scouts, 1, tmp_path, told, wrong_once()) == 1
     assert told == ["seen", "seen", "delete"]

@@ -19,18 +19,23 @@ from reference_server.state import Client
 from reference_server.wire import Reply
 
 
-@pytest.mark.parametrize(("starved", "filed"), [(0, ["reproduced 0 of 3"]), (1, [])])
-def test_on_a_busy_machine_it_is_not_told(
-    starved: int, filed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def wrong_once() -> type[Model]:
+    """Return a model that answers the first kick wrongly."""
     wrong = iter([wire.NOT_FOUND])
 
     class WrongOnce(Model):
         def _kick(self, conn: Client, bound: int) -> Reply:
             return next(wrong, None) or super()._kick(conn, bound)
 
+    return WrongOnce
+
+
+@pytest.mark.parametrize(("starved", "filed"), [(0, ["reproduced 0 of 3"]), (1, [])])
+def test_on_a_busy_machine_it_is_not_told(
+    starved: int, filed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(campaign, "pressure", itertools.count(0, starved).__next__)
-    target = BuiltIn(fault=Fault("", "wrong once", WrongOnce))
+    target = BuiltIn(fault=Fault("", "wrong once", wrong_once()))
     exploration = Exploration(1, effort=Effort(each=0.5))
     fuzzer = Fuzzer(exploration, target, Pool(None))
     while not (fuzzer.report.found or exploration.undecided):
