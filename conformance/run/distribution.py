@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from conformance.run.options import Options
-from conformance.target.command import LaunchError
+from conformance.target.launch import Launched, LaunchError
+from conformance.target.limits import Limits
 from conformance.target.target import Target
 
 _WAITING = frozenset(("clock", "real_clock"))
@@ -39,12 +40,12 @@ def parts_of(test: str) -> frozenset[str]:
     return frozenset((_ALONE, *_WAITING))
 
 
-def check_processes(config: pytest.Config, options: Options) -> None:
+def check_processes(config: pytest.Config, options: Options, limits: Limits) -> None:
     """Refuse several processes if a server does not start beside another one."""
     if options.command is None or not config.getoption("numprocesses", None):
         return
     try:
-        options.launched().end()
+        Launched(options.command, options.environment, limits=limits).end()
     except LaunchError as error:
         told = "each process starts a server, and a second one does not start beside the first"
         raise pytest.UsageError(f"{told}; -n 0 has one process: {error}") from None

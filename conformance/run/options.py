@@ -13,7 +13,6 @@ from conformance.run.entry import AUTO
 from conformance.run.labels import parsed
 from conformance.target.builtin import BuiltIn
 from conformance.target.command import LaunchError, check_command
-from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
@@ -99,18 +98,9 @@ class Options:
         target.profile = self.named_profile() or found
         return target.profile
 
-    @property
-    def _limits(self) -> Limits:
-        return Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
-
-    def launched(self) -> Launched:
-        """Return a server that the command has started, as it is; raises LaunchError."""
-        assert self.command is not None
-        return Launched(self.command, self.environment, limits=self._limits)
-
     def target(self) -> Target:
         """Return the target that they name; raises TargetError or LaunchError."""
-        limits = self._limits
+        limits = Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
         if self.address is not None:
             return Remote(self.address, limits)
         if self.command is not None:

@@ -165,12 +165,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     elif reporter:
         session.config.pluginmanager.register(Dots(reporter))
     if _has_target(session.config):
+        suite = session.config.stash[_SUITE]
         try:
-            session.config.stash[_SUITE].start()
+            target = suite.start()
         except (TargetError, LaunchError) as error:
             raise pytest.UsageError(str(error)) from None
-        check_processes(session.config, session.config.stash[_SUITE].options)
-        for line in session.config.stash[_SUITE].leftovers():
+        check_processes(session.config, suite.options, target.limits)
+        for line in suite.leftovers():
             session.config.get_terminal_writer().line(line)
 
 

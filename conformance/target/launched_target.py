@@ -114,8 +114,12 @@ class LaunchedTarget(Target):
         except DidNotStart as error:
             if self._known_to_follow:
                 raise
-            if first is not None:
-                self._check_that_two_run(first, error)
+            if first is not None and (fate := self._fate_of_another()) is not None:
+                raise TargetError(
+                    f"{_ONE_AT_A_TIME}; while another one runs, it {fate}, and the suite needs"
+                    " several: give its files a folder by {binlog}, or test one that runs, with"
+                    " --target"
+                ) from None
             self.clock_reason = (
                 "a sanitizer must be loaded before libfaketime"
                 if _NOT_FIRST in str(error)
@@ -145,17 +149,13 @@ class LaunchedTarget(Target):
             return self._start()
         return None
 
-    def _check_that_two_run(self, first: Launched, error: DidNotStart) -> None:
-        """Raise TargetError if a server under a moved clock starts when the first has ended."""
-        first.end()
+    def _fate_of_another(self) -> str | None:
+        """Start another server while one runs; return why it did not start, None if it did."""
         try:
-            self._start().end()
-        except (DidNotStart, OSError):
-            return
-        raise TargetError(
-            f"{_ONE_AT_A_TIME}; while another one runs, it {error.fate}, and the suite needs"
-            " several: give its files a folder by {binlog}, or test one that runs, with --target"
-        )
+            Launched(self._command, values=self._values, limits=self.limits).end()
+        except DidNotStart as error:
+            return error.fate
+        return None
 
     def _never_pauses(self) -> bool:
         with Launched(self._command, values=self._values, limits=self.limits) as other:
@@ -326,10 +326,8 @@ class LaunchedTarget(Target):
         try:
             return begin()
         except DidNotStart:
-            try:
-                Launched(self._command, limits=self.limits).end()
-            except DidNotStart as error:
-                raise NotTestable(f"{_ONE_AT_A_TIME}: a second {error.fate}") from None
+            if (fate := self._fate_of_another()) is not None:
+                raise NotTestable(f"{_ONE_AT_A_TIME}: a second {fate}") from None
             raise
 
     def in_a_process(self) -> Target:
