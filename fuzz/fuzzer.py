@@ -40,7 +40,7 @@ _STATISTICS = ("OK", "OK")
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 _AHEAD = 0.3
 """Seconds that scouts have before the first judged program."""
-_FRUITLESS = 1.0
+_WITHOUT_NEWS = 1.0
 """Seconds of scouts in which nothing is filed, until what takes long is made small."""
 _ENDS = (1, 2, 4)
 """Messages, the last ones, of which a crash often comes."""
@@ -86,7 +86,7 @@ class Fuzzer:
         self._later: deque[Callable[[], None]] = deque()
         """Work that takes long, for when scouts find nothing else: silences and crashes."""
         self._postponed: Counter[tuple[str, str]] = Counter()
-        self._fruitless = 0.0
+        self._without_news = 0.0
         """Seconds that scouts had since something was filed, or since such work was done."""
         self._pid: int | None = None
         self._wild: Target | None = None
@@ -147,9 +147,9 @@ class Fuzzer:
             yield Sighting(found, self._campaign.starved)
             return
         # To see a silence again takes longest. The line of a put gets no answer alone, either.
-        line = self._answered(found) or b""
-        is_long = found.violation.is_silence or line.startswith(b"put ")
-        sighting = self._sighting(found, line if is_long or len(found.program) == 1 else b"")
+        line = self._answered(found)
+        is_long = found.violation.is_silence or (line or b"").startswith(b"put ")
+        sighting = self._sighting(found, line if is_long or len(found.program) == 1 else None)
         if self._grey is not None and is_long:
             self._postponed[found.violation.kind] += 1
             self._later.append(partial(self._file, sighting, most))
@@ -160,14 +160,15 @@ class Fuzzer:
         """Return whether enough that looks the same was put off until later."""
         return self._postponed[found.violation.kind] > ENOUGH
 
-    def _sighting(self, found: Counterexample, line: bytes) -> Sighting:
+    def _sighting(self, found: Counterexample, line: bytes | None) -> Sighting:
         """Tell of a finding, and keep it as it is; ``line`` shows it alone, most likely."""
         self._sees(found.transcript)
-        commands = list(self._campaign.commands([line]))
-        # Others like it need not be looked at.
-        self._pool.known.learn(commands)
+        command = next(self._campaign.commands(filter(None, [line])), None)
+        if command is not None:
+            # Others like it need not be looked at.
+            self._pool.known.learn([command])
         first = self._keep_unreduced(found.transcript)
-        return Sighting(found, self._campaign.starved, next(iter(commands), None), first)
+        return Sighting(found, self._campaign.starved, command, first)
 
     def _keep_unreduced(self, shown: Transcript) -> Path | None:
         """Keep what shows a finding until it is small; return where."""
@@ -196,9 +197,11 @@ class Fuzzer:
         for sighting in sightings:
             if len(self.report.found) < most:
                 self._file(sighting, most)
-        self._fruitless = self._fruitless + seconds if len(self.report.found) == before else 0.0
-        if self._fruitless > _FRUITLESS and self._later:
-            self._fruitless = 0.0
+        self._without_news = (
+            self._without_news + seconds if len(self.report.found) == before else 0.0
+        )
+        if self._without_news > _WITHOUT_NEWS and self._later:
+            self._without_news = 0.0
             self._later.popleft()()
         reported, self._grey.reported = self._grey.reported, []
         for reports, program in reported:
