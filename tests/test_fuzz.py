@@ -354,14 +354,14 @@ def test_forms_of_lines_that_have_shown_what_is_wrong() -> None:
     assert not known.has([b"delete 1x", b"use b", b"peek x", b"peek 1x 1"])
 
 
-class _Lenient(RequestReader):
+class Lenient(RequestReader):
     def parse(self, line: bytes) -> Request:
         match = re.match(rb"(?:delete|touch|kick-job) [0-9]+", line)
         return super().parse(match[0] if match else line)
 
 
 def test_what_is_known_does_not_hide_what_is_behind_it() -> None:
-    faults = replace(FAULTS["use-names-the-tube-used-before"], reader=_Lenient)
+    faults = replace(FAULTS["use-names-the-tube-used-before"], reader=Lenient)
     report = _fuzz(BuiltIn(fault=faults), 20, most=99)
     names = " ".join(filed.diagnosis.name for filed in report.found)
     assert "delete" in names
@@ -372,7 +372,7 @@ def test_what_is_known_does_not_hide_what_is_behind_it() -> None:
 def test_a_line_is_only_seen_again_if_it_is_not_known(
     is_known: bool, replays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = BuiltIn(fault=Fault("", "lenient", reader=_Lenient))
+    target = BuiltIn(fault=Fault("", "lenient", reader=Lenient))
     exploration, seen, replayed = Exploration(1), list[Program](), Exploration.replayed
     campaign = Campaign(exploration, target)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,25 +24,11 @@ from fuzz.fuzzer import Fuzzer
 from fuzz.greybox import GreyBox
 from fuzz.undefined_input import Action
 from reference_server.faults import Fault
-from reference_server.model import Model
-from reference_server.state import Client
-from reference_server.wire import Reply, Request, RequestReader
+from tests.servers import silent_at
+from tests.test_fuzz import Lenient
 from tests.test_fuzz_once import wrong_once
 
-
-class Lenient(RequestReader):
-    """What stands behind an id is overlooked."""
-
-    def parse(self, line: bytes) -> Request:
-        match = re.match(rb"(?:delete|touch) [0-9]+", line)
-        return super().parse(match[0] if match else line)
-
-
-class Silent(Model):
-    """peek-delayed is not answered."""
-
-    def _peek_delayed(self, conn: Client) -> Reply | None:  # type: ignore[override]
-        return None
+SILENT = silent_at("peek-delayed")
 
 
 class Scouts:
@@ -73,7 +59,7 @@ class Scouts:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is told, in its order: that something was seen, and behind what it was filed."""
+    """Return what is told, in its order: that something was seen, and behind what it was filed."""
     told = list[str]()
     add = Fuzzer._add
 
@@ -85,11 +71,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return told
 
 
-def fuzz(
-    scouts: Scouts, most: int, folder: Path, told: list[str], model: type[Model] = Silent
-) -> int:
+def fuzz(scouts: Scouts, most: int, folder: Path, told: list[str], fault: Fault = SILENT) -> int:
     """Return the number of programs that are undecided."""
-    with contextlib.closing(BuiltIn(fault=Fault("", "", model, reader=Lenient))) as target:
+    with contextlib.closing(BuiltIn(fault=replace(fault, reader=Lenient))) as target:
         exploration = Exploration(1, effort=Effort(each=0.5), folder=folder)
         grey = cast(GreyBox, scouts)
         fuzzer = Fuzzer(exploration, target, Pool(None), grey, lambda _: told.append("seen"))
@@ -126,5 +110,5 @@ def test_what_was_seen_on_a_busy_machine_is_so_when_it_is_made_small_later(
     waited = itertools.chain([0, 1], itertools.repeat(1))
     monkeypatch.setattr(campaign, "pressure", waited.__next__)
     scouts = Scouts([b"kick 1", b"delete 1 x"])
-    assert fuzz(scouts, 1, tmp_path, told, wrong_once()) == 1
+    assert fuzz(scouts, 1, tmp_path, told, Fault("", "wrong once", wrong_once())) == 1
     assert told == ["seen", "seen", "delete"]

@@ -1,4 +1,4 @@
-"""How many processes share a run."""
+"""The number of processes that share a run."""
 
 from __future__ import annotations
 
