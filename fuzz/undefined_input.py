@@ -130,7 +130,7 @@ def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]
                 _take(target, clients, action)
                 if number % 10 == 0 or number == len(done) - 1:
                     start = time.monotonic()
-                    ask(bystander, target.profile.neutral, target.limits.reply)
+                    ask(bystander, target.asked, target.limits.reply)
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
         said = str(error) or type(error).__name__

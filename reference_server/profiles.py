@@ -16,6 +16,9 @@ from reference_server.dialect import PLAIN, Dialect
 
 NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
 """The characters of the names of tubes."""
+LIST_TUBE_USED = b"list-tube-used"
+NEUTRAL = (LIST_TUBE_USED, b"peek 0")
+"""Commands that change nothing and are answered at once, whatever a client has done before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,13 @@ class Profile:
         if PROFILES.get(self.name) is self:
             return _known, (self.name,)
         return object.__reduce_ex__(self, protocol)
+
+    def asking(self, line: bytes | None) -> Profile:
+        """Return this profile with another neutral command, if ``line`` is one of its own."""
+        is_other = line is not None and line in NEUTRAL and line != self.neutral
+        if line is None or not is_other or line.split()[0].decode() not in self.commands:
+            return self
+        return replace(self, neutral=line)
 
     @property
     def stage(self) -> str:

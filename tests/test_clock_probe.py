@@ -89,7 +89,7 @@ def _under_a_fake_clock(command: str) -> Iterator[tuple[Launched, FakeClock]]:
     assert FAKETIME is not None
     clock = FakeClock(FAKETIME)
     with Launched(command, clock.environment()) as server:
-        clock.watch(server.address, USUAL.alive)
+        clock.watch(server.address, USUAL.alive, b"list-tube-used")
         yield server, clock
         clock.close()
 

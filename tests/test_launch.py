@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,35 @@ def test_a_server_that_is_silent_where_it_is_asked_first_is_asked_for_more(tmp_p
     silent = "Model._list_tube_used = Model._stats = lambda self, *_: None"
     command, limits = changed_server(tmp_path, silent), Limits(probe=1.0)
     with closing(LaunchedTarget(command, "real", limits=limits)) as target:
-        assert target.probe() is NEWEST
+        assert target.probe() == replace(NEWEST, neutral=b"peek 0")
         assert target.fate() is None
+
+
+def test_it_is_asked_for_more_before_it_was_waited_for_in_full(tmp_path: Path) -> None:
+    silent = "Model._list_tube_used = lambda self, *_: None"
+    limits, begun = Limits(probe=100.0), time.monotonic()
+    target = LaunchedTarget(changed_server(tmp_path, silent), "real", limits=limits)
+    with closing(target):
+        assert time.monotonic() - begun < limits.probe
+        assert target.learnt.known == b"peek 0"
+
+
+SLOW = """
+    import time
+    from reference_server.wire import Reply
+    plain = Reply.encode
+
+    def encode(self):
+        time.sleep(2.5)
+        return plain(self)
+
+    Reply.encode = encode
+"""
+
+
+def test_a_server_that_answers_later_than_most_is_one(tmp_path: Path) -> None:
+    with closing(LaunchedTarget(changed_server(tmp_path, SLOW), "real")) as target:
+        assert target.learnt.known is None
 
 
 SILENT = "serve.ServedConnection.takes = lambda self, data: None"

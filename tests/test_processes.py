@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.console.processes import MOST, processes
-from tests.servers import REFERENCE_COMMAND
+from tests.servers import REFERENCE_COMMAND, needs_faketime
 from tests.test_plugin import refuses, suite
 
 
@@ -33,6 +33,16 @@ def test_a_run_of_chosen_tests_or_processes_has_what_was_chosen(arguments: Seque
 def test_where_one_processor_is_allowed_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
     assert processes([]) == 1
+
+
+@needs_faketime
+def test_processes_need_not_find_out_again_what_is_known_of_a_server(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    command = f"sh -c 'echo start >> {starts}; exec \"$@\"' sh {REFERENCE_COMMAND}"
+    done = suite(f"--launch={command}", "-n2", "-k", "test_quit_closes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Without a clock of ours, with it, and beside another one; and that of the only test.
+    assert len(starts.read_text().splitlines()) == 4
 
 
 def test_processes_that_cannot_have_a_server_each_are_refused(tmp_path: Path) -> None:

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from conformance.random_testing.session import Session
 from conformance.random_testing.snapshot import GarbledReply, counted
+from conformance.run.runner import run
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
+from conformance.tests import test_stats_counters
+from conformance.verdict import Deviation
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -161,7 +165,7 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
     with contextlib.closing(server):
         assert server.probe() is NEWEST
         assert server.profile_reason.startswith("the newest, as it hangs up when asked for")
-        assert server.learnt.known == b"use default"
+        assert server.learnt.known == b"list-tube-used"
         with pytest.raises(TargetError, match="does not tell its stats: it closes the connection"):
             counted(server, NEWEST)
 
@@ -176,9 +180,46 @@ def test_a_server_that_is_silent_at_stats_is_one_if_it_knows_other_commands() ->
 def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() -> None:
     with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"))) as server:
         server.limits = replace(USUAL, detection=1.5, alive=1.5)
-        assert server.probe() is NEWEST
-        assert server.learnt.known == b"use default"
+        assert server.probe() == replace(NEWEST, neutral=b"peek 0")
+        assert server.learnt.known == b"peek 0"
         assert server.fate() is None
+
+
+@pytest.mark.parametrize(
+    ("profile", "line", "neutral"),
+    [
+        ("1.13", None, b"list-tube-used"),
+        ("1.13", b"list-tube-used", b"list-tube-used"),
+        ("1.13", b"use default", b"list-tube-used"),
+        ("1.13", b"peek 0", b"peek 0"),
+        ("0.6", b"list-tube-used", b"peek 0"),
+    ],
+)
+def test_only_a_command_that_changes_nothing_is_neutral(
+    profile: str, line: bytes | None, neutral: bytes
+) -> None:
+    assert PROFILES[profile].asking(line).neutral == neutral
+
+
+def test_of_a_server_that_is_silent_at_the_usual_command_only_that_is_broken() -> None:
+    """Whatever is asked instead is counted by it, and is no deviation."""
+    with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"))) as server:
+        server.limits = replace(USUAL, reply=1.0, detection=1.5, alive=1.5)
+        server.probe()
+        verbs = ("peek", "peek-ready", "list-tube-used")
+        outcomes = {
+            verb: run(
+                test_stats_counters.test_stats_counts_each_command,
+                dict.fromkeys(("alone", "server", "client", "profile"), None) | {"verb": verb},
+                server,
+            ).error
+            for verb in verbs
+        }
+        session = Session(server, server.profile)
+        session.ask(1, b"stats\r\n")
+        session.finish()
+    assert [outcomes["peek"], outcomes["peek-ready"]] == [None, None]
+    assert isinstance(outcomes["list-tube-used"], Deviation)
 
 
 def test_it_is_told_which_reply_was_none_where_counters_are_asked_for() -> None:

@@ -13,6 +13,7 @@ import pytest
 from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
+from conformance.dialogue.shortage import before_shortage
 from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
 from conformance.run.runner import run
@@ -21,7 +22,7 @@ from conformance.target import learnt
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import AN_END, ENOUGH, FATAL, FEWER, awaited
+from conformance.target.silences import AN_END, ENOUGH, FATAL, FEWER, OFTEN, awaited
 from conformance.target.starvation import Starvation, Starved
 from conformance.target.transport import Transport
 from conformance.transcript import Transcript
@@ -277,6 +278,29 @@ def test_counters_that_never_come_fail_what_needs_them_by_that_command(
             assert isinstance(error, Deviation)
             assert (error.expected, error.observed) == ("OK …", seen)
             assert step_of(error, outcome.transcript, NEWEST).cause.command == command
+
+
+def test_what_is_missed_again_and_again_is_hardly_waited_for(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(OFTEN):
+        assert _missed_in_a_session(target) > FULL / FEWER
+    # A busy machine may take longer to tell.
+    assert any(_missed_in_a_session(target) < FULL / FEWER + 0.6 for _ in range(5))
+    key = awaited(b"peek-delayed\r\n", str(NOT_FOUND))
+    assert target.learnt.silences.is_hopeless(key)
+    target.learnt.silences.came(key, "NOT_FOUND")
+    assert not target.learnt.silences.is_hopeless(key)
+
+
+def test_what_is_missing_before_a_shortage_is_waited_for_in_full_once(target: BuiltIn) -> None:
+    def needs_a_reply(client: Connection) -> None:
+        with before_shortage():
+            _peeks(client)
+
+    error = run(needs_a_reply, {"client": None}, target).error
+    assert isinstance(error, NotTestable)
+    assert _observed(target).endswith(", as before")
 
 
 def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:

@@ -11,6 +11,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotApplicable, NotOffered
 from reference_server.commands import VERBS
+from reference_server.profiles import LIST_TUBE_USED
 from reference_server.wire import BURIED, CRLF, NOT_FOUND, RESERVED, TIMED_OUT, USING, Reply
 
 STALE_STEP = 0.25
@@ -72,7 +73,8 @@ class UsualCommands(ABC):
     @property
     def pong(self) -> Reply:
         """The answer to :attr:`ping`, as long as the connection uses its tube."""
-        return USING(self.tube) if self._target.profile.has_tubes else NOT_FOUND
+        told = self._target.profile.neutral == LIST_TUBE_USED
+        return USING(self.tube) if told else NOT_FOUND
 
     def is_served(self) -> bool:
         """Return whether the target answers this client."""

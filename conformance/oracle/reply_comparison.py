@@ -32,28 +32,29 @@ _FREE = {
 """Keys that no two servers have in common, and the form of their values."""
 UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
 """Keys that every beanstalkd has, and no text before 1.13 names."""
-ASKED_BY_US = "cmd-list-tube-used"
-"""The suite itself sends this command, to see whether the target has settled."""
 
 
 class Before(NamedTuple):
     """The leftovers on the target, which are let alone: tubes, jobs by their state, clients.
 
     ``leaving``: the number of clients of ours that are gone, and may be counted still.
+    ``settling``: the command that the suite sends itself, to see whether the target has settled.
     """
 
     tubes: frozenset[str]
     jobs: Mapping[str, int]
     clients: int = 0
     leaving: int = 0
+    settling: str = "list-tube-used"
 
     @classmethod
-    def of(cls, stats: Mapping[str, str], tubes: Iterable[str]) -> Self:
+    def of(cls, stats: Mapping[str, str], tubes: Iterable[str], settling: str) -> Self:
         """Return the leftovers that statistics tell to one of two clients of ours."""
         jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
         told = stats.get("current-connections", "")
         clients = max(int(told) - 2, 0) if told.isdecimal() else 0
-        return cls(frozenset(tubes), {key: n for key, n in jobs.items() if n}, clients)
+        left = {key: n for key, n in jobs.items() if n}
+        return cls(frozenset(tubes), left, clients, settling=settling)
 
     def explains(self, key: str, mine: str, theirs: str, of_all: bool) -> bool:
         """Tell whether the leftovers explain that a value of statistics is higher.
@@ -61,6 +62,8 @@ class Before(NamedTuple):
         ``of_all``: those of the server, or of default; of another tube only we know.
         Delays and times to run may end meanwhile, and clients go, so that their jobs are ready.
         """
+        if key == f"cmd-{self.settling}":
+            return True
         if not theirs.isdecimal():
             return False
         more = int(theirs) - int(mine)
@@ -154,7 +157,7 @@ def _other(
             return f"OK with the key {key}", f"OK with only {', '.join(theirs)}"[:300]
         if key in _FREE and not re.fullmatch(_FREE[key], theirs[key]):
             return f"OK with a value of {key} like {_FREE[key]}", f"OK with {key}: {theirs[key]}"
-        if not fresh or value == theirs[key] or key in _FREE or key == ASKED_BY_US:
+        if not fresh or value == theirs[key] or key in _FREE:
             continue
         if of_others or (of_server and key == "id"):
             continue

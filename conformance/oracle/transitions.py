@@ -23,7 +23,7 @@ from conformance.oracle.underspecification import LenientReader, Open
 from reference_server.commands import ABOUT_A_JOB, COMMANDS, WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.lifecycle import BECOMES, SAFETY_MARGIN
-from reference_server.profiles import Profile
+from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.state import Alarm
 from reference_server.wire import Body, Command, Reply, Request, RequestReader
 
@@ -92,7 +92,7 @@ class Transitions:
         self.profile = profile
         self.lateness = lateness
         self.hasty = False
-        self._proof = "USING" if profile.has_tubes else "NOT_FOUND"
+        self._proof = "USING" if profile.neutral == LIST_TUBE_USED else "NOT_FOUND"
         """The word of the reply to a neutral command."""
         self.clients: dict[int, OracleClient] = {}
         self._jumps: deque[tuple[int, int]] = deque(maxlen=8)

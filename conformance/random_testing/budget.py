@@ -41,7 +41,7 @@ def round_trip(target: Target) -> float:
     ):
         for _ in range(SAMPLES):
             start = time.perf_counter()
-            ask(sock, target.profile.neutral, limit)
+            ask(sock, target.asked, limit)
             taken.append(time.perf_counter() - start)
     return min(taken[1:], default=0.0)
 

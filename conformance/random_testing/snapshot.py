@@ -94,7 +94,8 @@ def counted(target: Target, profile: Profile) -> Counted:
     of_default = stats if default is None else default
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
     known = Counters(stats, of_default, last + 1) if complete else None
-    return Counted(profile, fresh, known, Before.of(stats, tubes), _jobs(of_default), taken)
+    there = Before.of(stats, tubes, target.settling_verb)
+    return Counted(profile, fresh, known, there, _jobs(of_default), taken)
 
 
 class _Client:

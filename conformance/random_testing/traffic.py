@@ -12,7 +12,6 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
-from conformance.target.silences import LEAST
 from conformance.target.target import Target
 from conformance.target.transport import CHUNK, Transport, wait_for
 from conformance.transcript import Transcript, letters
@@ -82,10 +81,8 @@ class Traffic:
         return time.monotonic() - self._judged
 
     def _attend(self, attendant: Attendant) -> None:
-        learnt, limits = self._target.learnt, self._target.limits
-        # A target that is silent at the usual command need not be waited for.
-        patience = None if learnt.known is None else LEAST
-        attendant.watch(self._target.address, limits.alive, patience)
+        target = self._target
+        attendant.watch(target.address, target.limits.alive, target.settling)
 
     def settle(self) -> None:
         """Let the target come to what it was sent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from conformance.dialogue.awaiting import Awaiting
-from conformance.target.silences import FEWER, awaited
+from conformance.target.silences import FEWER, LEAST_ALIVE, awaited
 from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
 
@@ -52,6 +52,8 @@ class Silence:
         # Who is in haste anyway waits no shorter for that, and proves nothing.
         self._is_full = seconds >= full
         least = seconds / FEWER if self._is_full else seconds
+        if self._is_full and silences.is_hopeless(self._key):
+            least = LEAST_ALIVE
         self._wait = Awaiting(target, self._key, seconds, least)
         self._starvation = Starvation(target.cpu_time)
 

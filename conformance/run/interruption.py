@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import pytest
 
 from conformance.run.suite import Suite
-from conformance.target.footprint import FOOTPRINT
 from conformance.target.watchdog import ENDINGS
 
 _SLOW = "hypothesispytest"
@@ -80,11 +79,6 @@ class Interruption:
             excinfo.traceback = excinfo.traceback[-1:]
         if (plugin := self._config.pluginmanager.get_plugin(_SLOW)) is not None:
             self._config.pluginmanager.unregister(plugin)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        number = int(node.workerinput["workerid"].removeprefix("gw")) + 1
-        node.workerinput["footprint"] = FOOTPRINT.run, number
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:

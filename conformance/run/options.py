@@ -14,6 +14,7 @@ from conformance.run.labels import parsed
 from conformance.target.builtin import BuiltIn
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launched_target import LaunchedTarget
+from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
 from conformance.usage import refuse
@@ -98,14 +99,21 @@ class Options:
         target.profile = self.named_profile() or found
         return target.profile
 
-    def target(self) -> Target:
-        """Return the target that they name; raises TargetError or LaunchError."""
+    def target(self, learnt: Learnt | None = None) -> Target:
+        """Return the target that they name; raises TargetError or LaunchError.
+
+        ``learnt``: what is known of it.
+        """
         limits = Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
         if self.address is not None:
-            return Remote(self.address, limits)
+            return Remote(self.address, limits, learnt)
         if self.command is not None:
             return LaunchedTarget(
-                self.command, self.clock, limits=limits, environment=self.environment
+                self.command,
+                self.clock,
+                limits=limits,
+                environment=self.environment,
+                learnt=learnt,
             )
         return BuiltIn(self.named_profile() or NEWEST, limits=limits)
 

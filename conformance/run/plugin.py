@@ -15,6 +15,7 @@ from conformance.run.baseline import BaselineError, KnownDeviation, is_known, re
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, told_cause
+from conformance.run.handing_down import HandingDown, take_over
 from conformance.run.interruption import Interruption
 from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
@@ -29,7 +30,6 @@ from conformance.run.step import step_of
 from conformance.run.suite import Suite, module_of, requirements, slugs, test_id
 from conformance.run.summary import REMARKS, Summary
 from conformance.target.address import TargetError
-from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.vitals import WATCH
 from conformance.verdict import (
@@ -108,7 +108,8 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(str(error)) from None
     if options.names_server:
         if _is_worker(config):
-            FOOTPRINT.join(*config.workerinput["footprint"])  # type: ignore[attr-defined]
+            take_over(config, config.stash[_SUITE])
+        config.pluginmanager.register(HandingDown(config.stash[_SUITE]), "conformance-handing-down")
         interruption = Interruption(config, config.stash[_SUITE], _is_worker(config))
         config.pluginmanager.register(interruption, "conformance-interruption")
         interruption.attend()

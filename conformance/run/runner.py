@@ -63,7 +63,9 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     if outcome.hurried and isinstance(outcome.error, Deviation):
         # Now it is waited for in full again.
         outcome = _outcome(test, arguments, target)
-    if outcome.missed is not None and isinstance(outcome.error, Deviation):
+    # A shortage cannot be tested where a reply is missing before it, too.
+    causes = outcome.error, outcome.error and outcome.error.__cause__
+    if outcome.missed is not None and any(isinstance(cause, Deviation) for cause in causes):
         target.learnt.silences.note(outcome.missed, target.limits.reply)
     return outcome
 

@@ -24,6 +24,7 @@ from conformance.run.reported import remarks
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.learnt import Learnt
 from conformance.target.target import Target
 from conformance.verdict import NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.profiles import Profile
@@ -86,6 +87,8 @@ class Suite:
         self.options = options
         self.losses = Losses()
         self.selected = False
+        self.learnt: Learnt | None = None
+        """The knowledge of the target that another process has handed down."""
         self._distributed = distributed
         self._target: Target | None = None
         self._identity: tuple[Target, results.Target] | None = None
@@ -96,7 +99,7 @@ class Suite:
     def start(self) -> Target:
         """Start and probe the target, once, and give it; raises TargetError or LaunchError."""
         if self._target is None:
-            self._target = self._probed(self.options.target())
+            self._target = self._probed(self.options.target(self.learnt))
             self._round_trip = round_trip(self._target)
             clock = self._target.clock
             if self._is_slow and clock.movable and self.options.clock == AUTO:
@@ -272,6 +275,12 @@ class Suite:
         if self.target.clock.movable:
             return needs(item, "real_clock") and not self._distributed
         return needs(item, "clock") or needs(item, "real_clock")
+
+    def handed_down(self) -> Learnt:
+        """Return what other processes need not find out about the target, nor wait for."""
+        learnt = self.target.learnt
+        # Each tells and gives up what it meets itself.
+        return replace(learnt, reported=set(), gave_up=set())
 
     def leftovers(self) -> list[str]:
         """Return what is said of tubes that earlier runs have left on a server of others."""

@@ -72,14 +72,16 @@ class Attendant:
     def __init__(self) -> None:
         self._control: Transport | None = None
         self._limit = self._patience = 0.0
+        self._asked = b""
 
-    def watch(self, address: Address, limit: float, patience: float | None = None) -> None:
+    def watch(self, address: Address, limit: float, asked: bytes) -> None:
         """Name the server, each reply of which may take ``limit`` seconds; raises OSError.
 
-        ``patience``: the seconds that are waited until the first has come, if fewer.
+        ``asked``: the line that it is asked.
         """
         self.close()
-        self._limit, self._patience = limit, limit if patience is None else patience
+        self._limit = self._patience = limit
+        self._asked = asked
         self._control = Transport(connect(address, limit))
 
     def settle(self) -> None:
@@ -88,7 +90,7 @@ class Attendant:
         with contextlib.suppress(OSError, EOFError, ProtocolError):
             try:
                 for _ in range(self.ROUND_TRIPS):
-                    ask(self._control, b"list-tube-used", self._patience)
+                    ask(self._control, self._asked, self._patience)
                 self._patience = self._limit
             except TimeoutError:
                 # A server that hangs need not be waited for so long again.

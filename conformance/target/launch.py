@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import math
 import os
 import shlex
 import signal
@@ -27,6 +28,7 @@ from conformance.target.starvation import Patience
 from conformance.target.transport import Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
+from reference_server.profiles import LIST_TUBE_USED
 from reference_server.wire import CRLF
 
 EXITED = "exited with status"
@@ -168,14 +170,17 @@ class Launched:
                 self.process.wait(0.005)
         return False
 
-    def answers(self, goodbye: float | None = None, asked: bytes = b"list-tube-used") -> bool:
+    def answers(
+        self, goodbye: float | None = None, asked: bytes = LIST_TUBE_USED, seconds: float = math.inf
+    ) -> bool:
         """Return whether the server speaks to its first client, or ends the connection.
 
         A server that is alive may listen long before a busy machine lets it come to that.
         ``goodbye``: the seconds that the end is waited for then, if not as long as usual.
+        ``seconds``: that it has at most.
         """
         limits = self._limits
-        patience = Patience(self.meter, limits.probe, limits.starved)
+        patience = Patience(self.meter, min(limits.probe, seconds), limits.starved)
         with (
             contextlib.suppress(OSError),
             Transport(connect(self.where, limits.probe)) as client,

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from conformance.target.address import Address, TargetError
@@ -41,22 +40,22 @@ _ONE_ARENA = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "1")}
 """glibc reserves memory for each thread: that would be room that no limit takes away."""
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
+_PROMPT = 1.0
+"""Seconds in which a server answers its first client, unless it is slow or lacks the command."""
 _ONE_AT_A_TIME = "only one of these servers runs at a time"
 
 
 class LaunchedTarget(Target):
     """A server that we run, from a command template.
 
-    ``follows``: it is known that the program's clock can be moved. ``environment``: variables that
-    it is started with, and none else like it. ``learnt``: what is known of others like it.
-    ``allocations``: they can fail.
+    ``environment``: variables that it is started with, and none else like it. ``learnt``: what is
+    known of others like it. ``allocations``: they can fail.
     """
 
     def __init__(
         self,
         command: str,
         clock: str = "auto",
-        follows: bool = False,
         limits: Limits = USUAL,
         environment: Mapping[str, str] | None = None,
         learnt: Learnt | None = None,
@@ -64,14 +63,11 @@ class LaunchedTarget(Target):
         **values: object,
     ) -> None:
         label = command.split()[0].rpartition("/")[2] if command.split() else command
-        super().__init__(label, limits)
-        if learnt is not None:
-            self.learnt = replace(learnt)
+        super().__init__(label, limits, learnt)
         if isinstance(size := values.get("max_job_size"), int):
             self.learnt.max_job_size = size
         self._command = command
         self._choice = clock
-        self._known_to_follow = follows
         self.allocations = allocations
         self._environment = {
             **(environment or {}),
@@ -105,14 +101,14 @@ class LaunchedTarget(Target):
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """Return the server under a clock that we move; None if that is in doubt."""
         first = None
-        if self._choice == "auto" and not self._known_to_follow:
+        if self._choice == "auto" and not self.learnt.clock_follows:
             # Run once if it does not start.
             first = Launched(self._command, values=self._values, limits=self.limits)
         self.clock = clock
         try:
             server = self._start()
         except DidNotStart as error:
-            if self._known_to_follow:
+            if self.learnt.clock_follows:
                 raise
             if first is not None and (fate := self._fate_of_another()) is not None:
                 raise TargetError(
@@ -132,7 +128,7 @@ class LaunchedTarget(Target):
         finally:
             if first is not None:
                 first.end()
-        if self._known_to_follow:
+        if self.learnt.clock_follows:
             return server
         self.clock_reason = (
             why_not(server.where, clock, server.process.pid, self.limits.probe, self.learnt)
@@ -140,12 +136,12 @@ class LaunchedTarget(Target):
             else "under libfaketime, the launched server does not answer"
         )
         if not self.clock_reason:
-            self._known_to_follow = True
+            self.learnt.clock_follows = True
             return server
         server.end()
         if self.clock_reason == PAUSE_UNANSWERED and self._never_pauses():
             # That is no matter of the clock.
-            self.clock_reason, self._known_to_follow = "", True
+            self.clock_reason, self.learnt.clock_follows = "", True
             return self._start()
         return None
 
@@ -178,7 +174,7 @@ class LaunchedTarget(Target):
         self._answers = self._first_client(server)
         if fake is not None:
             try:
-                fake.watch(server.where, self.limits.alive)
+                fake.watch(server.where, self.limits.alive, self.settling)
             except OSError:
                 server.end()
                 raise
@@ -191,10 +187,10 @@ class LaunchedTarget(Target):
         goodbye = self.learnt.until_end(self.limits.goodbye)
         if self.learnt.known:
             return server.answers(goodbye, self.learnt.known)
-        if server.answers(goodbye):
+        if server.answers(goodbye, seconds=_PROMPT):
             return True
         self.learnt.known = knows(server.where, self.limits.detection, self.learnt.silences)
-        return self.learnt.known is not None
+        return self.learnt.known is not None or server.answers(goodbye)
 
     @property
     def address(self) -> Address:
@@ -294,8 +290,7 @@ class LaunchedTarget(Target):
             LaunchedTarget,
             self._command,
             self._choice,
-            self._known_to_follow,
-            self.limits,
+            limits=self.limits,
             environment=_ONE_ARENA,
             learnt=self.learnt,
             allocations=allocations,

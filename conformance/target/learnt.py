@@ -21,6 +21,8 @@ class Learnt:
     profile: Profile = NEWEST
     counts_nothing: bool = False
     """Its statistics have been asked for again and again, and did not count that."""
+    clock_follows: bool = False
+    """Its clock can be moved, as was tried."""
     pipelines: bool = True
     """It answers commands that arrive together, as it must; else it gets one at a time."""
     known: bytes | None = None

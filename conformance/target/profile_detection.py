@@ -15,6 +15,7 @@ from conformance.target.learnt import Learnt
 from conformance.target.silences import Silences, awaited
 from reference_server.commands import COMMANDS
 from reference_server.profiles import (
+    NEUTRAL,
     NEWEST,
     PROFILES,
     Profile,
@@ -74,9 +75,11 @@ def _as_told(profile: Profile, version: str) -> str:
 def knows(address: Address, limit: float, silences: Silences) -> bytes | None:
     """Return a command that a server answers as a beanstalk server does, if there is any.
 
-    All are asked at once, as each may take ``limit`` seconds, or fewer after ``silences``.
+    One that changes nothing is preferred. All are asked at once, as each may take ``limit``
+    seconds, or fewer after ``silences``.
     """
-    probes = {one.probe: one.replies for one in COMMANDS.values() if one.probe is not None}
+    asked = {one.probe: one.replies for one in COMMANDS.values() if one.probe is not None}
+    probes = {line: asked[line] for line in (*NEUTRAL, *asked)}
 
     def is_answered(line: bytes) -> bool:
         patience = silences.patience(awaited(line, " or ".join(probes[line])), limit)

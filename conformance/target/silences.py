@@ -28,6 +28,8 @@ LEAST_ALIVE = 0.25
 """Seconds in which others are served in any case, if it does not hang."""
 FATAL = 3
 """Tests that lose the target after a command that it never carries out, until none sends it."""
+OFTEN = 3
+"""Times that a reply was waited for in vain, until hardly any hope is left."""
 OF_FORM = frozenset({"BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF"})
 """Replies to lines that are no command."""
 HALF_CLOSES = b"half-closes"
@@ -167,6 +169,10 @@ class Silences:
     def is_expected_in_vain(self, key: Awaited) -> bool:
         """Return whether it was waited for in vain before."""
         return self._times(key) > 0
+
+    def is_hopeless(self, key: Awaited) -> bool:
+        """Return whether it was waited for in vain several times since it came last."""
+        return self._times(key) >= OFTEN
 
     def _times(self, key: Awaited) -> int:
         # Who has awaited one of several replies in vain, or any, has awaited each of them.

@@ -6,6 +6,7 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
@@ -22,7 +23,7 @@ from conformance.target.silences import HALF_CLOSES, STATS_TOLD, THE_END
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
-from reference_server.profiles import Profile
+from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
@@ -37,6 +38,7 @@ class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it.
 
     ``limits``: the patience with it, for all who talk with it.
+    ``learnt``: what is known of others like it.
     """
 
     exclusive = True
@@ -48,10 +50,10 @@ class Target(ABC):
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     clock: TargetClock
 
-    def __init__(self, label: str, limits: Limits) -> None:
+    def __init__(self, label: str, limits: Limits, learnt: Learnt | None = None) -> None:
         self.label = label
         self.limits = limits
-        self.learnt = Learnt()
+        self.learnt = Learnt() if learnt is None else replace(learnt)
         self.clock_reason = ""
         self.version = "unknown"
         self.profile_reason = ""
@@ -63,7 +65,22 @@ class Target(ABC):
 
     @profile.setter
     def profile(self, profile: Profile) -> None:
-        self.learnt.profile = profile
+        self.learnt.profile = profile.asking(self.learnt.known)
+
+    @property
+    def asked(self) -> bytes:
+        """A line that it answers at once, as far as that is known."""
+        return self.learnt.known or self.profile.neutral
+
+    @property
+    def settling(self) -> bytes:
+        """The line that it is asked beside all tests, to see that it has come to all before."""
+        return self.learnt.known or LIST_TUBE_USED
+
+    @property
+    def settling_verb(self) -> str:
+        """The first word of :attr:`settling`."""
+        return self.settling.split()[0].decode()
 
     @property
     @abstractmethod
@@ -107,7 +124,7 @@ class Target(ABC):
     def _fate(self, limit: float) -> str | None:
         try:
             with Transport(connect(self.address, limit)) as sock:
-                ask(sock, self.learnt.known or self.profile.neutral, limit)
+                ask(sock, self.asked, limit)
         except TimeoutError:
             return f"{HANGS}: a new client got no answer within {limit:g} seconds"
         except ConnectionRefusedError:
@@ -260,18 +277,22 @@ class Target(ABC):
         self.profile, self.profile_reason = found
         # It may not have survived what it was asked.
         self.restore()
-        neutral = self.profile.neutral
-        if self.learnt.known is None and not answers(self.address, neutral, limits.detection):
-            self.learnt.known = knows(self.address, limits.detection, silences)
-        asked = self.learnt.known or neutral
-        self.learnt.pipelines = pipelines(self.address, asked, limits.detection, self.learnt)
+        if self.learnt.known is None and not answers(self.address, self.asked, limits.detection):
+            self._find_known()
+        self.learnt.pipelines = pipelines(self.address, self.asked, limits.detection, self.learnt)
         return self.profile
 
     def _knows_others(self, does: str) -> bool:
         """Return whether a server that ``does`` this when asked for its stats knows commands."""
-        self.learnt.known = knows(self.address, self.limits.detection, self.learnt.silences)
+        self._find_known()
         self.profile_reason = f"the newest, as it {does} when asked for its stats"
         return self.learnt.known is not None
+
+    def _find_known(self) -> None:
+        """Find a line that it answers, if none is known; it is neutral if it can be."""
+        if self.learnt.known is None:
+            self.learnt.known = knows(self.address, self.limits.detection, self.learnt.silences)
+        self.profile = self.profile.asking(self.learnt.known)
 
 
 def _small(text: str) -> int | None:
@@ -284,8 +305,8 @@ class Remote(Target):
 
     exclusive = False
 
-    def __init__(self, text: str, limits: Limits = USUAL) -> None:
-        super().__init__(text, limits)
+    def __init__(self, text: str, limits: Limits = USUAL, learnt: Learnt | None = None) -> None:
+        super().__init__(text, limits, learnt)
         self._address = parse_address(text)
         self.clock = RealClock()
 

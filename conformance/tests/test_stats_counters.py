@@ -9,6 +9,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.reply_comparison import UNNAMED
+from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
@@ -140,14 +141,14 @@ def _counts(client: Connection, verb: str, *others: str) -> dict[str, int]:
     [pytest.param(verb, marks=requirement(f"stats.cmd-{verb}", COUNTED[verb])) for verb in COUNTED],
 )
 def test_stats_counts_each_command(
-    alone: None, client: Connection, profile: Profile, verb: str
+    alone: None, server: Target, client: Connection, profile: Profile, verb: str
 ) -> None:
     client.needs(verb.encode())
     command = _command(verb, client)
     if verb == "reserve":
         client.put(b"b")
     # A server may count reserve-with-timeout as reserve, too; the others are also our own.
-    ours = {"stats", "list-tube-used", "reserve" * (verb == "reserve-with-timeout")}
+    ours = {"stats", server.settling_verb, "reserve" * (verb == "reserve-with-timeout")}
     seen = ({*COUNTED, verb} & profile.commands) - ours
     before, least = _counts(client, verb, *seen), 3 if verb == "stats" else 1
     client.send(command).any_reply()
