@@ -64,41 +64,6 @@ def option(group: str, *names: str, **details: Any) -> Callable[[_Function], _Fu
     return click.option(*names, cls=Option, group=group, **details)
 
 
-def names_target(clock: str) -> Callable[[_Function], _Function]:
-    """Return a decorator that adds the options which name a target; ``clock`` is the default."""
-    clocks = click.Choice(["auto", "real", "fake"])
-    launch = "a server to start: a command with {port} or {path}"
-    start = "how long it may take until it listens"
-
-    def add(function: _Function) -> _Function:
-        function = option(
-            *(WHAT, "--start-timeout"),
-            type=float,
-            default=8.0,
-            show_default=True,
-            metavar="SECONDS",
-            help=start,
-        )(function)
-        function = option(
-            *(WHAT, "--clock"),
-            type=clocks,
-            default=clock,
-            show_default=True,
-            help="the clock of a launched server",
-        )(function)
-        function = option(
-            *(WHAT, "--profile"),
-            default="auto",
-            show_default=True,
-            metavar="NAME",
-            help="the version of the protocol, or the file of a fork's dialect",
-        )(function)
-        function = option(WHAT, "--launch", metavar="COMMAND", help=launch)(function)
-        return option(WHAT, "--target", metavar="ADDRESS", help=ADDRESS)(function)
-
-    return add
-
-
 class ConsoleCommand(click.Command):
     """A command whose options are in groups."""
 

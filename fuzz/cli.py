@@ -17,6 +17,7 @@ import click
 from conformance import usage
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
+from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.cleanup import leave, may_be_left
@@ -24,7 +25,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
 from conformance.target.watchdog import ENDINGS
-from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, names_target, option, refuse
+from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, refuse
 from fuzz.corpus import Pool
 from fuzz.entries import FOLDER as PROGRAMS
 from fuzz.entries import Shelf
@@ -79,11 +80,7 @@ _TRIED, _KEPT = "How much to try", "What to keep"
 @option(_KEPT, "--corpus", type=_FOLDER, metavar="FOLDER", help="share inputs with other fuzzers")
 @option(_KEPT, "--report", type=_FOLDER, metavar="FOLDER", help="a page of it goes there")
 def fuzz(
-    target: str | None,
-    launch: str | None,
-    clock: str,
-    start_timeout: float,
-    profile: str,
+    options: Options,
     seconds: float,
     seed: int,
     jobs: int,
@@ -98,7 +95,6 @@ def fuzz(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    options = Options.of_command(target, launch, clock, start_timeout, profile)
     if cluster is not None and jobs != 1:
         raise refuse("--cluster and --jobs exclude each other")
     try:
@@ -115,8 +111,8 @@ def fuzz(
     with LiveView() as view:
         news = _run(work, view) if cluster is None else _run_on(cluster, work[0], view)
         view.end(news)
-    if target is not None and not leave(options.target(), []):
-        print(may_be_left(target))
+    if options.address is not None and not leave(options.target(), []):
+        print(may_be_left(options.address))
     errors = [told.error for told in news if told.error]
     if errors and not any(told.found for told in news):
         raise refuse(errors[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -26,6 +26,23 @@ class Link(Protocol):
     def write(self, data: bytes) -> None: ...
 
     def close(self) -> None: ...
+
+
+@dataclass
+class RecordingLink:
+    """A link that keeps what a client is sent, where nobody reads it from a socket."""
+
+    sent: bytes = b""
+    congested: bool = False
+    is_closed: bool = False
+
+    def write(self, data: bytes) -> None:
+        """Keep a reply."""
+        self.sent += data
+
+    def close(self) -> None:
+        """Keep that the server has ended the connection."""
+        self.is_closed = True
 
 
 class Journal(Protocol):

@@ -21,7 +21,7 @@ from conformance.target.launch import Launched
 from conformance.target.transport import wait_for
 from reference_server import binlog as module
 from reference_server.binlog import Binlog, BinlogError, Kept
-from reference_server.engine import Engine
+from reference_server.engine import Engine, RecordingLink
 from reference_server.keeping import Observed
 from reference_server.model import Model
 from reference_server.serve import Server, main
@@ -174,7 +174,7 @@ def test_what_was_written_is_synced_in_time(
     monkeypatch.setattr("reference_server.keeping.time.monotonic", lambda: now)
     binlog = Binlog(tmp_path, 0.05)
     server = Server(binlog=binlog)
-    link = _Link()
+    link = RecordingLink()
     conn = server.engine.connect(link)
     assert server.before_wait() is None
     server.engine.receive(conn, b"put 0 0 60 1\r\na\r\n")
@@ -189,19 +189,6 @@ def test_what_was_written_is_synced_in_time(
     assert len(synced) == 1
     assert server.before_wait() is None
     server.close()
-
-
-@dataclass
-class _Link:
-    sent: bytes = b""
-    congested: bool = False
-    is_closed: bool = False
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 @dataclass
@@ -220,7 +207,7 @@ class _Journal:
 def test_nobody_is_told_of_what_is_not_written() -> None:
     journal = _Journal()
     engine = Engine(Model(), lambda: 0, journal=journal)
-    one, other = _Link(), _Link()
+    one, other = RecordingLink(), RecordingLink()
     first, second = engine.connect(one), engine.connect(other)
     engine.receive(first, b"list-tube-used\r\n")
     assert one.sent == b"USING default\r\n"
@@ -239,7 +226,7 @@ def test_while_nothing_can_be_written_nothing_is_handled() -> None:
     journal = _Journal(works=False, is_behind=True)
     model = Model()
     engine = Engine(model, lambda: 0, journal=journal)
-    link = _Link()
+    link = RecordingLink()
     conn = engine.connect(link)
     assert not engine.catch_up()
     engine.receive(conn, b"put 0 0 60 1\r\na\r\n")
@@ -271,7 +258,7 @@ def test_what_is_handled_when_it_can_be_written_again_is_written_at_once() -> No
     model = Observed()
     journal = _Changes(model)
     engine = Engine(model, lambda: 0, journal=journal)
-    link = _Link()
+    link = RecordingLink()
     conn = engine.connect(link)
     engine.receive(conn, b"put 0 0 60 1\r\na\r\n")
     assert not engine.catch_up()

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from reference_server.commands import ABOUT_A_JOB, COMMANDS
-from reference_server.engine import Engine
+from reference_server.engine import Engine, RecordingLink
 from reference_server.events import Close, Connected, Event, Tick
 from reference_server.lifecycle import BECOMES, REPLIES, STATES, TRANSITIONS
 from reference_server.model import Model
@@ -64,28 +64,14 @@ def test_a_copy_answers_as_the_model_does_and_shares_nothing() -> None:
         assert held == sum(tube.reserved for tube in kept.tubes)
 
 
-class _Link:
-    congested = False
-
-    def __init__(self) -> None:
-        self.got = b""
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        self.got += data
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def test_a_server_that_ends_serves_who_waited_for_the_jobs_of_others() -> None:
-    engine, links = Engine(Model(), lambda: 0), (_Link(), _Link())
+    engine, links = Engine(Model(), lambda: 0), (RecordingLink(), RecordingLink())
     holder, waiter = (engine.connect(link) for link in links)
     engine.receive(holder, b"put 0 0 60 1\r\na\r\nreserve\r\n")
     engine.receive(waiter, b"reserve\r\nquit\r\n")
     engine.close()
-    assert links[1].got == b"RESERVED 1 1\r\na\r\n"
-    assert all(link.closed for link in links)
+    assert links[1].sent == b"RESERVED 1 1\r\na\r\n"
+    assert all(link.is_closed for link in links)
 
 
 def _model_with_job(state: str, delay: int = 5) -> tuple[Model, int]:

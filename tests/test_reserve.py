@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference_server import reserve
-from reference_server.engine import Engine
+from reference_server.engine import Engine, RecordingLink
 from reference_server.events import Event, Output
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -13,19 +13,6 @@ from reference_server.reserve import RESERVE, Reserve
 from reference_server.wire import Body, Command, Put, RequestReader
 
 PUT = b"put 0 0 60 5\r\nstats\r\n"
-
-
-class _Link:
-    congested = False
-
-    def __init__(self) -> None:
-        self.said = b""
-
-    def write(self, data: bytes) -> None:
-        self.said += data
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -44,13 +31,13 @@ def test_a_body_without_room_is_skipped_and_the_next_command_is_read() -> None:
 
 @pytest.mark.usefixtures("spent")
 def test_a_body_without_room_is_answered_at_its_end_and_is_no_job() -> None:
-    link, model = _Link(), Model(NEWEST, now=0)
+    link, model = RecordingLink(), Model(NEWEST, now=0)
     engine = Engine(model, lambda: 0)
     number = engine.connect(link)
     engine.receive(number, PUT[:-1])
-    assert link.said == b""
+    assert link.sent == b""
     engine.receive(number, PUT[-1:])
-    assert (link.said, model.jobs) == (b"OUT_OF_MEMORY\r\n", {})
+    assert (link.sent, model.jobs) == (b"OUT_OF_MEMORY\r\n", {})
 
 
 def test_a_command_without_memory_is_answered() -> None:
@@ -60,10 +47,10 @@ def test_a_command_without_memory_is_answered() -> None:
                 raise MemoryError
             return super().step(event, now, conn)
 
-    link = _Link()
+    link = RecordingLink()
     engine = Engine(Needy(NEWEST, now=0), lambda: 0)
     engine.receive(engine.connect(link), b"list-tubes\r\nstats\r\n")
-    assert link.said == b"OUT_OF_MEMORY\r\n" * 2
+    assert link.sent == b"OUT_OF_MEMORY\r\n" * 2
 
 
 def test_the_reserve_is_given_up_for_what_needs_it_and_filled_again() -> None:

@@ -20,6 +20,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.run.cluster import Cluster, Job
 from conformance.run.handed_over import HandedOver
+from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.small_worlds.recorded_tour import recorded_tour
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
@@ -36,7 +37,6 @@ from conformance.usage import (
     INTERRUPTED,
     SECONDS,
     ConsoleCommand,
-    names_target,
     option,
     refuse,
 )
@@ -113,11 +113,7 @@ class _Work:
 @option(_TRIED, "--cluster", metavar="ADDRESS", help="on the workers of a Dask scheduler")
 @option(_KEPT, "--resume", is_flag=True, help="leave out worlds that were explored before")
 def explore(
-    target: str | None,
-    launch: str | None,
-    clock: str,
-    start_timeout: float,
-    profile: str,
+    options: Options,
     seconds: float,
     states: int,
     jobs: int,
@@ -128,10 +124,9 @@ def explore(
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
-    options = Options.of_command(target, launch, clock, start_timeout, profile)
     if cluster is not None and jobs != 1:
         raise refuse("--cluster and --jobs exclude each other")
-    name = launch or target or "the reference server"
+    name = options.command or options.address or "the reference server"
     known = _explored_before(name) if resume else set[str]()
     worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
     end = time.monotonic() + seconds
@@ -156,8 +151,8 @@ def explore(
     except (TargetError, LaunchError, OSError) as error:
         raise refuse(str(error)) from None
     finally:
-        if target is not None and not leave(options.target(), []):
-            print(may_be_left(target))
+        if options.address is not None and not leave(options.target(), []):
+            print(may_be_left(options.address))
     print(_summary(found, len(worlds)))
     return code or int(any(one.broken for one in found))
 

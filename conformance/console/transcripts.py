@@ -6,7 +6,6 @@ import contextlib
 from pathlib import Path
 
 import click
-import pytest
 
 from conformance.console.progress import ProgressBar
 from conformance.oracle.check import Finding
@@ -15,11 +14,12 @@ from conformance.random_testing.again import replayed
 from conformance.random_testing.replay import GOES_ON
 from conformance.reading import NotATranscript
 from conformance.recorded import Conversation, Recorded
+from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
 from conformance.transcript import RESTARTS, Transcript, rendered
-from conformance.usage import ConsoleCommand, names_target, refuse
+from conformance.usage import ConsoleCommand, refuse
 from conformance.verdict import Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.dialect import DialectError
@@ -64,26 +64,18 @@ def check(file: Path, profile: str) -> int:
 @click.command(cls=ConsoleCommand)
 @_FILE
 @names_target("auto")
-def replay(
-    file: Path,
-    target: str | None,
-    launch: str | None,
-    clock: str,
-    start_timeout: float,
-    profile: str,
-) -> int:
+def replay(file: Path, options: Options) -> int:
     """Drive a recorded transcript on a server, and judge it.
 
     Exit codes are those of check.
     """
-    if target is None and launch is None:
+    if not options.names_server:
         raise refuse("give --target or --launch: on which server?")
     recorded = _read(file)
     transcript = Transcript(list(recorded.entries), recorded.begins)
     try:
-        options = Options(target, launch, clock, start_timeout=start_timeout, profile=profile)
         return _replay(transcript, options)
-    except (pytest.UsageError, TargetError, LaunchError, NotTestable) as error:
+    except (TargetError, LaunchError, NotTestable) as error:
         raise refuse(str(error)) from None
 
 
@@ -103,7 +95,6 @@ def _read(file: Path) -> Recorded:
 
 def _replay(transcript: Transcript, options: Options) -> int:
     """Drive a transcript again; raises TargetError, LaunchError or NotTestable."""
-    options.check()
     target = options.target()
     try:
         profile = options.recognise(target)

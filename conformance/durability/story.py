@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from conformance.durability.scenes import Say
-from reference_server.engine import Engine
+from reference_server.engine import Engine, RecordingLink
 from reference_server.keeping import observed
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -40,19 +40,6 @@ class Moment(NamedTuple):
     buried: Mapping[str, tuple[str, ...]]
 
 
-class _Link:
-    congested = False
-
-    def __init__(self) -> None:
-        self.said = b""
-
-    def write(self, data: bytes) -> None:
-        self.said += data
-
-    def close(self) -> None:
-        pass
-
-
 class Story:
     """The model of a server that hears what the server heard; ``moments`` begins with nothing.
 
@@ -65,7 +52,7 @@ class Story:
         self._now = 0
         self._model = observed(Model)(profile, max_job_size=limit)
         self._engine = Engine(self._model, lambda: self._now)
-        self._links: dict[str, tuple[int, _Link]] = {}
+        self._links: dict[str, tuple[int, RecordingLink]] = {}
         self._names: dict[int, str] = {}
         self._views: dict[str, View] = {}
         self.ids: dict[str, int] = {}
@@ -76,13 +63,13 @@ class Story:
         """Tell the model a command; return the reply that is due."""
         self._now = round(time * SECOND)
         if step.client not in self._links:
-            link = _Link()
+            link = RecordingLink()
             self._links[step.client] = self._engine.connect(link), link
         number, link = self._links[step.client]
-        link.said = b""
+        link.sent = b""
         self._engine.receive(number, step.encoded(self.ids))
         reader = ReplyReader.of(self._profile)
-        reader.receive(link.said)
+        reader.receive(link.sent)
         reply = reader.next_reply()
         assert reply is not None, f"a scene must not wait: {step.line}"
         if step.job and reply.word == "INSERTED":

@@ -12,6 +12,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
+from conformance.target.learnt import SURE
 from conformance.target.target import Target
 from conformance.target.transport import CHUNK, Transport, wait_for
 from conformance.transcript import Transcript, letters
@@ -109,7 +110,8 @@ class Traffic:
     def await_end(self, number: int) -> None:
         """Give the target the time to notice that a client sends nothing more, if it ever does."""
         learnt = self._target.learnt
-        learnt.saw_end(self._ends(number, learnt.until_end(self.patience)), self.patience)
+        has_come = self._ends(number, learnt.until_end(self.patience))
+        learnt.saw_end(has_come, self.patience, is_sure=self.patience > SURE)
 
     def _ends(self, number: int, seconds: float) -> bool:
         limit = self._time() + seconds

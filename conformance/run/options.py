@@ -51,11 +51,7 @@ class Options:
         start_timeout: float,
         profile: str = AUTO,
     ) -> Self:
-        """Return those of a subcommand that names a target; refuses what makes no sense.
-
-        ``clock`` is that of a server to start.
-        """
-        clock = clock if command is not None else "auto"
+        """Return those of a subcommand that names a target; refuses what makes no sense."""
         options = cls(address, command, clock, start_timeout=start_timeout, profile=profile)
         try:
             options.check()

@@ -27,7 +27,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.learnt import Learnt
 from conformance.target.target import Target
 from conformance.verdict import NotApplicable, NotOffered, NotTestable, TargetLost
-from reference_server.profiles import Profile
+from reference_server.profiles import LIST_TUBE_USED, Profile
 from reports import results
 from reports.results import World
 from reports.words import counted
@@ -148,7 +148,10 @@ class Suite:
             if self.target.learnt.pipelines
             else ", one command at a time, as it drops what follows"
         )
-        return f"target: {named(target)}, {target.profile_reason}, {clock}{reason}{pace}"
+        silent = ""
+        if (asked := self.target.settling) != LIST_TUBE_USED:
+            silent = f", asked {asked.decode()} as it is silent at {LIST_TUBE_USED.decode()}"
+        return f"target: {named(target)}, {target.profile_reason}, {clock}{reason}{pace}{silent}"
 
     def _alone(self, item: pytest.Item) -> bool:
         """Return whether nothing else may go on at the target during a test."""

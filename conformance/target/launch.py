@@ -25,7 +25,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.place import ClaimedPort, Place, SocketFolder
 from conformance.target.sanitizers import ABORTING, reports
 from conformance.target.starvation import Patience
-from conformance.target.transport import Transport
+from conformance.target.transport import FLOOD, Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
 from reference_server.profiles import LIST_TUBE_USED
@@ -193,8 +193,9 @@ class Launched:
             # It has no more to do than that; some ignore it.
             seconds = limits.goodbye if goodbye is None else goodbye
             patience = Patience(self.meter, seconds if answered else _LOOK, limits.probe)
-            while not (client.ended or patience.is_over):
-                client.receive_within(min(seconds, _LOOK))
+            left = FLOOD
+            while not (client.ended or left <= 0 or patience.is_over):
+                left -= len(client.receive_within(min(seconds, _LOOK)))
             return answered
         return False
 

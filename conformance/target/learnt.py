@@ -38,17 +38,18 @@ class Learnt:
 
     def hang_up(self, transport: Transport, seconds: float) -> None:
         """Close a connection, and wait until the target has done so, if it does that at all."""
-        self.saw_end(transport.hang_up(self.until_end(seconds)), seconds)
+        has_come = transport.hang_up(self.until_end(seconds))
+        self.saw_end(has_come, seconds, is_sure=transport.floods or seconds > SURE)
 
     def until_end(self, seconds: float) -> float:
         """Return how many of so many seconds the end of a connection is waited for."""
         return BRIEF if self.silences.ignores_ends else seconds
 
-    def saw_end(self, has_come: bool, seconds: float) -> None:
-        """Note whether an end has come that was waited for."""
+    def saw_end(self, has_come: bool, seconds: float, is_sure: bool) -> None:
+        """Note whether an end has come that was waited for; ``is_sure``: else it never comes."""
         if has_come:
             self.silences.ignores_ends = False
             self.silences.saw_end()
-        elif seconds > SURE and not self.silences.ignores_ends:
+        elif is_sure and not self.silences.ignores_ends:
             self.silences.note(AN_END, seconds)
             self.silences.ignores_ends = True

@@ -18,6 +18,8 @@ _PROMPT = struct.pack("ll", 0, round(PROMPT * 1e6))
 _RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 _NOW = getattr(socket, "MSG_DONTWAIT", 0)
 """Asks for what is there already; 0 where the whole socket must be told that nothing shall wait."""
+FLOOD = 2**22
+"""Bytes after an end of ours that are no replies: the server does not look whether it is read."""
 _ALL = 2**24
 """More bytes than a system keeps for a connection."""
 _IN, _OUT = 1, 4
@@ -31,7 +33,7 @@ class Transport:
     closed the connection, or we have; ``error`` is the reason if it has not just been closed.
     ``is_deaf``: the server has ended it before all was sent, though it may have answered.
     ``unsent``: bytes that the server does not read yet; who waits for anything sends them on.
-    ``number``: its descriptor, -1 when it is closed.
+    ``number``: its descriptor, -1 when it is closed. ``floods``: at the end it went on sending.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -40,7 +42,7 @@ class Transport:
             # Without a timeout of Python's, one system call is enough for what is sure to come.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PROMPT)
         self.ended = False
-        self.is_deaf = False
+        self.is_deaf = self.floods = False
         self.error: OSError | None = None
         self.unsent = bytearray()
         self._socket = sock
@@ -155,12 +157,15 @@ class Transport:
         self.close()
 
     def hang_up(self, seconds: float) -> bool:
-        """Close the connection; return whether the server has done so first, in so many seconds."""
-        end = time.monotonic() + seconds
+        """Close the connection; return whether the server has done so first, in so many seconds.
+
+        A server that goes on and on sending is not waited for.
+        """
+        end, left = time.monotonic() + seconds, FLOOD
         self.half_close()
-        while not self.ended and (left := end - time.monotonic()) > 0:
-            self.receive_within(left)
-        ended = self.ended
+        while not (self.ended or left <= 0 or time.monotonic() >= end):
+            left -= len(self.receive_within(end - time.monotonic()))
+        ended, self.floods = self.ended, left <= 0
         self.close()
         return ended
 

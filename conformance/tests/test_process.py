@@ -32,6 +32,17 @@ MACHINE = {
     "platform": '"platform" is the machine architecture as determined by uname',
 }
 """The clauses of the keys that tell of the machine."""
+PROCESSOR_TIME = {
+    "rusage-utime": (
+        '"rusage-utime" is the cumulative user CPU time of this process in seconds and '
+        "microseconds."
+    ),
+    "rusage-stime": (
+        '"rusage-stime" is the cumulative system CPU time of this process in seconds and '
+        "microseconds."
+    ),
+}
+"""The clauses of the keys that tell of its CPU time."""
 
 
 def _process(client: Connection, server: Target) -> ServerProcess:
@@ -72,18 +83,21 @@ def test_uptime_is_the_age_of_the_process(
     "key",
     [
         pytest.param(key, marks=requirement(f"stats.{key}", clause))
-        for key, clause in (
-            (
-                "rusage-utime",
-                '"rusage-utime" is the cumulative user CPU time of this process in seconds and '
-                "microseconds.",
-            ),
-            (
-                "rusage-stime",
-                '"rusage-stime" is the cumulative system CPU time of this process in seconds and '
-                "microseconds.",
-            ),
-        )
+        for key, clause in PROCESSOR_TIME.items()
+    ],
+)
+def test_processor_time_is_told_in_seconds_and_microseconds(client: Connection, key: str) -> None:
+    first, second = client.stats()[key], client.stats()[key]
+    for time in (first, second):
+        assert re.fullmatch(r"\d+\.\d{1,6}", time), f"{key} is {time!r}, not seconds.microseconds"
+    assert float(first) <= float(second)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=requirement(f"stats.{key}", clause))
+        for key, clause in PROCESSOR_TIME.items()
     ],
 )
 def test_processor_time_is_that_of_the_process(
