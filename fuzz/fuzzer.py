@@ -38,7 +38,7 @@ WILD = 8
 _STATISTICS = ("OK", "OK")
 """The beginning of what is expected and observed where statistics differ."""
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
-_AHEAD = 0.3
+_AHEAD = 0.6
 """Seconds that scouts have before the first judged program."""
 _WITHOUT_NEWS = 1.0
 """Seconds of scouts in which nothing is filed, until what takes long is made small."""

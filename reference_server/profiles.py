@@ -91,10 +91,10 @@ class Profile:
 
     def asking(self, line: bytes | None) -> Profile:
         """Return this profile with another neutral command, if ``line`` is one of its own."""
-        is_other = line is not None and line in NEUTRAL and line != self.neutral
-        if line is None or not is_other or line.split()[0].decode() not in self.commands:
+        if line is None or line not in NEUTRAL or line == self.neutral:
             return self
-        return replace(self, neutral=line)
+        is_own = line.split()[0].decode() in self.commands
+        return replace(self, neutral=line) if is_own else self
 
     @property
     def stage(self) -> str:

@@ -179,7 +179,8 @@ class Traffic:
         """Take in replies until none is missing."""
         wait, pause = Waiting(self.patience, self._time), 0.001
         for client in list(self.clients.values()):
-            whole = True
+            # A wrong reply may be shorter, and all of the right one would be waited for.
+            whole = self.judge.owes(client.conn) > 1
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:
                 # How long statistics are is not known before, nor what comes instead of a reply.
                 size = missing if whole else CHUNK
