@@ -136,3 +136,9 @@ def test_an_id_that_makes_no_difference_is_left_out() -> None:
         return any(isinstance(step, Ask) and b"use 5%" in step.text for step in program)
 
     assert minimise([ask], shows) == [Ask(1, b"use 5%", apart=True)]
+
+
+@pytest.mark.parametrize("line", [b"put\r\n", b"put 5\r\n", b"x\r\n", b"put 7 0 60 1x\r\na\r\n"])
+def test_a_malformed_put_is_made_small_too(line: bytes) -> None:
+    program = [Ask(1, line, tag=1, apart=True)]
+    assert minimise(program, lambda smaller: smaller == program) == program

@@ -11,6 +11,8 @@ from conformance.random_testing.steps import Ask, Program, Step, Wait
 
 T = TypeVar("T")
 
+_PUT = re.compile(rb"put +(\S+) +(\S+) +(\S+) ")
+"""A put of which something may be malformed."""
 Shows = Callable[[Program], bool]
 """The check that a program still shows the deviation; raises OutOfTime if the time is over."""
 
@@ -120,10 +122,10 @@ def _plainer(step: Step) -> Sequence[Step]:
     if not isinstance(step, Ask):
         return ()
     alone = step._replace(apart=True, hasty=False, cuts=())
-    if step.tag is None:
+    put = _PUT.match(step.text) if step.tag is not None else None
+    if put is None:
         return (alone,)
-    line, _, _ = step.text.partition(b"\r\n")
-    pri, delay, ttr = line.split()[1:4]
+    pri, delay, ttr = put.groups()
     heads = (b"put 0 0 60", b"put %b 0 60" % pri, b"put %b %b %b" % (pri, delay, ttr))
     plain = (alone._replace(text=head + b" 1\r\na\r\n") for head in dict.fromkeys(heads))
     return (*plain, alone)

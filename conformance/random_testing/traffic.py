@@ -14,12 +14,14 @@ from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
 from conformance.target.learnt import SURE
 from conformance.target.target import Target
-from conformance.target.transport import CHUNK, Transport, wait_for
+from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
 
 UNHURRIED = 0.1
 """Seconds of waiting after which we look whether such a wait was in vain before."""
+SMALL = 2**12
+"""Bytes that are asked for, at least, where another reply than the right one may come."""
 LOOKS = 0.25
 """Seconds of silence after which we look whether the target has read what it was sent."""
 
@@ -183,7 +185,7 @@ class Traffic:
             whole = self.judge.owes(client.conn) > 1
             while (missing := self.judge.missing(client.conn)) and not wait.is_over:
                 # How long statistics are is not known before, nor what comes instead of a reply.
-                size = missing if whole else CHUNK
+                size = missing if whole else max(missing, SMALL)
                 if not self._take_in(client, client.transport.receive_soon(size, whole)):
                     break
                 wait.goes_on()
