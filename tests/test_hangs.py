@@ -1,15 +1,21 @@
-"""Targets that hang: found out in full once, started again without being asked twice."""
+"""Targets that hang, or flood: found out in full once, started again without being asked twice."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import socket
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conformance.target.launched_target import LaunchedTarget
+from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL
+from conformance.target.transport import Transport
 from tests.servers import REFERENCE_COMMAND, changed_server
 
 HANGS = """
@@ -55,3 +61,20 @@ def test_a_server_that_was_seen_to_hang_is_not_waited_for_again(
         assert "within 2 seconds" in str(target.fate(b"kick 1"))
     finally:
         target.close()
+
+
+def test_a_server_that_floods_is_not_waited_for() -> None:
+    ours, theirs = socket.socketpair()
+
+    def floods() -> None:
+        with theirs, contextlib.suppress(OSError):
+            while True:
+                theirs.sendall(bytes(2**16))
+
+    thread = threading.Thread(target=floods)
+    thread.start()
+    known, begun = Learnt(), time.monotonic()
+    known.hang_up(Transport(ours), 100.0)
+    assert time.monotonic() - begun < 100.0
+    assert known.silences.ignores_ends
+    thread.join()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -329,23 +327,6 @@ def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
         run(puts, {"client": None}, deaf_to_ends)
     # The clean-up of each visits it, too.
     assert time.monotonic() - begun < deaf_to_ends.limits.clean_up
-
-
-def test_a_server_that_floods_is_not_waited_for() -> None:
-    ours, theirs = socket.socketpair()
-
-    def floods() -> None:
-        with theirs, contextlib.suppress(OSError):
-            while True:
-                theirs.sendall(bytes(2**16))
-
-    thread = threading.Thread(target=floods)
-    thread.start()
-    known, begun = learnt.Learnt(), time.monotonic()
-    known.hang_up(Transport(ours), 100.0)
-    assert time.monotonic() - begun < 100.0
-    assert known.silences.ignores_ends
-    thread.join()
 
 
 def test_replies_before_an_end_that_never_comes_are_not_late(deaf_to_ends: BuiltIn) -> None:
