@@ -109,7 +109,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.names_server:
         if _is_worker(config):
             take_over(config, config.stash[_SUITE])
-        config.pluginmanager.register(HandingDown(config.stash[_SUITE]), "conformance-handing-down")
+        else:
+            handing_down = HandingDown(config.stash[_SUITE])
+            config.pluginmanager.register(handing_down, "conformance-handing-down")
         interruption = Interruption(config, config.stash[_SUITE], _is_worker(config))
         config.pluginmanager.register(interruption, "conformance-interruption")
         interruption.attend()
