@@ -86,7 +86,9 @@ class Diagnosis:
         if self.of_failures:
             return "the text does not say whether commands that fail, or are cut off, are counted"
         if self.open_line is not None:
-            return f"the text does not decide the line “{escape(self.open_line[:60])}”"
+            shown = escape(self.open_line[:60])
+            line = f"the line “{shown}”" if shown else "a line that is empty, too long or cut off"
+            return f"the text does not decide {line}"
         return ""
 
     def deviation(self, mark: int, more: str = "") -> Deviation:
