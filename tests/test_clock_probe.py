@@ -14,10 +14,13 @@ import pytest
 
 from conformance.target.address import ask, visit
 from conformance.target.clock import FakeClock
-from conformance.target.clock_probe import PAUSE_UNANSWERED, why_not
+from conformance.target.clock_probe import why_not
+from conformance.target.instants import PAUSE_UNANSWERED, late_instants
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
+from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL
+from conformance.target.probe_clients import IN_TIME
 from conformance.target.silences import awaited
 from tests.hostile import CHANGES
 from tests.servers import (
@@ -96,7 +99,8 @@ def _under_a_fake_clock(command: str) -> Iterator[tuple[Launched, FakeClock]]:
 
 def _why_not(command: str) -> str:
     with _under_a_fake_clock(command) as (server, clock):
-        return why_not(server.address, clock, server.process.pid, USUAL.probe)
+        reason = why_not(server.address, clock, server.process.pid, USUAL.probe)
+        return reason or "".join(late_instants(server.address, USUAL.probe, Learnt(), IN_TIME))
 
 
 @needs_faketime
@@ -204,6 +208,10 @@ def test_a_server_that_counts_its_uptime_by_another_clock(
     assert _why_not(changed_server(tmp_path, OWN_UPTIME.format(uptime=uptime))) == reason
 
 
+TIMEOUT_GOES_ON = """
+    plain = Model._reserve
+    Model._reserve = lambda self, conn, timeout: plain(self, conn, timeout or None)
+"""
 PAUSE = awaited(b"pause-tube default 0", "PAUSED")
 FAILS_IN_FAKE_TIME = """
     if "FAKETIME_TIMESTAMP_FILE" in os.environ:
@@ -220,6 +228,22 @@ def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, 
         assert target.fate() is None
         crashes = name.startswith("crashes")
         assert target.learnt.silences.is_expected_in_vain(PAUSE) is not crashes
+
+
+@needs_faketime
+@pytest.mark.parametrize("name", ["pause", "longer pause", "timeout"])
+def test_that_no_time_never_ends_is_no_matter_of_the_clock_if_it_is_so_in_any(
+    tmp_path: Path, name: str
+) -> None:
+    command = {
+        "pause": f"{REFERENCE_COMMAND} --fault a-pause-of-zero-lasts-for-ever",
+        "longer pause": f"{REFERENCE_COMMAND} --fault the-end-of-a-pause-wakes-nobody",
+        "timeout": changed_server(tmp_path, TIMEOUT_GOES_ON),
+    }[name]
+    with closing(LaunchedTarget(command)) as target:
+        assert (target.clock.movable, target.clock_reason) == (True, "")
+        with visit(target.address, 5) as sock:
+            assert b"current-jobs-ready: 0\n" in (ask(sock, b"stats", 5).body or b"")
 
 
 @needs_faketime

@@ -13,16 +13,18 @@ from functools import partial
 
 from conformance.target.address import Address, TargetError
 from conformance.target.clock import FakeClock, RealClock, faketime_library
-from conformance.target.clock_probe import PAUSE_UNANSWERED, never_pauses, why_not
+from conformance.target.clock_probe import why_not
 from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.fate import CRASHED, hangs
+from conformance.target.instants import late_instants, note_late
 from conformance.target.launch import DidNotStart, Launched, with_what_it_said
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
+from conformance.target.probe_clients import IN_TIME
 from conformance.target.profile_detection import knows
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
-from conformance.target.starvation import CpuTime, processes
+from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
 from conformance.verdict import NotTestable, TargetLost
 from reference_server.profiles import Profile
@@ -135,15 +137,17 @@ class LaunchedTarget(Target):
             if self._answers
             else "under libfaketime, the launched server does not answer"
         )
+        late = []
         if not self.clock_reason:
-            self.learnt.clock_follows = True
-            return server
-        server.end()
-        if self.clock_reason == PAUSE_UNANSWERED and self._never_pauses():
-            # That is no matter of the clock.
-            self.clock_reason, self.learnt.clock_follows = "", True
-            return self._start()
-        return None
+            late = late_instants(server.where, self.limits.probe, self.learnt, IN_TIME)
+            # What is late in real time, too, is no matter of the clock.
+            allowed = self._late_in_real_time() if late else []
+            self.clock_reason = next((doubt for doubt in late if doubt not in allowed), "")
+        self.learnt.clock_follows = not self.clock_reason
+        if late or self.clock_reason:
+            server.end()
+            return None if self.clock_reason else self._start()
+        return server
 
     def _fate_of_another(self) -> str | None:
         """Start another server while one runs; return why it did not start, None if it did."""
@@ -153,9 +157,16 @@ class LaunchedTarget(Target):
             return error.fate
         return None
 
-    def _never_pauses(self) -> bool:
+    def _late_in_real_time(self) -> list[str]:
+        limit = self.limits.probe
         with Launched(self._command, values=self._values, limits=self.limits) as other:
-            return never_pauses(other.where, self.limits.probe, self.learnt)
+            starvation = Starvation(other.meter.read)
+            late = late_instants(other.where, limit, self.learnt, limit)
+            if SEEN * starvation.since().seconds >= IN_TIME:
+                # A busy machine may be to blame.
+                return []
+        note_late(late, limit, self.learnt)
+        return late
 
     def _start(self) -> Launched:
         """Start the server under the clock that was chosen."""

@@ -1,0 +1,84 @@
+"""Probes of a server that needs no time to pass: what it must do at once.
+
+Some come to the end of no time only when their clock goes on. A server that does not come to it in
+real time either has another defect, of which the tests tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from conformance.target.address import Address, ask
+from conformance.target.learnt import Learnt
+from conformance.target.probe_clients import (
+    IN_TIME,
+    TUBE,
+    Doubt,
+    ProbeClients,
+    must,
+    probe_clients,
+    unanswered,
+)
+from conformance.target.silences import awaited
+
+_PAUSE = b"pause-tube " + TUBE
+PAUSE_UNANSWERED = unanswered(_PAUSE)
+_PAUSE_FATAL = "under libfaketime, the launched server is lost at pause-tube"
+
+
+def late_instants(address: Address, limit: float, learnt: Learnt, pause: float) -> list[str]:
+    """Return what a server just launched does not do at once, each as a doubt about its clock.
+
+    A reply may take ``limit`` seconds, that to pause-tube ``pause``. ``learnt``: as for visits.
+    """
+    return [doubt for doubt in _doubts(address, limit, learnt, pause) if doubt]
+
+
+def note_late(late: list[str], limit: float, learnt: Learnt) -> None:
+    """Note that a server is late so in real time, where it was given ``limit`` seconds."""
+    if PAUSE_UNANSWERED in late:
+        learnt.silences.note(awaited(_PAUSE, "PAUSED"), limit)
+    if _PAUSE_FATAL in late:
+        learnt.silences.lost(_PAUSE)
+
+
+def _doubts(address: Address, limit: float, learnt: Learnt, pause: float) -> Iterator[str]:
+    for seconds in (None, b"0", b"3600"):
+        doubt = ""
+        try:
+            with probe_clients(address, limit, learnt) as clients:
+                if seconds is None:
+                    _end_timeout(clients)
+                else:
+                    _end_pause(clients, seconds, pause)
+        except Doubt as error:
+            doubt = str(error)
+        yield doubt
+        if doubt in (PAUSE_UNANSWERED, _PAUSE_FATAL):
+            return
+
+
+def _end_timeout(clients: ProbeClients) -> None:
+    clients.begin()
+    clients.waiting.send(b"reserve-with-timeout 0\r\n")
+    must(clients.says(IN_TIME), "under libfaketime, a timeout of 0 seconds never ends")
+
+
+def _end_pause(clients: ProbeClients, before: bytes, limit: float) -> None:
+    """Expect that a client is served an instant after a pause of zero, instead of a longer one."""
+    if not clients.begin():
+        return
+    try:
+        told = ask(clients.holder, b"pause-tube %b %b" % (TUBE, before), limit)
+    except TimeoutError:
+        raise Doubt(PAUSE_UNANSWERED) from None
+    except (OSError, EOFError):
+        raise Doubt(_PAUSE_FATAL) from None
+    if told.word != "PAUSED":
+        return
+    job = clients.put(0)
+    clients.waiting.send(b"reserve\r\n")
+    if before != b"0":
+        clients.ask(b"pause-tube %b 0" % TUBE)
+    must(clients.says(IN_TIME), "under libfaketime, a pause of 0 seconds never ends")
+    clients.delete(job)

@@ -1,0 +1,109 @@
+"""Two clients that probe a server just launched, before any test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from conformance.target.address import Address, ask, visit
+from conformance.target.learnt import Learnt
+from conformance.target.transport import Transport
+from reference_server.wire import ProtocolError, Reply, ReplyReader
+
+DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
+IN_TIME = 2.0
+"""Seconds of real time within which a server does what is due."""
+TUBE = b"conformance-clock"
+
+
+class Doubt(Exception):
+    """The clock must not be moved; the text says why."""
+
+
+def unanswered(line: bytes) -> str:
+    """Return the doubt of a command that is not answered."""
+    return f"under libfaketime, the launched server does not answer {line.split()[0].decode()}"
+
+
+def must(holds: bool, reason: str) -> None:
+    """Raise :class:`Doubt` if something does not hold."""
+    if not holds:
+        raise Doubt(reason)
+
+
+class ProbeClients:
+    """The ``holder`` is always answered at once, within ``limit`` seconds; the other one waits."""
+
+    def __init__(self, holder: Transport, waiting: Transport, limit: float) -> None:
+        self.holder = holder
+        self.waiting = waiting
+        self._limit = limit
+        self.asked = b""
+        """The line that was asked last."""
+
+    def begin(self) -> bool:
+        """Go to a tube of their own, as there may be jobs in default; tell if there are tubes."""
+        has_tubes = self.ask(b"use " + TUBE).word == "USING"
+        if has_tubes:
+            self._watch(self.waiting)
+        return has_tubes
+
+    def reserve(self, has_tubes: bool) -> bytes:
+        """Let the holder reserve a job, and return its id."""
+        if has_tubes:
+            self._watch(self.holder)
+        return str(self.ask(b"reserve").args[0]).encode()
+
+    def put(self, delay: int) -> bytes:
+        """Put a job, and return its id."""
+        reply = self.ask(b"put 0 %d 7200 0\r\n" % delay)
+        must(reply.word == "INSERTED", DOES_NOT_FOLLOW)
+        return str(reply.args[0]).encode()
+
+    def ask(self, line: bytes) -> Reply:
+        """Return the reply to the holder, who is asked this."""
+        return self._reply(self.holder, line)
+
+    def says(self, seconds: float) -> bool:
+        """Return whether a reply comes for who waits, within so many seconds of real time."""
+        data = self.waiting.receive_within(seconds)
+        if not (data or self.waiting.ended):
+            return False
+        reader = ReplyReader(tells_priority=None)
+        reader.receive(data)
+        while reader.next_reply() is None:
+            data = self.waiting.receive_within(self._limit)
+            must(bool(data), DOES_NOT_FOLLOW)
+            reader.receive(data)
+        return True
+
+    def delete(self, job: bytes) -> None:
+        """Delete a job that one of them holds."""
+        for client in (self.holder, self.waiting):
+            with contextlib.suppress(ProtocolError):
+                self._reply(client, b"delete " + job)
+
+    def _watch(self, client: Transport) -> None:
+        for line in (b"watch " + TUBE, b"ignore default"):
+            self._reply(client, line)
+
+    def _reply(self, client: Transport, line: bytes) -> Reply:
+        self.asked = line
+        return ask(client, line, self._limit, tells_priority=None)
+
+
+@contextlib.contextmanager
+def probe_clients(address: Address, limit: float, learnt: Learnt) -> Iterator[ProbeClients]:
+    """Yield clients of a server; raises :class:`Doubt` for whatever goes wrong."""
+    try:
+        with (
+            visit(address, limit, learnt) as holder,
+            visit(address, limit, learnt) as waiting,
+        ):
+            clients = ProbeClients(holder, waiting, limit)
+            try:
+                yield clients
+            except TimeoutError:
+                raise Doubt(unanswered(clients.asked)) from None
+    except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
+        raise Doubt(DOES_NOT_FOLLOW) from None
