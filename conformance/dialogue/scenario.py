@@ -251,7 +251,8 @@ class Scenario:
         self._let_go()
         limit = self.target.limits.clean_up
         end = time.monotonic() + limit
-        for connection in self._connections:
+        # Who has missed a reply comes first: it may get a job when another client ends.
+        for connection in sorted(self._connections, key=lambda each: each.missed is None):
             connection.finish(end)
         if (created := self.created) and not self._is_last:
             delete_jobs(self.target, self.generation, created, limit)

@@ -13,10 +13,10 @@ TRIES = 8
 """The least number of looks: on a busy machine, time may pass without the target."""
 
 
-def looks(limits: Limits) -> Iterator[bool]:
-    """Give, before each look, whether it is the last."""
-    end, tries = time.monotonic() + max(limits.lateness, limits.soon), 0
-    while tries < TRIES or time.monotonic() < end:
+def looks(limits: Limits, share: float = 1.0) -> Iterator[bool]:
+    """Give, before each look, whether it is the last. ``share``: that of the usual time."""
+    end, tries = time.monotonic() + share * max(limits.lateness, limits.soon), 0
+    while tries < share * TRIES or time.monotonic() < end:
         yield False
         tries += 1
     yield True

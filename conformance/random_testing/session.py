@@ -21,6 +21,7 @@ from conformance.random_testing.traffic import SessionClient, Traffic
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.signals import named
+from conformance.target.silences import FEWER
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript
 from reference_server.model import Model
@@ -344,12 +345,15 @@ class Session:
 
     def _await_tubes(self, number: int) -> None:
         """See that tubes go that nothing keeps, in the time that they have."""
+        learnt = self.target.learnt
+        share = 1 / FEWER if learnt.keeps_tubes else 1.0
         # Where clients never end, they keep their tubes for ever.
-        has_ends = not self.target.learnt.silences.ignores_ends
-        for is_last in looks(self._limits) if has_ends else (True,):
+        has_ends = not learnt.silences.ignores_ends
+        for is_last in looks(self._limits, share) if has_ends else (True,):
             self._traffic.unforeseen = None
             if is_last:
                 self.judge.forget_gone()
+                learnt.keeps_tubes = has_ends
             self.ask(number, b"list-tubes\r\n", apart=True)
             self.flush()
             reply = self._traffic.unforeseen
@@ -359,6 +363,7 @@ class Session:
             self._traffic.poll(STEP)
             if self.target.clock.movable:
                 self._move(self.now() + round(STEP * 1e9))
+        learnt.keeps_tubes = False
         self.judge.forget_gone()
 
     def _kick_all(self, number: int) -> None:

@@ -22,6 +22,8 @@ HASTE = 0.03
 """Seconds after which a reply is missing, while a program is made small, at first."""
 TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
+_TRIES = 2
+"""Times a program must be tried at least, or it becomes no smaller."""
 WHOLE = 10.0
 """Seconds after which the whole program is given up; a busy machine needs long for it."""
 
@@ -74,7 +76,7 @@ class Reducer:
         effort = self.exploration.effort
         # The work on the result gets its share of the time, too.
         left, start = effort.remaining, time.monotonic()
-        if not left:
+        if left < _TRIES * pace.limit:
             return None
         self._replayed(found.program, pace.patience, min(WHOLE, left))
         pace = pace._replace(limit=max(pace.limit, time.monotonic() - start))

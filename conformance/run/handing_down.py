@@ -1,4 +1,4 @@
-"""The knowledge that a process of ``pytest -n`` has from the one that starts it."""
+"""The knowledge that a process of ``pytest -n`` has from the one that starts it, and its share."""
 
 from __future__ import annotations
 
@@ -29,4 +29,7 @@ class HandingDown:
 def take_over(config: Any, suite: Suite) -> None:
     """Take what a process was told."""
     FOOTPRINT.join(*config.workerinput[_FOOTPRINT])
-    suite.learnt = pickle.loads(config.workerinput[_LEARNT])
+    suite.learnt = learnt = pickle.loads(config.workerinput[_LEARNT])
+    count = config.workerinput["workercount"]
+    learnt.silences.enough /= count
+    suite.effort.left /= count

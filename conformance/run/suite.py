@@ -89,12 +89,13 @@ class Suite:
         self.selected = False
         self.learnt: Learnt | None = None
         """The knowledge of the target that another process has handed down."""
+        self.effort = Effort(EACH, IN_ALL)
+        """The time for making findings small; processes share that of a run."""
         self._distributed = distributed
         self._target: Target | None = None
         self._identity: tuple[Target, results.Target] | None = None
         self._overlapped: list[Overlapped] | None = None
         self._round_trip = 0.0
-        self._effort = Effort(EACH, IN_ALL)
 
     def start(self) -> Target:
         """Start and probe the target, once, and give it; raises TargetError or LaunchError."""
@@ -246,7 +247,7 @@ class Suite:
             folder=FOLDER,
             fuzz_time=share * asked.fuzz_time,
             budget=Budget(share * seconds, self._round_trip),
-            effort=self._effort,
+            effort=self.effort,
             shortened=f"{share:.0%} of what is made up, as {in_vain:.0f} s of waits were in vain"
             if share < 1
             else "",

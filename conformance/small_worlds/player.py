@@ -16,6 +16,7 @@ from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
 from conformance.target.cleanup import sweep
 from conformance.target.signals import named
+from conformance.target.silences import FEWER
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
@@ -33,7 +34,8 @@ class Player:
 
     def __init__(self, target: Target, comparison: Comparison, own: str = "") -> None:
         self._own = own
-        self._patience = target.limits.reply
+        # What does not come in that time is judged again.
+        self._patience = target.limits.reply / FEWER
         self._target = target
         self._comparison = comparison
         self._transports: dict[int, Transport] = {}

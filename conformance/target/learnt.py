@@ -21,6 +21,8 @@ class Learnt:
     profile: Profile = NEWEST
     counts_nothing: bool = False
     """Its statistics have been asked for again and again, and did not count that."""
+    keeps_tubes: bool = False
+    """A tube that nothing keeps was still there when it had been waited for."""
     clock_follows: bool = False
     """Its clock can be moved, as was tried."""
     pipelines: bool = True

@@ -21,7 +21,7 @@ FEWER = 4
 LEAST = 0.05
 """Seconds that are waited in any case."""
 ENOUGH = 10.0
-"""Seconds waited in vain in full, after which no reply is waited for in full any more."""
+"""Seconds waited in vain in full, after which no reply of a run is waited for in full any more."""
 SLOWER = 3
 """Times the slowest reply so far that one is waited for that was never missed."""
 LEAST_ALIVE = 0.25
@@ -74,6 +74,8 @@ class Silences:
     """A connection on which nothing more can come was not ended."""
     spent: float = 0.0
     """The seconds that replies were waited for in vain, the first time of each."""
+    enough: float = ENOUGH
+    """The same after which no reply is waited for in full; processes share that of a run."""
     in_vain: float = 0.0
     """The seconds that replies were waited for in vain, every time."""
     slowest: float = 0.0
@@ -164,7 +166,11 @@ class Silences:
         """Return how many of so many seconds it is waited for."""
         if times := self._times(key):
             return max(full / float(FEWER) ** times, LEAST)
-        return full if self.spent < ENOUGH else min(max(full / FEWER, SLOWER * self.slowest), full)
+        return (
+            full
+            if self.spent < self.enough
+            else min(max(full / FEWER, SLOWER * self.slowest), full)
+        )
 
     def is_expected_in_vain(self, key: Awaited) -> bool:
         """Return whether it was waited for in vain before."""

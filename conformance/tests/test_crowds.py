@@ -128,8 +128,8 @@ def test_of_many_clients_that_wait_each_gets_a_job(
     jobs: list[int] = []
     while len(jobs) < len(left):
         # All are served, however many jobs come at once.
-        jobs += producer.put_many([b"a"] * min(len(jobs) + 1, len(left) - len(jobs)), ttr=LONG)
         _all_served(producer, left, len(jobs))
+        jobs += producer.put_many([b"a"] * min(len(jobs) + 1, len(left) - len(jobs)), ttr=LONG)
     given = [int(waiting[client].reply("RESERVED").args[0]) for client in left]
     assert sorted(given) == sorted(jobs)
     return budget.reached(WAITING, "clients")
