@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from conformance.console.processes import MOST, processes
+from conformance.random_testing.effort import IN_ALL
+from conformance.run.handing_down import HandingDown, take_over
+from conformance.run.options import Options
+from conformance.run.suite import Suite
+from conformance.target.footprint import FOOTPRINT
+from conformance.target.silences import ENOUGH
 from tests.servers import REFERENCE_COMMAND, needs_faketime
 from tests.test_plugin import refuses, suite
 
@@ -43,6 +51,21 @@ def test_processes_need_not_find_out_again_what_is_known_of_a_server(tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     # Without a clock of ours, with it, and beside another one; and that of the only test.
     assert len(starts.read_text().splitlines()) == 4
+
+
+def test_processes_share_the_time_that_a_run_has_for_failures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FOOTPRINT, "join", lambda *_: None)
+    options = Options(None, None, "auto", 0.25)
+    first, process = (Suite(options, distributed=distributed) for distributed in (False, True))
+    node = SimpleNamespace(workerinput={"workerid": "gw0", "workercount": 2})
+    with closing(first.start()):
+        HandingDown(first).pytest_configure_node(node)
+    take_over(node, process)
+    assert process.learnt is not None
+    assert 2 * process.learnt.silences.enough == ENOUGH
+    assert 2 * process.effort.left == IN_ALL
 
 
 def test_processes_that_cannot_have_a_server_each_are_refused(tmp_path: Path) -> None:

@@ -18,23 +18,20 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
 from conformance.run.runner import run
 from conformance.run.step import step_of
-from conformance.target import learnt
-from conformance.target.address import ask, visit
+from conformance.target.address import ask
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import AN_END, ENOUGH, FATAL, FEWER, OFTEN, awaited
+from conformance.target.silences import ENOUGH, FATAL, FEWER, OFTEN, awaited
 from conformance.target.starvation import Starvation, Starved
 from conformance.target.transport import Transport
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotTestable, TargetLost
-from reference_server.engine import Engine
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client
 from reference_server.wire import (
     NOT_FOUND,
-    TIMED_OUT,
     Reply,
 )
 from tests.servers import silent_at
@@ -137,6 +134,17 @@ def test_a_reply_that_comes_late_is_not_missing(target: BuiltIn) -> None:
     assert outcome.missed is None
     key = awaited(b"reserve\r\n", "RESERVED …")
     assert target.learnt.silences.patience(key, 5.0) == 5.0
+
+
+def test_a_job_that_the_end_of_another_client_gives_is_no_late_reply(target: BuiltIn) -> None:
+    def holds_what_another_needs(client: Connection, other: Connection) -> None:
+        client.put(b"a")
+        for each in (client, other):
+            each.send("reserve").reply("RESERVED")
+
+    outcome = run(holds_what_another_needs, {"client": None, "other": None}, target)
+    assert isinstance(outcome.error, Deviation)
+    assert target.learnt.silences.spent == FULL
 
 
 def test_what_is_missed_at_first_in_a_short_wait_is_not_told_as_if_it_were_known(
@@ -307,95 +315,6 @@ def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:
     with pytest.raises(Violation):
         _ask(target, patience=0.2)
     assert _observed(target) == IN_FULL
-
-
-@pytest.fixture
-def deaf_to_ends(monkeypatch: pytest.MonkeyPatch, target: BuiltIn) -> BuiltIn:
-    """Return a target that does not notice the end of any connection."""
-    monkeypatch.setattr(Engine, "eof", lambda *_: None)
-    return target
-
-
-def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
-    def puts(client: Connection) -> None:
-        client.put(b"a")
-
-    assert run(puts, {"client": None}, deaf_to_ends).error is None
-    assert deaf_to_ends.learnt.silences.ignores_ends
-    begun = time.monotonic()
-    for _ in range(10):
-        run(puts, {"client": None}, deaf_to_ends)
-    # The clean-up of each visits it, too.
-    assert time.monotonic() - begun < deaf_to_ends.limits.clean_up
-
-
-def test_replies_before_an_end_that_never_comes_are_not_late(deaf_to_ends: BuiltIn) -> None:
-    def half_closes(client: Connection) -> None:
-        client.raw(b"foo\r\nfoo\r\n", replies=0)
-        client.half_close()
-        client.rest()
-
-    for _ in range(2):
-        outcome = run(half_closes, {"client": None}, deaf_to_ends)
-        assert isinstance(outcome.error, Deviation)
-        assert not outcome.hurried
-    assert deaf_to_ends.learnt.silences.is_expected_in_vain(AN_END)
-    assert deaf_to_ends.learnt.silences.spent > 0
-
-
-def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: BuiltIn) -> None:
-    def half_closes(client: Connection, line: str) -> None:
-        exchange = client.send(line)
-        client.half_close()
-        exchange.expect(TIMED_OUT)
-
-    def observed(line: str) -> str:
-        error = run(half_closes, {"client": None, "line": line}, deaf_to_ends).error
-        assert isinstance(error, Deviation)
-        return error.observed
-
-    assert observed("reserve") == IN_FULL
-    assert observed("reserve-with-timeout 9") != IN_FULL
-
-
-def test_nothing_is_made_up_for_a_target_that_never_ends_connections(
-    deaf_to_ends: BuiltIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def leaves(client: Connection) -> None:
-        client.half_close()
-        client.is_closed_by_target()
-
-    for _ in range(FATAL):
-        assert run(_makes_up, {"exploration": None}, deaf_to_ends).error is None
-        assert run(leaves, {"client": None}, deaf_to_ends).error is not None
-    outcome = run(_makes_up, {"exploration": None}, deaf_to_ends)
-    assert str(outcome.error) == "needs the end of the connection, which never comes"
-    monkeypatch.undo()
-    with visit(deaf_to_ends.address, 9, deaf_to_ends.learnt):
-        deaf_to_ends.learnt.silences.ignores_ends = False
-    assert run(_makes_up, {"exploration": None}, deaf_to_ends).error is None
-
-
-def test_an_end_that_comes_restores_patience(
-    monkeypatch: pytest.MonkeyPatch, deaf_to_ends: BuiltIn
-) -> None:
-    monkeypatch.setattr(learnt, "SURE", sure := 1.0)
-    with visit(deaf_to_ends.address, 0.9 * sure, deaf_to_ends.learnt):
-        pass
-    assert not deaf_to_ends.learnt.silences.ignores_ends
-    with visit(deaf_to_ends.address, 1.1 * sure, deaf_to_ends.learnt):
-        pass
-    assert deaf_to_ends.learnt.silences.ignores_ends
-    monkeypatch.undo()
-
-    def has_ended() -> bool:
-        # A busy machine may take longer than the short wait that is left.
-        with visit(deaf_to_ends.address, 1, deaf_to_ends.learnt) as client:
-            client.half_close()
-            client.receive_within(1)
-        return not deaf_to_ends.learnt.silences.ignores_ends
-
-    assert any(has_ended() for _ in range(5))
 
 
 def test_statistics_are_waited_for_in_full_once_before_the_first_test(

@@ -12,7 +12,7 @@ from conformance.random_testing.effort import BUSY, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.minimise import minimise
 from conformance.random_testing.replay import Counterexample
-from conformance.random_testing.smaller import Reducer
+from conformance.random_testing.smaller import TRY, Reducer
 from conformance.random_testing.steps import Ask, Leave, Program, Step, Wait
 from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import CpuTime
@@ -109,8 +109,9 @@ def test_a_finding_that_depends_on_what_was_said_before_is_made_small() -> None:
         assert exploration.replayed(target, small.program) is not None
 
 
-def test_nothing_is_tried_when_the_time_of_the_run_is_over() -> None:
-    exploration = Exploration(1, effort=Effort(left=0.0))
+@pytest.mark.parametrize("left", [0.0, 1.5 * TRY])
+def test_nothing_is_tried_when_the_time_of_the_run_is_over(left: float) -> None:
+    exploration = Exploration(1, effort=Effort(left=left))
     with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
         found = _found(target, exploration, SHOWS)
         target.restart = None  # type: ignore[method-assign, assignment]

@@ -1,0 +1,120 @@
+"""Ends of connections that a target ignores: what they are waited for, and what they prevent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from conformance.dialogue.connection import Connection
+from conformance.run.runner import run
+from conformance.target import learnt
+from conformance.target.address import visit
+from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
+from conformance.target.silences import AN_END, FATAL
+from conformance.target.starvation import Starvation, Starved
+from conformance.verdict import Deviation
+from reference_server.engine import Engine
+from reference_server.wire import TIMED_OUT
+
+FULL = 1.0
+IN_FULL = f"nothing within {FULL:g} seconds"
+
+
+def _makes_up(exploration: None) -> None:
+    """Stand for a test that makes up conversations: it ends connections."""
+
+
+@pytest.fixture
+def deaf_to_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuiltIn]:
+    """Yield a target that does not notice the end of any connection."""
+    # A wait on a busy machine goes on for longer, and proves nothing.
+    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(Engine, "eof", lambda *_: None)
+    with closing(BuiltIn(limits=Limits(reply=FULL, clean_up=3.0))) as target:
+        yield target
+
+
+def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
+    def puts(client: Connection) -> None:
+        client.put(b"a")
+
+    assert run(puts, {"client": None}, deaf_to_ends).error is None
+    assert deaf_to_ends.learnt.silences.ignores_ends
+    begun = time.monotonic()
+    for _ in range(10):
+        run(puts, {"client": None}, deaf_to_ends)
+    # The clean-up of each visits it, too.
+    assert time.monotonic() - begun < deaf_to_ends.limits.clean_up
+
+
+def test_replies_before_an_end_that_never_comes_are_not_late(deaf_to_ends: BuiltIn) -> None:
+    def half_closes(client: Connection) -> None:
+        client.raw(b"foo\r\nfoo\r\n", replies=0)
+        client.half_close()
+        client.rest()
+
+    for _ in range(2):
+        outcome = run(half_closes, {"client": None}, deaf_to_ends)
+        assert isinstance(outcome.error, Deviation)
+        assert not outcome.hurried
+    assert deaf_to_ends.learnt.silences.is_expected_in_vain(AN_END)
+    assert deaf_to_ends.learnt.silences.spent > 0
+
+
+def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: BuiltIn) -> None:
+    def half_closes(client: Connection, line: str) -> None:
+        exchange = client.send(line)
+        client.half_close()
+        exchange.expect(TIMED_OUT)
+
+    def observed(line: str) -> str:
+        error = run(half_closes, {"client": None, "line": line}, deaf_to_ends).error
+        assert isinstance(error, Deviation)
+        return error.observed
+
+    assert observed("reserve") == IN_FULL
+    assert observed("reserve-with-timeout 9") != IN_FULL
+
+
+def test_nothing_is_made_up_for_a_target_that_never_ends_connections(
+    deaf_to_ends: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaves(client: Connection) -> None:
+        client.half_close()
+        client.is_closed_by_target()
+
+    for _ in range(FATAL):
+        assert run(_makes_up, {"exploration": None}, deaf_to_ends).error is None
+        assert run(leaves, {"client": None}, deaf_to_ends).error is not None
+    outcome = run(_makes_up, {"exploration": None}, deaf_to_ends)
+    assert str(outcome.error) == "needs the end of the connection, which never comes"
+    monkeypatch.undo()
+    with visit(deaf_to_ends.address, 9, deaf_to_ends.learnt):
+        deaf_to_ends.learnt.silences.ignores_ends = False
+    assert run(_makes_up, {"exploration": None}, deaf_to_ends).error is None
+
+
+def test_an_end_that_comes_restores_patience(
+    monkeypatch: pytest.MonkeyPatch, deaf_to_ends: BuiltIn
+) -> None:
+    monkeypatch.setattr(learnt, "SURE", sure := 1.0)
+    with visit(deaf_to_ends.address, 0.9 * sure, deaf_to_ends.learnt):
+        pass
+    assert not deaf_to_ends.learnt.silences.ignores_ends
+    with visit(deaf_to_ends.address, 1.1 * sure, deaf_to_ends.learnt):
+        pass
+    assert deaf_to_ends.learnt.silences.ignores_ends
+    monkeypatch.undo()
+
+    def has_ended() -> bool:
+        # A busy machine may take longer than the short wait that is left.
+        with visit(deaf_to_ends.address, 1, deaf_to_ends.learnt) as client:
+            client.half_close()
+            client.receive_within(1)
+        return not deaf_to_ends.learnt.silences.ignores_ends
+
+    assert any(has_ended() for _ in range(5))
