@@ -54,7 +54,8 @@ def _doubts(address: Address, limit: float, learnt: Learnt, pause: float) -> Ite
         except Doubt as error:
             doubt = str(error)
         yield doubt
-        if doubt in (PAUSE_UNANSWERED, _PAUSE_FATAL):
+        if doubt and seconds is not None:
+            # The other pause would be waited for in vain, too.
             return
 
 
