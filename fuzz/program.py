@@ -66,7 +66,7 @@ REAL = Times(
     (*(1000,) * 60, 0, 1, 2, 3, 2**32 - 1),
     (*(0,) * 30, 1, 2),
     (1, *(1000,) * 30),
-    (0.3, 1.0, 1.5),
+    (0.0, 0.5, 1.0),
 )
 """For real clocks: little falls due, and no wait is long."""
 BRISK = Times(

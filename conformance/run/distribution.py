@@ -2,6 +2,7 @@
 
 One process gets all tests that wait, so that they overlap. Where all processes share a server,
 tests that must be alone with it come first, in one process; the others begin when they are over.
+The test that takes longest comes next, so that nobody is left to wait for its process.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from conformance.target.target import Target
 
 _WAITING = frozenset(("clock", "real_clock"))
 """The parts of a scenario with which a test waits."""
+_TIMED = "timed"
+"""The scope of the tests that wait."""
+_LONGEST = "::test_any_program"
+"""The end of the name of the test that waits all by itself."""
 _ALONE = "alone"
 """The part of a scenario in which nobody else may be connected, and the scope of such tests."""
 
@@ -60,13 +65,16 @@ def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:
             parts = parts_of(nodeid)
             if not target.exclusive and (_ALONE in parts or not target.profile.has_tubes):
                 return _ALONE
-            return nodeid if _WAITING.isdisjoint(parts) else "timed"
+            return nodeid if _WAITING.isdisjoint(parts) else _TIMED
 
         def _assign_work_unit(self, node: Any) -> None:
             if _ALONE in self.workqueue:
                 self.workqueue.move_to_end(_ALONE, last=False)
             elif self._must_wait(node):
                 return
+            elif _TIMED not in self.workqueue:
+                for scope in [name for name in self.workqueue if name.endswith(_LONGEST)]:
+                    self.workqueue.move_to_end(scope, last=False)
             super()._assign_work_unit(node)
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
