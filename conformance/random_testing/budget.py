@@ -14,7 +14,7 @@ from conformance.target.target import Target
 from conformance.verdict import Inconclusive
 from reference_server.wire import ProtocolError
 
-SECONDS, WITH_WAITING = 0.8, 3.0
+SECONDS, WITH_WAITING = 0.8, 1.0
 """Seconds that a conversation may take, one with another; the same where time flows in it."""
 SAMPLES = 5
 """Round trips that are measured; a busy machine may make some of them longer."""
