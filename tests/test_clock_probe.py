@@ -124,6 +124,13 @@ def test_a_server_with_a_tick_passes_in_real_time(
     assert "a fake clock is not possible: under libfaketime" in refused.stderr
 
 
+@pytest.mark.parametrize("tick", [0.15, 0.2, 0.3, 1.0])
+def test_a_timeout_of_zero_that_ends_with_a_tick_ends(tmp_path: Path, tick: float) -> None:
+    command = changed_server(tmp_path, TIMEOUT_ENDS_WITH_A_TICK.format(tick=tick))
+    with Launched(command) as server:
+        assert late_instants(server.where, USUAL.probe, Learnt(), IN_TIME) == []
+
+
 @needs_faketime
 @pytest.mark.parametrize(
     "command", [REFERENCE_COMMAND, pytest.param(BEANSTALKD_COMMAND, marks=needs_beanstalkd)]
@@ -212,6 +219,15 @@ TIMEOUT_GOES_ON = """
     plain = Model._reserve
     Model._reserve = lambda self, conn, timeout: plain(self, conn, timeout or None)
 """
+TIMEOUT_ENDS_WITH_A_TICK = """
+    import math, time
+    def reserve(self, conn, timeout):
+        if timeout == 0:
+            tick = {tick} * SECOND
+            timeout = (math.floor(self.now / tick + 1) * tick - self.now) / SECOND
+        return plain(self, conn, timeout)
+    plain, Model._reserve = Model._reserve, reserve
+"""
 PAUSE = awaited(b"pause-tube default 0", "PAUSED")
 FAILS_IN_FAKE_TIME = """
     if "FAKETIME_TIMESTAMP_FILE" in os.environ:
@@ -231,7 +247,7 @@ def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, 
 
 
 @needs_faketime
-@pytest.mark.parametrize("name", ["pause", "longer pause", "timeout"])
+@pytest.mark.parametrize("name", ["pause", "longer pause", "timeout", "timeout of a second"])
 def test_that_no_time_never_ends_is_no_matter_of_the_clock_if_it_is_so_in_any(
     tmp_path: Path, name: str
 ) -> None:
@@ -239,6 +255,7 @@ def test_that_no_time_never_ends_is_no_matter_of_the_clock_if_it_is_so_in_any(
         "pause": f"{REFERENCE_COMMAND} --fault a-pause-of-zero-lasts-for-ever",
         "longer pause": f"{REFERENCE_COMMAND} --fault the-end-of-a-pause-wakes-nobody",
         "timeout": changed_server(tmp_path, TIMEOUT_GOES_ON),
+        "timeout of a second": f"{REFERENCE_COMMAND} --fault a-timeout-of-zero-waits-a-second",
     }[name]
     with closing(LaunchedTarget(command)) as target:
         assert (target.clock.movable, target.clock_reason) == (True, "")
