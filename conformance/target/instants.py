@@ -27,7 +27,7 @@ _RESTS = (0.0, 0.2, 0.45)
 _AT_ONCE = 0.1
 """Seconds within which a reply comes at once."""
 _STEADY = 0.02
-"""Seconds by which waits of the same length differ: those for ticks of 0.1 s and more do by more."""
+"""Seconds by which waits of one length differ; those for ticks of 0.1 s and more do by more."""
 _TIMEOUT_GOES_ON = "under libfaketime, a timeout of 0 seconds never ends"
 _PAUSE = b"pause-tube " + TUBE
 PAUSE_UNANSWERED = unanswered(_PAUSE)
