@@ -13,8 +13,9 @@ from conformance.run.runner import run
 from conformance.target import learnt
 from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
+from conformance.target.learnt import Learnt
 from conformance.target.limits import Limits
-from conformance.target.silences import AN_END, FATAL
+from conformance.target.silences import AN_END, FATAL, FEWER
 from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Deviation
 from reference_server.engine import Engine
@@ -49,6 +50,24 @@ def test_that_ends_are_ignored_is_learnt_once(deaf_to_ends: BuiltIn) -> None:
         run(puts, {"client": None}, deaf_to_ends)
     # The clean-up of each visits it, too.
     assert time.monotonic() - begun < deaf_to_ends.limits.clean_up
+
+
+def test_who_ignores_some_ends_is_waited_for_less_and_less() -> None:
+    known, full = Learnt(), 4.0
+    waits = []
+    for _ in range(2 * learnt.DEAF):
+        waits.append(known.until_end(full))
+        known.missed_end(waits[-1])
+        # Those of others come.
+        known.saw_end(True, full, is_sure=True)
+    assert waits == sorted(waits, reverse=True)
+    assert (waits[0], waits[1], waits[-1]) == (full, full / FEWER, learnt.BRIEF)
+    # Who has no time left has not waited.
+    late = Learnt()
+    for _ in range(9):
+        late.missed_end(-1.0)
+    late.saw_end(True, full, is_sure=True)
+    assert late.until_end(full) == full
 
 
 def test_replies_before_an_end_that_never_comes_are_not_late(deaf_to_ends: BuiltIn) -> None:

@@ -190,9 +190,12 @@ class Connection(UsualCommands):
             self._wait_until(lambda: self.stopped, lambda: wait.left)
             self._look_for_missed(TIMED_OUT.word)
         elif not self._target.learnt.silences.ignores_ends:
-            self._wait_until(lambda: self.stopped, lambda: limit - time.monotonic())
+            seconds = self._target.learnt.until_end(limit - time.monotonic())
+            end = time.monotonic() + seconds
+            self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
             # Who waits for a job may be kept waiting.
-            self._target.learnt.silences.ignores_ends = not (self.stopped or self.is_owed)
+            if not (self.stopped or self.is_owed):
+                self._target.learnt.missed_end(seconds)
         self.transport.close()
 
     def _look_for_missed(self, but: str = "") -> None:

@@ -1,12 +1,20 @@
 """Drain mode, in which a server takes no more jobs ("Producer Commands": put, DRAINING)."""
 
+import time
+
 from conformance.catalogue import catalogue
+from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.scenario import Connect
+from conformance.dialogue.soon import STEP
 from conformance.target.signals import named
+from conformance.target.silences import awaited
 from conformance.target.target import Target
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
 from reference_server.wire import DRAINING
+
+_SIGNAL = "SIGUSR1"
+_REFUSED = awaited(_SIGNAL.encode(), DRAINING.word)
 
 
 def is_told(profile: Profile) -> bool:
@@ -16,13 +24,21 @@ def is_told(profile: Profile) -> bool:
 
 def drain(server: Target, connect: Connect) -> None:
     """Put a server into drain mode, and jobs until it has noticed the signal."""
-    server.signal(named("SIGUSR1"))
+    server.signal(named(_SIGNAL))
     put = b"put 9 0 60 1\r\na\r\n"
+    silences, full = server.learnt.silences, server.limits.reply
+    wait, drains = Awaiting(server, _REFUSED, full), False
     try:
-        # Where a put is refused at once, its body may be taken for a command.
-        drains = connect().eventually(lambda: connect().raw(put, replies=2).any_reply() == DRAINING)
+        while not drains and wait.left > 0:
+            # Where a put is refused at once, its body may be taken for a command.
+            if not (drains := connect().raw(put, replies=2).any_reply() == DRAINING):
+                # Who is busy with puts would seem to be kept from a CPU.
+                time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
         lost.de_facto = not is_told(server.profile) and lost.observed.endswith("SIGUSR1")
         raise
+    if not drains:
+        silences.note(_REFUSED, full)
     assert drains, "put was never answered DRAINING"
+    silences.came(_REFUSED, DRAINING.word)

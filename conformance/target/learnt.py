@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from conformance.target.silences import AN_END, Silences
+from conformance.target.silences import AN_END, FEWER, Silences
 from conformance.target.transport import Transport
 from reference_server.profiles import NEWEST, Profile
 
 SURE = 4.0
 """Seconds in which a connection has ended, or its end is ignored: a busy machine may take long."""
+DEAF = 5
+"""Times that an end was waited for in vain, from which on others are not waited for even less."""
 BRIEF = 0.01
 """Seconds for the end of a connection where ends have been ignored."""
 
@@ -27,6 +29,8 @@ class Learnt:
     """Its clock can be moved, as was tried."""
     pipelines: bool = True
     """It answers commands that arrive together, as it must; else it gets one at a time."""
+    missed_ends: int = 0
+    """The times that the end of a connection was waited for in vain, as far as they count."""
     known: bytes | None = None
     """A line that it answers, if it hangs up or is silent at the usual ones."""
     max_job_size: int | None = None
@@ -45,7 +49,15 @@ class Learnt:
 
     def until_end(self, seconds: float) -> float:
         """Return how many of so many seconds the end of a connection is waited for."""
-        return BRIEF if self.silences.ignores_ends else seconds
+        if self.silences.ignores_ends:
+            return BRIEF
+        shorter = seconds / float(FEWER) ** self.missed_ends
+        return min(max(shorter, BRIEF), seconds)
+
+    def missed_end(self, seconds: float) -> None:
+        """Note that an end has not come in so many seconds."""
+        self.silences.ignores_ends = True
+        self.missed_ends = min(self.missed_ends + (seconds >= BRIEF), DEAF)
 
     def saw_end(self, has_come: bool, seconds: float, is_sure: bool) -> None:
         """Note whether an end has come that was waited for; ``is_sure``: else it never comes."""
@@ -54,4 +66,4 @@ class Learnt:
             self.silences.saw_end()
         elif is_sure and not self.silences.ignores_ends:
             self.silences.note(AN_END, seconds)
-            self.silences.ignores_ends = True
+            self.missed_end(seconds)
