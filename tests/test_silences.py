@@ -12,6 +12,7 @@ import pytest
 
 from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.drain import drain
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage
 from conformance.oracle.violation import Violation
@@ -23,6 +24,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.silences import ENOUGH, FATAL, FEWER, OFTEN, awaited
 from conformance.target.starvation import Starvation, Starved
+from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, NotTestable, TargetLost
@@ -309,6 +311,23 @@ def test_what_is_missing_before_a_shortage_is_waited_for_in_full_once(target: Bu
     error = run(needs_a_reply, {"client": None}, target).error
     assert isinstance(error, NotTestable)
     assert _observed(target).endswith(", as before")
+
+
+def test_drain_mode_that_never_begins_is_waited_for_in_full_once(
+    target: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drains(server: Target, connect: Connect) -> None:
+        drain(server, connect)
+
+    key, waits = awaited(b"SIGUSR1", "DRAINING"), []
+    monkeypatch.setattr(BuiltIn, "signal", lambda *_: None)
+    for _ in range(2):
+        waits.append(target.learnt.silences.patience(key, FULL))
+        assert isinstance(run(drains, {"server": None, "connect": None}, target).error, Deviation)
+    assert waits == [FULL, FULL / FEWER]
+    monkeypatch.undo()
+    assert run(drains, {"server": None, "connect": None}, target).error is None
+    assert target.learnt.silences.patience(key, FULL) == FULL
 
 
 def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:
