@@ -15,6 +15,7 @@ from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.silences import FEWER, HALF_CLOSES, THE_END, Awaited, awaited
+from conformance.target.starvation import SEEN, watch
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
@@ -191,11 +192,12 @@ class Connection(UsualCommands):
             self._look_for_missed(TIMED_OUT.word)
         elif not self._target.learnt.silences.ignores_ends:
             seconds = self._target.learnt.until_end(limit - time.monotonic())
-            end = time.monotonic() + seconds
+            end, late = time.monotonic() + seconds, watch().overslept()
             self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
             # Who waits for a job may be kept waiting.
             if not (self.stopped or self.is_owed):
-                self._target.learnt.missed_end(seconds)
+                late = watch().overslept() - late
+                self._target.learnt.missed_end(seconds, is_sure=SEEN * late < seconds)
         self.transport.close()
 
     def _look_for_missed(self, but: str = "") -> None:

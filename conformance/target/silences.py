@@ -166,11 +166,9 @@ class Silences:
         """Return how many of so many seconds it is waited for."""
         if times := self._times(key):
             return max(full / float(FEWER) ** times, LEAST)
-        return (
-            full
-            if self.spent < self.enough
-            else min(max(full / FEWER, SLOWER * self.slowest), full)
-        )
+        if self.spent < self.enough:
+            return full
+        return min(max(full / FEWER, SLOWER * self.slowest), full)
 
     def is_expected_in_vain(self, key: Awaited) -> bool:
         """Return whether it was waited for in vain before."""
