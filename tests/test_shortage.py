@@ -54,13 +54,28 @@ UNSYNCED = """
 """
 
 
+SYNCS_ALL_THE_TIME = """
+    import tempfile, threading, time
+    def syncs():
+        with tempfile.TemporaryFile() as file:
+            while True:
+                try:
+                    os.fsync(file)
+                except OSError:
+                    {ends}
+                time.sleep(0.001)
+    threading.Thread(target=syncs, daemon=True).start()
+"""
+
+
 @needs_strace
 @pytest.mark.parametrize(
     ("ends", "told"), [("os._exit(3)", "1 passed"), ("os.abort()", "1 non-strict")]
 )
+@pytest.mark.parametrize("change", [UNSYNCED, SYNCS_ALL_THE_TIME], ids=["later", "at once"])
 def test_a_server_that_cannot_sync_may_exit_but_not_crash(
-    tmp_path: Path, ends: str, told: str
+    tmp_path: Path, change: str, ends: str, told: str
 ) -> None:
-    command = changed_server(tmp_path, UNSYNCED.format(ends=ends)) + " [-b {binlog}]"
+    command = changed_server(tmp_path, change.format(ends=ends)) + " [-b {binlog}]"
     done = suite("--launch", command, "-k", "synced_are_kept", "--clock=real")
     assert told in done.stdout.splitlines()[-1], done.stdout

@@ -21,7 +21,7 @@ from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED, RESTARTS
-from conformance.verdict import NotTestable
+from conformance.verdict import GOES_ON, NotTestable, TargetLost
 
 try:
     import resource
@@ -173,9 +173,16 @@ class Resources:
     def fail(self, error: str, *calls: str, step: int = 1) -> None:
         """Let one in ``step`` of each of these system calls fail with this error, as ``ENFILE``.
 
-        Raises NotTestable.
+        Raises NotTestable, and TargetLost if it ends as soon as they fail.
         """
-        self._failing.append(FailingCalls(self._folders(), calls, error, step))
+        try:
+            self._failing.append(FailingCalls(self._folders(), calls, error, step))
+        except NotTestable:
+            fate = self._target.ended()
+            if fate is None:
+                raise
+            self.were_limited = True
+            raise TargetLost(GOES_ON, fate) from None
         self._target.accepts = "accept" not in calls
         self.were_limited = True
         self._note(f"{', '.join(calls)} ({error})".encode() + LIMITED)
