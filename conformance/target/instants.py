@@ -99,5 +99,6 @@ def _end_pause(clients: ProbeClients, before: bytes, limit: float) -> None:
     clients.waiting.send(b"reserve\r\n")
     if before != b"0":
         clients.ask(b"pause-tube %b 0" % TUBE)
-    must(clients.says(IN_TIME), "under libfaketime, a pause of 0 seconds never ends")
+    longer = "" if before == b"0" else " a longer one"
+    must(clients.says(IN_TIME), f"under libfaketime, a pause of 0 seconds never ends{longer}")
     clients.delete(job)
