@@ -220,7 +220,7 @@ TIMEOUT_GOES_ON = """
     Model._reserve = lambda self, conn, timeout: plain(self, conn, timeout or None)
 """
 TIMEOUT_ENDS_WITH_A_TICK = """
-    import math, time
+    import math
     def reserve(self, conn, timeout):
         if timeout == 0:
             tick = {tick} * SECOND

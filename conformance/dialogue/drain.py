@@ -36,7 +36,7 @@ def drain(server: Target, connect: Connect) -> None:
                 time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        lost.de_facto = not is_told(server.profile) and lost.observed.endswith("SIGUSR1")
+        lost.de_facto = not is_told(server.profile) and lost.observed.endswith(_SIGNAL)
         raise
     if not drains:
         silences.note(_REFUSED, full)

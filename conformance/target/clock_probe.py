@@ -70,7 +70,6 @@ class _Probe:
 
     def run(self) -> None:
         """Raise :class:`Doubt` if something does not happen as the clock says."""
-        self._has_tubes = self._clients.begin()
         self._timeouts_end(self._a_day_passes())
 
     def _a_day_passes(self) -> bytes:
@@ -109,7 +108,7 @@ class _Probe:
         Some programs look at one clock for delays, and at another for timeouts.
         """
         self._clock.settle()
-        must(self._clients.reserve(self._has_tubes) == job, DOES_NOT_FOLLOW)
+        must(self._clients.reserve() == job, DOES_NOT_FOLLOW)
         seconds = 3600
         self._clients.waiting.send(b"reserve-with-timeout 3600\r\n")
         self._clock.settle()
@@ -125,7 +124,7 @@ class _Probe:
         self._clients.delete(job)
 
     def _is_ready(self, job: bytes) -> bool:
-        if self._has_tubes:
+        if self._clients.has_tubes:
             return self._dictionary(b"stats-job " + job)["state"] == "ready"
         return self._dictionary(b"stats")["current-jobs-ready"] != "0"
 

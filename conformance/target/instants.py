@@ -7,7 +7,8 @@ real time either has another defect, of which the tests tell.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 
 from conformance.target.address import Address, ask
 from conformance.target.learnt import Learnt
@@ -39,7 +40,20 @@ def late_instants(address: Address, limit: float, learnt: Learnt, pause: float) 
 
     A reply may take ``limit`` seconds, that to pause-tube ``pause``. ``learnt``: as for visits.
     """
-    return [doubt for doubt in _doubts(address, limit, learnt, pause) if doubt]
+    pauses: list[Callable[[ProbeClients], None]] = [
+        partial(_expect_end_of_pause, before, pause) for before in (b"0", b"3600")
+    ]
+    late: list[str] = []
+    for expect in (_expect_end_of_timeout, *pauses):
+        try:
+            with probe_clients(address, limit, learnt) as clients:
+                expect(clients)
+        except Doubt as doubt:
+            late.append(str(doubt))
+            if expect in pauses:
+                # The other pause would be waited for in vain, too.
+                break
+    return late
 
 
 def note_late(late: list[str], limit: float, learnt: Learnt) -> None:
@@ -50,26 +64,8 @@ def note_late(late: list[str], limit: float, learnt: Learnt) -> None:
         learnt.silences.lost(_PAUSE)
 
 
-def _doubts(address: Address, limit: float, learnt: Learnt, pause: float) -> Iterator[str]:
-    for seconds in (None, b"0", b"3600"):
-        doubt = ""
-        try:
-            with probe_clients(address, limit, learnt) as clients:
-                if seconds is None:
-                    _end_timeout(clients)
-                else:
-                    _end_pause(clients, seconds, pause)
-        except Doubt as error:
-            doubt = str(error)
-        yield doubt
-        if doubt and seconds is not None:
-            # The other pause would be waited for in vain, too.
-            return
-
-
-def _end_timeout(clients: ProbeClients) -> None:
+def _expect_end_of_timeout(clients: ProbeClients) -> None:
     """Expect that a timeout of zero ends, and does not always take the same time for that."""
-    clients.begin()
     waits: list[float] = []
     for rest in _RESTS:
         time.sleep(rest)
@@ -83,9 +79,9 @@ def _end_timeout(clients: ProbeClients) -> None:
     must(max(waits) - min(waits) > _STEADY, _TIMEOUT_GOES_ON)
 
 
-def _end_pause(clients: ProbeClients, before: bytes, limit: float) -> None:
+def _expect_end_of_pause(before: bytes, limit: float, clients: ProbeClients) -> None:
     """Expect that a client is served an instant after a pause of zero, instead of a longer one."""
-    if not clients.begin():
+    if not clients.has_tubes:
         return
     try:
         told = ask(clients.holder, b"pause-tube %b %b" % (TUBE, before), limit)

@@ -38,19 +38,19 @@ class ProbeClients:
         self.holder = holder
         self.waiting = waiting
         self._limit = limit
+        self.has_tubes = False
         self.asked = b""
         """The line that was asked last."""
 
-    def begin(self) -> bool:
-        """Go to a tube of their own, as there may be jobs in default; tell if there are tubes."""
-        has_tubes = self.ask(b"use " + TUBE).word == "USING"
-        if has_tubes:
+    def begin(self) -> None:
+        """Go to a tube of their own, if there are tubes: there may be jobs in default."""
+        self.has_tubes = self.ask(b"use " + TUBE).word == "USING"
+        if self.has_tubes:
             self._watch(self.waiting)
-        return has_tubes
 
-    def reserve(self, has_tubes: bool) -> bytes:
+    def reserve(self) -> bytes:
         """Let the holder reserve a job, and return its id."""
-        if has_tubes:
+        if self.has_tubes:
             self._watch(self.holder)
         return str(self.ask(b"reserve").args[0]).encode()
 
@@ -102,6 +102,7 @@ def probe_clients(address: Address, limit: float, learnt: Learnt) -> Iterator[Pr
         ):
             clients = ProbeClients(holder, waiting, limit)
             try:
+                clients.begin()
                 yield clients
             except TimeoutError:
                 raise Doubt(unanswered(clients.asked)) from None
