@@ -228,12 +228,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BinlogError as error:
         parser.error(str(error))
     loop = Loop()
+    # Whoever sees it listen may end it at once.
+    _obey_signals(loop, server.engine)
     RESERVE.fill()
     try:
         where = server.start(loop, args.host, args.port)
     except OSError as error:
         parser.error(f"cannot listen on {args.host} port {args.port}: {error.strerror}")
-    _obey_signals(loop, server.engine)
     print(
         f"beanstalk reference server, profile {args.profile.name}, listening on {where}", flush=True
     )

@@ -140,6 +140,23 @@ def test_of_a_report_that_has_ended_a_server_the_beginning_is_shown(tmp_path: Pa
         assert "job_free" in server.said()
 
 
+def test_who_needs_a_cpu_to_exit_is_not_killed_before_it_has_reported(tmp_path: Path) -> None:
+    change = """
+        import atexit, time
+
+        def look_for_leaks():
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end:
+                pass
+            sys.stderr.write("no leaks")
+
+        atexit.register(look_for_leaks)
+        """
+    with Launched(changed_server(tmp_path, change)) as server:
+        server.end()
+        assert server.said().endswith("no leaks")
+
+
 @pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_what_a_server_prints_when_it_is_ended_is_told(
     tmp_path: Path, more: tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -74,6 +75,23 @@ def test_it_says_where_it_listens_and_ends_cleanly() -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
     process.stdout.close()
+
+
+def test_it_ends_cleanly_as_soon_as_it_can_be_seen_to_listen(tmp_path: Path) -> None:
+    change = """
+        from reference_server.serve import Server
+        plain = Server.start
+
+        def start(*args):
+            where = plain(*args)
+            os.kill(os.getpid(), 15)
+            return where
+
+        Server.start = start
+        """
+    command = shlex.split(changed_server(tmp_path, change).format(host="127.0.0.1", port=0))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_unix_socket(tmp_path: Path) -> None:

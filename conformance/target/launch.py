@@ -43,6 +43,8 @@ _NEWS = 1_000_000
 """Bytes of what a server prints that are looked at at a time."""
 _LOOK = 0.1
 """Seconds after which it is looked again whether a server has ended that does not answer."""
+_EXIT, _LAST_WORDS = 0.8, 2.0
+"""Seconds for an exit that was asked for, and for which it may need a CPU then, at most."""
 
 
 def with_what_it_said(told: str, said: str) -> str:
@@ -246,6 +248,21 @@ class Launched:
     def __exit__(self, *_: object) -> None:
         self.end()
 
+    def _has_exited_within(self, seconds: float) -> bool:
+        """Return whether it exits in so many seconds, or a little later if it needs a CPU so long.
+
+        What it prints as its last, a report of leaks for instance, may be the most important.
+        """
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+            return True
+        patience = Patience(self.meter, 2 * _LOOK, _LAST_WORDS)
+        while not patience.is_over:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_LOOK)
+                return True
+        return False
+
     def end(self, hangs: bool = False) -> None:
         """End the server and all that it has started; harmless if done already.
 
@@ -265,8 +282,7 @@ class Launched:
                 os.killpg(self.process.pid, number)
                 # A stopped server hears nothing but SIGKILL until it goes on.
                 os.killpg(self.process.pid, signal.SIGCONT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(instrumented.WRITES if instrumented.is_counting() else 1)
+            if self._has_exited_within(instrumented.WRITES if instrumented.is_counting() else _EXIT):
                 break
         if (self.process.poll() or 0) < 0:
             instrumented.note_loss()
