@@ -52,7 +52,7 @@ def test_who_is_silent_in_many_ways_is_waited_for_less_until_a_reply_comes_late(
     assert silences.patience(other, full) == full / FEWER
     silences.came(missed[1], "KICKED")
     assert silences.patience(other, full) == full / FEWER
-    silences.was_late(missed[0], "INSERTED")
+    silences.was_late(missed[0], "INSERTED", 1.0)
     assert silences.patience(other, full) == full
 
 

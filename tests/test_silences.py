@@ -22,7 +22,7 @@ from conformance.run.step import step_of
 from conformance.target.address import ask
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
-from conformance.target.silences import ENOUGH, FATAL, FEWER, OFTEN, awaited
+from conformance.target.silences import ENOUGH, FATAL, FEWER, OFTEN, Silences, awaited
 from conformance.target.starvation import Starvation, Starved
 from conformance.target.target import Target
 from conformance.target.transport import Transport
@@ -328,6 +328,48 @@ def test_drain_mode_that_never_begins_is_waited_for_in_full_once(
     monkeypatch.undo()
     assert run(drains, {"server": None, "connect": None}, target).error is None
     assert target.learnt.silences.patience(key, FULL) == FULL
+
+
+def test_a_reply_that_nobody_gets_is_waited_for_less_by_all() -> None:
+    silences = Silences(spent=-ENOUGH)
+    malformed, other = awaited(b"pause-tube", "BAD_FORMAT"), awaited(b"foo", "UNKNOWN_COMMAND")
+    either = awaited(b"delete", "BAD_FORMAT or NOT_FOUND")
+    for number, verb in enumerate((b"bury", b"kick", b"touch")):
+        assert silences.patience(malformed, FULL) == silences.patience(other, FULL) == FULL
+        silences.note(awaited(verb, ("BAD_FORMAT", "UNKNOWN_COMMAND")[number % 2]), FULL)
+    for key in (malformed, other):
+        assert silences.patience(key, FULL) == FULL / FEWER
+    assert silences.patience(either, FULL) == FULL
+    silences.came(either, "NOT_FOUND")
+    assert silences.patience(malformed, FULL) == FULL / FEWER
+    silences.came(either, "BAD_FORMAT")
+    assert silences.patience(malformed, FULL) == FULL
+
+
+def test_one_of_two_replies_that_nobody_gets_is_waited_for_less_though_others_get_it() -> None:
+    silences = Silences(spent=-ENOUGH)
+    for verb in (b"bury", b"kick", b"touch"):
+        silences.note(awaited(verb, "BAD_FORMAT or NOT_FOUND"), FULL)
+    either = awaited(b"delete", "BAD_FORMAT or NOT_FOUND")
+    silences.came(awaited(b"delete", "NOT_FOUND"), "NOT_FOUND")
+    assert silences.patience(either, FULL) == FULL / FEWER
+    assert silences.patience(awaited(b"peek", "NOT_FOUND"), FULL) == FULL
+    silences.heard(b"peek 1", b"NOT_FOUND\r\n")
+    assert silences.patience(either, FULL) == FULL
+
+
+def test_replies_that_come_only_with_the_next_give_no_hope_for_ever() -> None:
+    silences, waited = Silences(), 0.0
+    for _ in range(2):
+        for verb in (b"bury", b"kick", b"touch"):
+            for _ in range(20):
+                key = awaited(verb, "BAD_FORMAT")
+                waited += silences.patience(key, FULL)
+                silences.was_late(key, "BAD_FORMAT", FULL)
+    assert ENOUGH < waited < 4 * ENOUGH
+    # One that is there in time gives all of it.
+    silences.came(key, "BAD_FORMAT")
+    assert not silences.is_expected_in_vain(key)
 
 
 def test_who_is_in_haste_proves_nothing(target: BuiltIn) -> None:

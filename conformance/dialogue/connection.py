@@ -211,7 +211,7 @@ class Connection(UsualCommands):
         if word != but:
             silences, full = self._target.learnt.silences, self._limits.reply
             before = silences.patience(self.missed, full)
-            silences.was_late(self.missed, word)
+            silences.was_late(self.missed, word, full)
             self.hurried = before < silences.patience(self.missed, full)
             self.missed = None
 

@@ -248,7 +248,7 @@ class Launched:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def _has_exited_within(self, seconds: float) -> bool:
+    def _has_exited(self, seconds: float) -> bool:
         """Return whether it exits in so many seconds, or a little later if it needs a CPU so long.
 
         What it prints as its last, a report of leaks for instance, may be the most important.
@@ -282,7 +282,7 @@ class Launched:
                 os.killpg(self.process.pid, number)
                 # A stopped server hears nothing but SIGKILL until it goes on.
                 os.killpg(self.process.pid, signal.SIGCONT)
-            if self._has_exited_within(instrumented.WRITES if instrumented.is_counting() else _EXIT):
+            if self._has_exited(instrumented.WRITES if instrumented.is_counting() else _EXIT):
                 break
         if (self.process.poll() or 0) < 0:
             instrumented.note_loss()

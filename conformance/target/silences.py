@@ -2,8 +2,8 @@
 
 The first time, the wait is a full one, and its verdict stands. The same reply to the same command
 is then waited for less and less, as nobody expects it any more: what a test misses after a short
-wait has the same cause. Once the reply comes, however late, it is waited for in full again; another
-reply to that command is none.
+wait has the same cause. Once the reply comes, however late, it is waited for in full again, unless
+much time has gone for late ones by then; another reply to that command is none.
 
 A target that has been silent for long in several ways does not conform. From then on, replies that
 were never missed before are waited for less, too, until one of them comes late; but longer than its
@@ -62,6 +62,15 @@ def _verb(sent: bytes) -> str:
     return match[0].decode("latin-1")
 
 
+def _kind(key: Awaited) -> frozenset[str]:
+    """Return the words of replies of which all come if one does."""
+    return OF_FORM if key.words <= OF_FORM else key.words
+
+
+def _are_in(data: bytes, words: frozenset[str]) -> bool:
+    return any(word.encode() in data for word in words)
+
+
 AN_END = awaited(HALF_CLOSES, THE_END)
 STATS_TOLD = awaited(b"stats", "OK")
 
@@ -76,6 +85,8 @@ class Silences:
     """The seconds that replies were waited for in vain, the first time of each."""
     enough: float = ENOUGH
     """The same after which no reply is waited for in full; processes share that of a run."""
+    late: float = 0.0
+    """The seconds that replies were waited for that came when that was over: not for ever."""
     in_vain: float = 0.0
     """The seconds that replies were waited for in vain, every time."""
     slowest: float = 0.0
@@ -83,6 +94,8 @@ class Silences:
     _vain: dict[Awaited, int] = field(default_factory=dict)
     _of_verb: dict[str, int] = field(default_factory=dict)
     """The same for commands that have got no reply at all."""
+    _of_words: dict[frozenset[str], int] = field(default_factory=dict)
+    """The same for replies that no command has got meanwhile."""
     _hung: dict[str, int] = field(default_factory=dict)
     """The number of times that nobody was served any more after a command."""
     _lost: dict[str, int] = field(default_factory=dict)
@@ -101,6 +114,9 @@ class Silences:
         if not self.is_expected_in_vain(missed):
             self.spent += waited
         self._vain[missed] = self._vain.get(missed, 0) + 1
+        if not missed.is_any:
+            words = _kind(missed)
+            self._of_words[words] = self._of_words.get(words, 0) + 1
         if missed == AN_END:
             self.lost(HALF_CLOSES)
         if missed.verb not in self._answered:
@@ -140,12 +156,24 @@ class Silences:
             self._carried_out.add(key.verb)
         if key.is_any:
             self._vain.pop(key, None)
+        for words in [known for known in self._of_words if word in known]:
+            # Who has awaited less proves nothing: perhaps it is not that one which is missing.
+            if words == OF_FORM or words <= key.words:
+                del self._of_words[words]
         for other in [one for one in self._vain if one.verb == key.verb]:
             if word in other.words or (other.is_any and word not in OF_FORM):
                 del self._vain[other]
 
-    def was_late(self, key: Awaited, word: str) -> None:
-        """Note that a reply has come when its wait was over: others may be just as late."""
+    def was_late(self, key: Awaited, word: str, full: float) -> None:
+        """Note that a reply has come when its wait was over: others may be just as late.
+
+        If that goes on for long, it counts as missed: some come only with the next one. ``full``:
+        the seconds of a full wait.
+        """
+        self.late += self.patience(key, full)
+        if self.late > self.enough:
+            self.note(key, full)
+            return
         self.came(key, word)
         self.spent = 0.0
 
@@ -154,8 +182,10 @@ class Silences:
         verb = _verb(sent)
         self._has_answered(verb)
         for missed in [known for known in self._vain if known.verb == verb]:
-            if any(word.encode() in data for word in missed.words):
+            if _are_in(data, missed.words):
                 del self._vain[missed]
+        for words in [known for known in self._of_words if _are_in(data, known)]:
+            del self._of_words[words]
 
     def _has_answered(self, verb: str) -> None:
         self._answered.add(verb)
@@ -186,7 +216,8 @@ class Silences:
             if known.verb == key.verb
             and (known.words >= key.words or (known.is_any and not key.words <= OF_FORM))
         )
-        return max(self._of_verb.get(key.verb, 0), *vain, 0)
+        to_any = self._of_words.get(_kind(key), 0) + 1 - OFTEN
+        return max(self._of_verb.get(key.verb, 0), *vain, to_any, 0)
 
     def patience_after(self, sent: bytes, full: float) -> float:
         """Return in how many of so many seconds who is alive serves others after this."""
