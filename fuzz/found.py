@@ -64,3 +64,11 @@ class Report:
     """At the process of the target, as long as that is the same."""
     health: dict[str, str] = field(default_factory=dict)
     """Resources that were seen to grow and grow, each in a sentence."""
+    to_first_failure: bool = False
+    """Nobody asks for more than the first finding that breaks a must."""
+
+    def is_over(self, most: float) -> bool:
+        """Return whether enough is found, of which ``most`` things are enough in any case."""
+        if len(self.found) >= most:
+            return True
+        return self.to_first_failure and not all(filed.diagnosis.de_facto for filed in self.found)

@@ -56,7 +56,8 @@ class Fuzzer:
     """Sends hostile bytes to a target; leaves alone what others have there.
 
     ``grey``: scouts who run ahead, if their coverage can be seen; then programs of the second gear
-    are played, too. ``sees`` is called with a violation at first sight.
+    are played, too. ``sees`` is called with a violation at first sight. ``to_first_failure``: to
+    end with a finding that breaks a must.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Fuzzer:
         pool: Pool,
         grey: GreyBox | None = None,
         sees: Callable[[Transcript], None] = lambda _: None,
+        to_first_failure: bool = False,
     ) -> None:
-        self.report = Report()
+        self.report = Report(to_first_failure=to_first_failure)
         self._sees = sees
         self._exploration = exploration
         self._target = target
@@ -108,7 +110,7 @@ class Fuzzer:
         start = time.monotonic()
         report.seconds = 0.0
         self._scout(_AHEAD, most)
-        while report.seconds < seconds and len(report.found) < most:
+        while report.seconds < seconds and not report.is_over(most):
             seed = chance.randrange(2**32)
             report.programs += 1
             if self._target.exclusive and report.programs % WILD == 0:
@@ -125,7 +127,7 @@ class Fuzzer:
             report.health |= self._reports.told
             report.seconds = time.monotonic() - start
             tell()
-        while self._later and len(report.found) < most:
+        while self._later and not report.is_over(most):
             self._later.popleft()()
         self._campaign.close()
 
@@ -195,7 +197,7 @@ class Fuzzer:
             self._lose(list(done))
         before = len(self.report.found)
         for sighting in sightings:
-            if len(self.report.found) < most:
+            if not self.report.is_over(most):
                 self._file(sighting, most)
         self._without_news = (
             self._without_news + seconds if len(self.report.found) == before else 0.0
@@ -251,7 +253,7 @@ class Fuzzer:
                 self._later.append(partial(self._keep_firm, single, sighting.starved))
             else:
                 self._keep_firm(single, sighting.starved)
-            if len(self.report.found) >= most:
+            if self.report.is_over(most):
                 break
         return shown
 

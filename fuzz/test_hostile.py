@@ -84,7 +84,8 @@ def test_commands_of_a_fork(
 )
 def test_any_bytes(server: Target, transcript: Transcript, exploration: Exploration) -> str:
     exploration.shared = True
-    report = Fuzzer(exploration, server, Pool()).run(exploration.fuzz_time, MOST)
+    fuzzer = Fuzzer(exploration, server, Pool(), to_first_failure=True)
+    report = fuzzer.run(exploration.fuzz_time, MOST)
     exploration.health += report.health.values()
     for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
         transcript.entries[:] = filed.transcript.entries

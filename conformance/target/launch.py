@@ -45,6 +45,8 @@ _LOOK = 0.1
 """Seconds after which it is looked again whether a server has ended that does not answer."""
 _EXIT, _LAST_WORDS = 0.8, 2.0
 """Seconds for an exit that was asked for, and for which it may need a CPU then, at most."""
+_ENDLESS: set[str] = set()
+"""Commands of servers that had to be killed: they have no last words."""
 
 
 def with_what_it_said(told: str, said: str) -> str:
@@ -105,6 +107,7 @@ class Launched:
         prefix: Sequence[str] = (),
         piped: bool = False,
     ) -> None:
+        self._command = command
         self._limits = limits
         self._piped = piped
         self._output = tempfile.TemporaryFile()
@@ -257,10 +260,11 @@ class Launched:
             self.process.wait(seconds)
             return True
         patience = Patience(self.meter, 2 * _LOOK, _LAST_WORDS)
-        while not patience.is_over:
+        while self._command not in _ENDLESS and not patience.is_over:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_LOOK)
                 return True
+        _ENDLESS.add(self._command)
         return False
 
     def end(self, hangs: bool = False) -> None:

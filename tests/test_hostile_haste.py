@@ -1,0 +1,41 @@
+"""The fuzzer does not take long with a server that hangs, or fails already."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+from conformance.random_testing.exploration import Exploration
+from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
+from fuzz.corpus import Pool
+from fuzz.fuzzer import Fuzzer
+from fuzz.undefined_input import Action, survives
+from reference_server.faults import FAULTS
+from tests.servers import silent_at
+
+FULL, RACED = 2.0, 0.1
+
+
+def _seconds_to_miss(target: BuiltIn) -> float:
+    begun = time.monotonic()
+    wrong, _ = survives(target, [Action(1, b"x\r\n")])
+    assert wrong is not None
+    assert wrong.startswith("the target hangs")
+    return time.monotonic() - begun
+
+
+def test_others_who_are_not_served_are_waited_for_in_full_once() -> None:
+    limits = Limits(reply=FULL, raced=RACED, alive=FULL)
+    with closing(BuiltIn(fault=silent_at("list-tube-used"), limits=limits)) as target:
+        assert _seconds_to_miss(target) > 2 * FULL
+        # A busy machine may take longer to tell.
+        assert any(_seconds_to_miss(target) < FULL for _ in range(5))
+
+
+def test_nothing_is_looked_for_behind_the_first_failure() -> None:
+    with closing(BuiltIn(fault=FAULTS["ids-may-be-hexadecimal"])) as target:
+        exploration = Exploration(1, 3, profile=target.probe())
+        report = Fuzzer(exploration, target, Pool(), to_first_failure=True).run(600)
+    *before, last = (filed.diagnosis.de_facto for filed in report.found)
+    assert (all(before), last) == (True, False)
