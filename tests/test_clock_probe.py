@@ -19,7 +19,7 @@ from conformance.target.instants import PAUSE_UNANSWERED, late_instants
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.learnt import Learnt
-from conformance.target.limits import USUAL
+from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
 from conformance.target.silences import awaited
 from tests.hostile import CHANGES
@@ -235,12 +235,22 @@ FAILS_IN_FAKE_TIME = """
 """
 
 
+def _moved(command: str, limits: Limits = USUAL) -> LaunchedTarget:
+    """Return a target whose clock is moved; a busy machine may be to blame a few times."""
+    for _ in range(5):
+        target = LaunchedTarget(command, limits=limits)
+        if target.clock.movable:
+            break
+        target.close()
+    assert (target.clock.movable, target.clock_reason) == (True, "")
+    return target
+
+
 @needs_faketime
 @pytest.mark.parametrize("name", ["does not answer pause-tube", "crashes at pause-tube"])
 def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, name: str) -> None:
     limits = replace(USUAL, probe=2.0)
-    with closing(LaunchedTarget(changed_server(tmp_path, CHANGES[name]), limits=limits)) as target:
-        assert (target.clock.movable, target.clock_reason) == (True, "")
+    with closing(_moved(changed_server(tmp_path, CHANGES[name]), limits)) as target:
         assert target.fate() is None
         crashes = name.startswith("crashes")
         assert target.learnt.silences.is_expected_in_vain(PAUSE) is not crashes
@@ -257,10 +267,8 @@ def test_that_no_time_never_ends_is_no_matter_of_the_clock_if_it_is_so_in_any(
         "timeout": changed_server(tmp_path, TIMEOUT_GOES_ON),
         "timeout of a second": f"{REFERENCE_COMMAND} --fault a-timeout-of-zero-waits-a-second",
     }[name]
-    with closing(LaunchedTarget(command)) as target:
-        assert (target.clock.movable, target.clock_reason) == (True, "")
-        with visit(target.address, 5) as sock:
-            assert b"current-jobs-ready: 0\n" in (ask(sock, b"stats", 5).body or b"")
+    with closing(_moved(command)) as target, visit(target.address, 5) as sock:
+        assert b"current-jobs-ready: 0\n" in (ask(sock, b"stats", 5).body or b"")
 
 
 @needs_faketime
