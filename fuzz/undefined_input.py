@@ -15,7 +15,8 @@ from typing import NamedTuple
 from conformance.oracle.underspecification import understood
 from conformance.random_testing.minimise import with_plainer
 from conformance.target.address import ask
-from conformance.target.silences import awaited
+from conformance.target.fate import hangs
+from conformance.target.silences import LEAST_ALIVE, NOISE, SERVED
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript, letters
@@ -29,9 +30,6 @@ ACTIONS = 300
 """Actions of all clients together, in one go."""
 RECENT = 4
 """Jobs that commands are about, counted from the last one that was put."""
-_NOISE = b"noise"
-_SERVED = awaited(_NOISE, "a reply")
-"""The reply to another client meanwhile."""
 _LINES = (
     *(
         b"put 0 0 60 5\r\nhello\r\n",
@@ -124,11 +122,11 @@ def _with_single_line(action: Action) -> Iterator[Action]:
 def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]:
     """Return the deviation of a target after these actions, if there is one.
 
-    And the longest time that somebody else had to wait for a reply, in seconds. Where that was in
-    vain before, it is waited for less.
+    And the longest time that somebody else had to wait for a reply, in seconds. Where it has hung
+    before, that is waited for less; then only a hang counts.
     """
-    silences, limits = target.learnt.silences, target.limits
-    patience = max(silences.patience(_SERVED, limits.reply), limits.raced)
+    silences, full = target.learnt.silences, target.limits.reply
+    patience = max(silences.patience(SERVED, full), LEAST_ALIVE)
     clients: dict[int, Transport] = {}
     slowest = 0.0
     try:
@@ -140,14 +138,18 @@ def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]
                     ask(bystander, target.asked, patience)
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
+        fate = target.fate(NOISE)
         if isinstance(error, TimeoutError):
-            silences.note(_SERVED, limits.reply)
+            if hangs(fate):
+                silences.note(SERVED, full)
+            elif patience < full:
+                return fate, slowest
         said = str(error) or type(error).__name__
-        return target.fate(_NOISE) or f"somebody else was not served: {said}", slowest
+        return fate or f"somebody else was not served: {said}", slowest
     finally:
         for client in clients.values():
             client.close()
-    return target.fate(_NOISE), slowest
+    return target.fate(NOISE), slowest
 
 
 def _take(target: Target, clients: dict[int, Transport], action: Action) -> None:

@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from conformance.oracle.violation import Violation
+from conformance.random_testing.exploration import Exploration
+from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL
+from conformance.target.silences import FEWER
+from conformance.target.starvation import Starvation, Starved
 from conformance.target.transport import Transport
-from tests.servers import REFERENCE_COMMAND, changed_server
+from tests.servers import REFERENCE_COMMAND, changed_server, silent_at
 
 HANGS = """
     import time
@@ -56,11 +61,32 @@ def test_a_server_that_was_seen_to_hang_is_not_waited_for_again(
                 target.restore()
             assert target.generation == before + 1
             assert target.fate() is None
+        with monkeypatch.context() as patch:
+            patch.setattr(target, "_fate", lambda _: pytest.fail("it was asked"))
+            target.note_hang()
+            target.restore()
         target.learnt.silences.heard(b"kick 2", b"KICKED 0")
         target.signal(signal.SIGSTOP)
         assert "within 2 seconds" in str(target.fate(b"kick 1"))
     finally:
         target.close()
+
+
+def test_a_conversation_with_a_server_that_serves_nobody_shows_a_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    limits, noted = replace(USUAL, reply=1.0, alive=0.2), []
+    with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"), limits=limits)) as target:
+        monkeypatch.setattr(target, "note_hang", lambda: noted.append(True))
+        assert target.settled_within == limits.alive
+        session = Exploration(1).session(target)
+        session.ask(1, b"list-tube-used\r\n")
+        with pytest.raises(Violation):
+            session.flush()
+        session.abandon()
+        assert noted
+        assert target.settled_within == limits.alive / FEWER
 
 
 def test_a_server_that_floods_is_not_waited_for() -> None:

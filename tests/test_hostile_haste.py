@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
+import pytest
+
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
+from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.undefined_input import Action, survives
@@ -31,6 +34,21 @@ def test_others_who_are_not_served_are_waited_for_in_full_once() -> None:
         assert _seconds_to_miss(target) > 2 * FULL
         # A busy machine may take longer to tell.
         assert any(_seconds_to_miss(target) < FULL for _ in range(5))
+
+
+def test_who_is_slow_with_others_after_a_hang_has_not_hung_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_late(*_: object) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(undefined_input, "ask", is_late)
+    with closing(BuiltIn()) as target:
+        wrong, _ = survives(target, [Action(1, b"x\r\n")])
+        assert wrong == "somebody else was not served: timed out"
+        target.learnt.silences.hung(b"noise")
+        wrong, _ = survives(target, [Action(1, b"x\r\n")])
+        assert wrong is None
 
 
 def test_nothing_is_looked_for_behind_the_first_failure() -> None:

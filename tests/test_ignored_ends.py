@@ -8,17 +8,21 @@ from contextlib import closing
 
 import pytest
 
+from conformance.dialogue import connection
 from conformance.dialogue.connection import Connection
+from conformance.oracle.violation import Violation
+from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
 from conformance.target import learnt
 from conformance.target.address import visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.learnt import Learnt
 from conformance.target.limits import Limits
-from conformance.target.silences import AN_END, FATAL, FEWER
+from conformance.target.silences import AN_END, FATAL, FEWER, GIVEN_UP
 from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Deviation
 from reference_server.engine import Engine
+from reference_server.faults import FAULTS
 from reference_server.wire import TIMED_OUT
 
 FULL = 1.0
@@ -98,6 +102,48 @@ def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: Bui
 
     assert observed("reserve") == IN_FULL
     assert observed("reserve-with-timeout 9") != IN_FULL
+
+
+@pytest.fixture
+def deaf_to_half_closes(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuiltIn]:
+    """Yield a target that leaves a client waiting when it half-closes."""
+    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    fault = FAULTS["a-client-that-half-closes-goes-on-waiting"]
+    with closing(BuiltIn(fault=fault, limits=Limits(reply=FULL, clean_up=FULL))) as target:
+        yield target
+
+
+def test_who_goes_on_waiting_is_awaited_at_the_end_of_a_test_once(
+    deaf_to_half_closes: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SURE", FULL / 2)
+
+    def waits(client: Connection) -> None:
+        client.send("reserve")
+
+    def seconds() -> float:
+        begun = time.monotonic()
+        assert run(waits, {"client": None}, deaf_to_half_closes).error is None
+        return time.monotonic() - begun
+
+    silences = deaf_to_half_closes.learnt.silences
+    for _ in range(5):
+        # On a busy machine, nothing is learnt of a wait.
+        assert silences.is_expected_in_vain(GIVEN_UP) or seconds() >= FULL
+    assert min(seconds() for _ in range(5)) < FULL
+
+
+def test_a_conversation_waits_for_no_end_where_a_reply_is_missing(
+    deaf_to_half_closes: BuiltIn,
+) -> None:
+    session = Exploration(1).session(deaf_to_half_closes)
+    session.ask(1, b"reserve\r\n", hasty=True)
+    with pytest.raises(Violation) as caught:
+        session.leave(1, half=True)
+    assert list(caught.value.expected) == [str(TIMED_OUT)]
+    assert not deaf_to_half_closes.learnt.silences.ignores_ends
+    assert deaf_to_half_closes.learnt.silences.is_expected_in_vain(GIVEN_UP)
+    session.abandon()
 
 
 def test_nothing_is_made_up_for_a_target_that_never_ends_connections(

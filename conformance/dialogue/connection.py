@@ -14,17 +14,13 @@ from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.exchange import Exchange
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
-from conformance.target.silences import FEWER, HALF_CLOSES, THE_END, Awaited, awaited
+from conformance.target.learnt import SURE
+from conformance.target.silences import FEWER, GIVEN_UP, HALF_CLOSES, THE_END, Awaited, awaited
 from conformance.target.starvation import SEEN, watch
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import (
-    UNASKED,
-    Deviation,
-    NotTestable,
-    TargetLost,
-)
+from conformance.verdict import UNASKED, Deviation, NotTestable, TargetLost
 from reference_server.profiles import Profile
 from reference_server.wire import (
     CRLF,
@@ -191,14 +187,21 @@ class Connection(UsualCommands):
             self._wait_until(lambda: self.stopped, lambda: wait.left)
             self._look_for_missed(TIMED_OUT.word)
         elif not self._target.learnt.silences.ignores_ends:
-            seconds = self._target.learnt.until_end(limit - time.monotonic())
-            end, late = time.monotonic() + seconds, watch().overslept()
-            self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
-            # Who waits for a job may be kept waiting.
-            if not (self.stopped or self.is_owed):
-                late = watch().overslept() - late
-                self._target.learnt.missed_end(seconds, is_sure=SEEN * late < seconds)
+            self._await_end_within(self._target.learnt.until_end(limit - time.monotonic()))
         self.transport.close()
+
+    def _await_end_within(self, seconds: float) -> None:
+        """Wait until the target ends this, and learn of it if it does not."""
+        learnt = self._target.learnt
+        patience = learnt.silences.patience(GIVEN_UP, seconds) if self.is_owed else seconds
+        end, late = time.monotonic() + patience, watch().overslept()
+        self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
+        is_sure = SEEN * (watch().overslept() - late) < patience
+        if self.is_owed:
+            if is_sure and seconds > SURE and not self.stopped:
+                learnt.silences.note(GIVEN_UP, seconds)
+        elif not self.stopped:
+            learnt.missed_end(seconds, is_sure)
 
     def _look_for_missed(self, but: str = "") -> None:
         """Look whether what was missed was only late; ``but``: what the end itself may bring."""

@@ -31,6 +31,8 @@ from reference_server.wire import ProtocolError
 
 CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
+PIECE = 0.05
+"""Seconds in which the target has read a piece of a burst, if it serves others meanwhile."""
 _CONTROL = -1
 ROUNDS = 3
 """The number of tries to delete all jobs."""
@@ -194,7 +196,8 @@ class Session:
             client.unsent += text[sent:cut]
             sent = cut
             self._traffic.send(client)
-            self._traffic.settle()
+            # Some serve nobody else until the rest has come.
+            self._traffic.settle(PIECE)
         client.unsent += text[sent:]
         if len(client.unsent) > CHUNK:
             self._traffic.send(client)
@@ -237,11 +240,8 @@ class Session:
         word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
         if half:
-            client.half_closed = True
             self.judge.half_close(client.conn, self.now())
-            client.transport.half_close()
-            self._traffic.await_end(number)
-            self._traffic.hear()
+            self._traffic.half_close(number)
         if number in self._traffic.clients:
             del self._traffic.clients[number]
             self.judge.close(client.conn, self.now())

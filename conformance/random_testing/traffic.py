@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
-from conformance.target.learnt import SURE
+from conformance.target.learnt import BRIEF, SURE
+from conformance.target.silences import A_REPLY, HALF_CLOSES, NOISE
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
@@ -44,7 +46,7 @@ class SessionClient:
     behind: int = 0
     """Bytes that it has sent while it waits."""
     said: bytes = b""
-    """The command that it has sent last."""
+    """The command that it has sent last, or that it half-closes."""
 
 
 class Traffic:
@@ -68,6 +70,8 @@ class Traffic:
         self._last = self._looks = self._since = 0
         self._judged = 0.0
         """Seconds in which replies were judged, for which the target is not to blame."""
+        self._is_served = True
+        """The target has come to what it was sent last."""
         self._attendant: Attendant | None = None
         if not target.clock.movable:
             self._attendant = Attendant()
@@ -85,14 +89,15 @@ class Traffic:
 
     def _attend(self, attendant: Attendant) -> None:
         target = self._target
-        attendant.watch(target.address, target.limits.alive, target.settling)
+        attendant.watch(target.address, target.settled_within, target.settling)
 
-    def settle(self) -> None:
-        """Let the target come to what it was sent."""
-        if self._attendant is None:
-            self._target.clock.settle()
-            return
-        self._attendant.settle()
+    def settle(self, seconds: float = math.inf) -> bool:
+        """Let the target come to what it was sent, within so many seconds if it can.
+
+        Return whether it serves anybody.
+        """
+        self._is_served = (self._attendant or self._target.clock).settle(seconds)
+        return self._is_served
 
     # ------------------------------------------------------------ coming and going
 
@@ -109,11 +114,21 @@ class Traffic:
         """Tell whether the target ends a client's connection in time."""
         return self._ends(number, self.patience)
 
-    def await_end(self, number: int) -> None:
-        """Give the target the time to notice that a client sends nothing more, if it ever does."""
+    def half_close(self, number: int) -> None:
+        """Let a client send nothing more, and take in what comes until it ends, if it ever does."""
+        client = self.clients[number]
+        client.said = HALF_CLOSES
+        client.half_closed = True
+        client.transport.half_close()
+        # If a reply is missing, no end comes either.
+        self.hear()
+        if not (self._is_served or self.settle()):
+            # Nor if nobody is served, which is judged when something is asked.
+            return
         learnt = self._target.learnt
         has_come = self._ends(number, learnt.until_end(self.patience))
         learnt.saw_end(has_come, self.patience, is_sure=self.patience > SURE)
+        self.hear()
 
     def _ends(self, number: int, seconds: float) -> bool:
         limit = self._time() + seconds
@@ -135,7 +150,8 @@ class Traffic:
         limits, learnt = self._target.limits, self._target.learnt
         for client in self.clients.values():
             # It may have been ended for another reason, of which nothing is learnt.
-            client.transport.hang_up(learnt.until_end(limits.goodbye))
+            goodbye = learnt.until_end(limits.goodbye) if self._is_served else BRIEF
+            client.transport.hang_up(goodbye)
         if self._attendant is not None:
             self._attendant.close(learnt.until_end(limits.alive))
 
@@ -204,9 +220,9 @@ class Traffic:
                 silence = None
             else:
                 pause *= 2
-                if silence is None and pause > UNHURRIED:
-                    silence = self._silence(expected)
-                self.settle()
+                is_served = self.settle()
+                if silence is None and (pause > UNHURRIED or not is_served):
+                    silence = self._silence(expected) if is_served else self._hang()
             if (silence or wait).is_over:
                 self._judge_silence(silence)
                 return
@@ -220,6 +236,10 @@ class Traffic:
         }
         return Silence(self._target, said, expected, self.patience) if said else None
 
+    def _hang(self) -> Silence:
+        """Return the wait for a target that serves nobody."""
+        return Silence(self._target, {NOISE}, [A_REPLY], self.patience)
+
     def _judge_silence(self, silence: Silence | None) -> None:
         """Judge that nothing more comes, after this wait for it."""
         try:
@@ -227,6 +247,8 @@ class Traffic:
         except Violation:
             if silence is not None:
                 silence.was_in_vain()
+            if not self._is_served:
+                self._target.note_hang()
             raise
 
     def poll(self, seconds: float) -> bool:

@@ -109,7 +109,7 @@ class BuiltIn(Target):
         self._address = host, int(port)
         self.learnt.max_job_size = self._server.engine.model.max_job_size
         if virtual is not None:
-            virtual.watch(self._address, self.limits.alive, self.settling)
+            virtual.watch(self._address, self.settled_within, self.settling)
 
     def call(self, function: Callable[[], T]) -> T:
         """Return what it gives when it is called between two events of the server's loop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import shutil
@@ -13,13 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from conformance.target.address import Address, ask, connect
+from conformance.target.address import Address, connect
 from conformance.target.failing_allocations import CONTROLS
 from conformance.target.libraries import library_folders
 from conformance.target.place import SOCKETS
-from conformance.target.silences import FEWER, LEAST
+from conformance.target.silences import FEWER, LEAST, OFTEN
+from conformance.target.starvation import SEEN, watch
 from conformance.target.transport import Transport
-from reference_server.wire import ProtocolError
+from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
 GRANULARITY = 0.01
 """Seconds by which the clocks of target and tester may differ over one scenario."""
@@ -43,8 +45,11 @@ class TargetClock(Protocol):
         """Move the clock, and return when the target has done what that makes due."""
         ...
 
-    def settle(self) -> None:
-        """Return when the target has done what it was sent before."""
+    def settle(self, seconds: float = math.inf) -> bool:
+        """Return when the target has done what it was sent before, or so many seconds are over.
+
+        Return whether it serves us.
+        """
         ...
 
 
@@ -59,8 +64,8 @@ class RealClock:
     def move(self, seconds: float) -> None:
         raise AssertionError("a real clock cannot be moved")
 
-    def settle(self) -> None:
-        pass
+    def settle(self, seconds: float = math.inf) -> bool:
+        return True
 
 
 class Attendant:
@@ -71,8 +76,10 @@ class Attendant:
 
     def __init__(self) -> None:
         self._control: Transport | None = None
+        self._reader = ReplyReader()
+        self._owed = self._hung = 0
         self._limit = self._patience = 0.0
-        self._asked = b""
+        self._line = b""
 
     def watch(self, address: Address, limit: float, asked: bytes) -> None:
         """Name the server, each reply of which may take ``limit`` seconds; raises OSError.
@@ -81,20 +88,46 @@ class Attendant:
         """
         self.close()
         self._limit = self._patience = limit
-        self._asked = asked
+        self._line = asked + CRLF
+        self._reader, self._owed = ReplyReader(), 0
         self._control = Transport(connect(address, limit))
 
-    def settle(self) -> None:
-        """Return when the server has done what it was sent before, if it does that in turn."""
-        assert self._control is not None
-        with contextlib.suppress(OSError, EOFError, ProtocolError):
-            try:
-                for _ in range(self.ROUND_TRIPS):
-                    ask(self._control, self._asked, self._patience)
-                self._patience = self._limit
-            except TimeoutError:
-                # A server that hangs need not be waited for so long again.
+    def settle(self, seconds: float = math.inf) -> bool:
+        """Return when the server has done what it was sent before, if it does that in turn.
+
+        Return whether it has, with each reply within so many seconds. A server that hangs need not
+        be waited for so long again; nor one that has hung often.
+        """
+        late = watch().overslept()
+        try:
+            for _ in range(self.ROUND_TRIPS):
+                self._go_back_and_forth(min(seconds, self._patience))
+        except TimeoutError:
+            if seconds >= self._patience:
+                late = watch().overslept() - late
+                self._hung += self._patience == self._limit and SEEN * late < self._limit
                 self._patience = max(self._patience / FEWER, LEAST)
+            return False
+        except (OSError, EOFError, ProtocolError):
+            return True
+        self._patience = self._limit if self._hung < OFTEN else self._limit / FEWER
+        return True
+
+    def _go_back_and_forth(self, seconds: float) -> None:
+        """Ask, and take in all replies that are owed: some may have been missed before."""
+        assert self._control is not None
+        end = time.monotonic() + seconds
+        self._control.send(self._line)
+        self._owed += 1
+        while self._owed:
+            if self._reader.next_reply() is not None:
+                self._owed -= 1
+            elif data := self._control.receive_within(end - time.monotonic()):
+                self._reader.receive(data)
+            elif self._control.ended:
+                raise EOFError
+            elif time.monotonic() >= end:
+                raise TimeoutError
 
     def close(self, seconds: float | None = None) -> None:
         """Hang up; wait so many seconds at most for the end, or as long as for a reply."""

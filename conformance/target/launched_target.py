@@ -185,7 +185,7 @@ class LaunchedTarget(Target):
         self._answers = self._first_client(server)
         if fake is not None:
             try:
-                fake.watch(server.where, self.limits.alive, self.settling)
+                fake.watch(server.where, self.settled_within, self.settling)
             except OSError:
                 server.end()
                 raise
@@ -229,6 +229,9 @@ class LaunchedTarget(Target):
             # While it writes down its memory, it is still there.
             self._server.process.wait(seconds)
         return self.ended() or fate
+
+    def note_hang(self) -> None:
+        self._hanging = self._server
 
     def ended(self) -> str | None:
         server = self._server

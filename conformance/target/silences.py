@@ -33,6 +33,8 @@ OFTEN = 3
 OF_FORM = frozenset({"BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF"})
 """Replies to lines that are no command."""
 HALF_CLOSES = b"half-closes"
+NOISE = b"noise"
+A_REPLY = "a reply"
 THE_END = "the end of the connection"
 _VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
@@ -72,6 +74,10 @@ def _are_in(data: bytes, words: frozenset[str]) -> bool:
 
 
 AN_END = awaited(HALF_CLOSES, THE_END)
+GIVEN_UP = awaited(HALF_CLOSES, "TIMED_OUT")
+"""The reply to a client that has waited for a job."""
+SERVED = awaited(NOISE, A_REPLY)
+"""The reply to another client, whatever one has sent."""
 STATS_TOLD = awaited(b"stats", "OK")
 
 
@@ -126,6 +132,7 @@ class Silences:
         """Note that nobody is served any more after this."""
         verb = _verb(sent)
         self._hung[verb] = self._hung.get(verb, 0) + 1
+        self._vain[SERVED] = self._vain.get(SERVED, 0) + 1
 
     def lost(self, sent: bytes) -> None:
         """Note that the target was lost after this."""

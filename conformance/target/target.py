@@ -19,7 +19,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import answers, knows, pipelines, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
-from conformance.target.silences import HALF_CLOSES, STATS_TOLD, THE_END
+from conformance.target.silences import FEWER, HALF_CLOSES, SERVED, STATS_TOLD, THE_END
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
@@ -83,6 +83,12 @@ class Target(ABC):
         return self.settling.split()[0].decode()
 
     @property
+    def settled_within(self) -> float:
+        """The seconds that each reply may take meanwhile: less if it has hung before."""
+        hangs = self.learnt.silences.is_expected_in_vain(SERVED)
+        return self.limits.alive / FEWER if hangs else self.limits.alive
+
+    @property
     @abstractmethod
     def address(self) -> Address:
         """Where it listens now."""
@@ -138,6 +144,9 @@ class Target(ABC):
     def _gone(self, how: str) -> str:
         self.generation += 1
         return f"the target is gone: {how}"
+
+    def note_hang(self) -> None:
+        """Note that it will not end by itself, as it serves nobody."""
 
     def ended(self) -> str | None:
         """Return how its process has ended of itself, if that can be seen without asking it."""
