@@ -55,7 +55,9 @@ def test_a_server_that_was_seen_to_hang_is_not_waited_for_again(
             before = target.generation
             target.signal(signal.SIGSTOP)
             fate = f"the target hangs: a new client got no answer within {seconds} seconds"
+            in_vain = target.learnt.silences.in_vain
             assert target.fate(b"kick 1") == fate
+            assert target.learnt.silences.in_vain >= in_vain + float(seconds)
             with monkeypatch.context() as patch:
                 patch.setattr(target, "_fate", lambda _: pytest.fail("it was asked again"))
                 target.restore()

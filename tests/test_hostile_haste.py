@@ -46,7 +46,7 @@ def test_who_is_slow_with_others_after_a_hang_has_not_hung_again(
     with closing(BuiltIn()) as target:
         wrong, _ = survives(target, [Action(1, b"x\r\n")])
         assert wrong == "somebody else was not served: timed out"
-        target.learnt.silences.hung(b"noise")
+        target.learnt.silences.hung(b"noise", 1.0)
         wrong, _ = survives(target, [Action(1, b"x\r\n")])
         assert wrong is None
 

@@ -128,8 +128,9 @@ class Silences:
         if missed.verb not in self._answered:
             self._of_verb[missed.verb] = self._of_verb.get(missed.verb, 0) + 1
 
-    def hung(self, sent: bytes) -> None:
-        """Note that nobody is served any more after this."""
+    def hung(self, sent: bytes, seconds: float) -> None:
+        """Note that nobody is served any more after this, as was seen in so many seconds."""
+        self.in_vain += seconds
         verb = _verb(sent)
         self._hung[verb] = self._hung.get(verb, 0) + 1
         self._vain[SERVED] = self._vain.get(SERVED, 0) + 1

@@ -110,7 +110,8 @@ class Target(ABC):
         """
         if not self.accepts:
             return self.ended()
-        limit = time.monotonic() + self.limits.starved
+        begun = time.monotonic()
+        limit = begun + self.limits.starved
         patience = self.learnt.silences.patience_after(after, self.limits.alive)
         before = self.cpu_time().ran
         while True:
@@ -124,7 +125,7 @@ class Target(ABC):
             )
             if not starved or time.monotonic() > limit:
                 if after and hangs(fate):
-                    self.learnt.silences.hung(after)
+                    self.learnt.silences.hung(after, time.monotonic() - begun)
                 return fate
 
     def _fate(self, limit: float) -> str | None:
