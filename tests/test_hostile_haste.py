@@ -10,6 +10,7 @@ import pytest
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
+from conformance.target.silences import FEWER, NOISE
 from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
@@ -46,9 +47,11 @@ def test_who_is_slow_with_others_after_a_hang_has_not_hung_again(
     with closing(BuiltIn()) as target:
         wrong, _ = survives(target, [Action(1, b"x\r\n")])
         assert wrong == "somebody else was not served: timed out"
-        target.learnt.silences.hung(b"noise", 1.0)
+        target.learnt.silences.hung(b"kick 1", 1.0)
         wrong, _ = survives(target, [Action(1, b"x\r\n")])
         assert wrong is None
+        # Any hang is one after noise, too.
+        assert target.learnt.silences.patience_after(NOISE, FULL) == FULL / FEWER
 
 
 def test_nothing_is_looked_for_behind_the_first_failure() -> None:

@@ -131,8 +131,8 @@ class Silences:
     def hung(self, sent: bytes, seconds: float) -> None:
         """Note that nobody is served any more after this, as was seen in so many seconds."""
         self.in_vain += seconds
-        verb = _verb(sent)
-        self._hung[verb] = self._hung.get(verb, 0) + 1
+        for verb in {_verb(sent), SERVED.verb}:
+            self._hung[verb] = self._hung.get(verb, 0) + 1
         self._vain[SERVED] = self._vain.get(SERVED, 0) + 1
 
     def lost(self, sent: bytes) -> None:
