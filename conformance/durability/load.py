@@ -9,7 +9,7 @@ import time
 
 from conformance.durability.scenes import DELAY, Say, put
 from conformance.durability.story import Moment, Story
-from conformance.target.address import Address, connect
+from conformance.target.address import Address, connect, next_reply
 from conformance.target.limits import Limits
 from conformance.target.transport import Transport
 from reference_server.profiles import Profile
@@ -94,12 +94,7 @@ class Client(threading.Thread):
 
     def _reply(self) -> Reply:
         end = time.monotonic() + self._reply_limit
-        while (reply := self._reader.next_reply()) is None:
-            data = self._transport.receive_within(end - time.monotonic())
-            if not data and (self._transport.ended or time.monotonic() >= end):
-                raise EOFError
-            self._reader.receive(data)
-        return reply
+        return next_reply(self._transport, self._reader, end)
 
     @property
     def window(self) -> tuple[Moment, Moment]:

@@ -85,16 +85,20 @@ def ask_all(
 ) -> list[Reply]:
     """Send commands at once, and return their replies; ``limit`` seconds are for all of them."""
     reader, end = ReplyReader(tells_priority), time.monotonic() + limit
-    replies: list[Reply] = []
     transport.send(b"".join(line + b"\r\n" for line in lines))
-    while len(replies) < len(lines):
-        reply = reader.next_reply()
-        if reply is not None:
-            replies.append(reply)
-        elif data := transport.receive_within(end - time.monotonic()):
+    return [next_reply(transport, reader, end) for _ in lines]
+
+
+def next_reply(transport: Transport, reader: ReplyReader, end: float) -> Reply:
+    """Return the next reply, which comes until ``end``, in seconds of the monotonic clock.
+
+    Raises OSError, ProtocolError, or EOFError.
+    """
+    while (reply := reader.next_reply()) is None:
+        if data := transport.receive_within(end - time.monotonic()):
             reader.receive(data)
         elif transport.ended:
             raise transport.error or EOFError(escape(reader.pending))
         elif time.monotonic() >= end:
             raise TimeoutError("timed out")
-    return replies
+    return reply

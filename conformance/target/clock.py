@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from conformance.target.address import Address, connect
+from conformance.target.address import Address, connect, next_reply
 from conformance.target.failing_allocations import CONTROLS
 from conformance.target.libraries import library_folders
 from conformance.target.place import SOCKETS
@@ -48,7 +48,7 @@ class TargetClock(Protocol):
     def settle(self, seconds: float = math.inf) -> bool:
         """Return when the target has done what it was sent before, or so many seconds are over.
 
-        Return whether it serves us.
+        Return False if it hangs.
         """
         ...
 
@@ -95,8 +95,8 @@ class Attendant:
     def settle(self, seconds: float = math.inf) -> bool:
         """Return when the server has done what it was sent before, if it does that in turn.
 
-        Return whether it has, with each reply within so many seconds. A server that hangs need not
-        be waited for so long again; nor one that has hung often.
+        Each reply may take so many seconds. Return False if it hangs: then it need not be waited
+        for so long again, nor a server that has hung often.
         """
         late = watch().overslept()
         try:
@@ -120,14 +120,8 @@ class Attendant:
         self._control.send(self._line)
         self._owed += 1
         while self._owed:
-            if self._reader.next_reply() is not None:
-                self._owed -= 1
-            elif data := self._control.receive_within(end - time.monotonic()):
-                self._reader.receive(data)
-            elif self._control.ended:
-                raise EOFError
-            elif time.monotonic() >= end:
-                raise TimeoutError
+            next_reply(self._control, self._reader, end)
+            self._owed -= 1
 
     def close(self, seconds: float | None = None) -> None:
         """Hang up; wait so many seconds at most for the end, or as long as for a reply."""
