@@ -29,10 +29,6 @@ from reference_server.profiles import Profile
 from reference_server.state import Client
 from reference_server.wire import ProtocolError
 
-CHUNK = 2048
-"""Bytes of a burst that are sent before the rest of it is made."""
-PIECE = 0.05
-"""Seconds in which the target has read a piece of a burst, if it serves others meanwhile."""
 _CONTROL = -1
 ROUNDS = 3
 """The number of tries to delete all jobs."""
@@ -191,16 +187,7 @@ class Session:
             client.puts.append(tag)
             if guess in model.jobs:
                 self._jobs.name(tag, guess)
-        sent = 0
-        for cut in cuts:
-            client.unsent += text[sent:cut]
-            sent = cut
-            self._traffic.send(client)
-            # Some serve nobody else until the rest has come.
-            self._traffic.settle(PIECE)
-        client.unsent += text[sent:]
-        if len(client.unsent) > CHUNK:
-            self._traffic.send(client)
+        self._traffic.pass_on(client, text, cuts)
         if not client.known and judge.oracle.is_leaving(conn):
             self._deliver()
             if not self._traffic.has_ended(number):

@@ -14,12 +14,16 @@ from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Silence, Waiting
 from conformance.target.clock import Attendant
 from conformance.target.learnt import BRIEF, SURE
-from conformance.target.silences import A_REPLY, HALF_CLOSES, NOISE
+from conformance.target.silences import HALF_CLOSES, SERVED, Awaited, awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
 
+CHUNK = 2048
+"""Bytes of a burst that are sent before the rest of it is made."""
+PIECE = 0.05
+"""Seconds in which the target has read a piece of a burst, if it serves others meanwhile."""
 UNHURRIED = 0.1
 """Seconds of waiting after which we look whether such a wait was in vain before."""
 SMALL = 2**12
@@ -165,6 +169,19 @@ class Traffic:
         client.said = text
         client.known = self.judge.sent(client.conn, text, self._since)
 
+    def pass_on(self, client: SessionClient, text: bytes, cuts: tuple[int, ...]) -> None:
+        """Send the bytes up to each of these places apart; keep the rest back if it is short."""
+        sent = 0
+        for cut in cuts:
+            client.unsent += text[sent:cut]
+            sent = cut
+            self.send(client)
+            # Some serve nobody else until the rest has come.
+            self.settle(PIECE)
+        client.unsent += text[sent:]
+        if len(client.unsent) > CHUNK:
+            self.send(client)
+
     def send(self, client: SessionClient) -> None:
         """Send what was kept back."""
         data, client.unsent = client.unsent, bytearray()
@@ -222,23 +239,20 @@ class Traffic:
                 pause *= 2
                 is_served = self.settle()
                 if silence is None and (pause > UNHURRIED or not is_served):
-                    silence = self._silence(expected) if is_served else self._hang()
+                    keys = self._awaited(expected) if is_served else [SERVED]
+                    silence = Silence(self._target, keys, self.patience) if keys else None
             if (silence or wait).is_over:
                 self._judge_silence(silence)
                 return
 
-    def _silence(self, expected: Sequence[str]) -> Silence | None:
-        """Return the wait for what the clients must get whose commands are open."""
+    def _awaited(self, expected: Sequence[str]) -> list[Awaited]:
+        """Return what the clients must get whose commands are open."""
         said = {
             client.said
             for client in self.clients.values()
             if not self.judge.is_answered(client.conn) or self.judge.owes(client.conn)
         }
-        return Silence(self._target, said, expected, self.patience) if said else None
-
-    def _hang(self) -> Silence:
-        """Return the wait for a target that serves nobody."""
-        return Silence(self._target, {NOISE}, [A_REPLY], self.patience)
+        return [awaited(text, " or ".join(expected)) for text in said]
 
     def _judge_silence(self, silence: Silence | None) -> None:
         """Judge that nothing more comes, after this wait for it."""

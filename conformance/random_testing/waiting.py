@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from conformance.dialogue.awaiting import Awaiting
-from conformance.target.silences import FEWER, LEAST_ALIVE, awaited
+from conformance.target.silences import FEWER, LEAST_ALIVE, Awaited
 from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
 
@@ -35,18 +35,15 @@ class Waiting:
 
 
 class Silence:
-    """The wait for what a target owes to clients whose last commands are ``said``.
+    """The wait for what a target owes to its clients, ``keys`` for what each has said last.
 
     It has up to ``seconds``, and less if it was waited for in vain before.
     """
 
-    def __init__(
-        self, target: Target, said: Collection[bytes], expected: Sequence[str], seconds: float
-    ) -> None:
+    def __init__(self, target: Target, keys: Sequence[Awaited], seconds: float) -> None:
         self._silences = silences = target.learnt.silences
-        self._is_known = len(said) == 1
+        self._is_known = len(keys) == 1
         self._full = full = target.limits.reply
-        keys = [awaited(text, " or ".join(expected)) for text in said]
         # Any of them may be the one that must be answered.
         self._key = max(keys, key=lambda key: silences.patience(key, full))
         # Who is in haste anyway waits no shorter for that, and proves nothing.

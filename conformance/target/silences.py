@@ -34,7 +34,6 @@ OF_FORM = frozenset({"BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF"})
 """Replies to lines that are no command."""
 HALF_CLOSES = b"half-closes"
 NOISE = b"noise"
-A_REPLY = "a reply"
 THE_END = "the end of the connection"
 _VERB = re.compile(rb"[^ \r\n]*")
 _WORD = re.compile(r"[A-Z][A-Z_]+(?=$|[ \\])|[a-z ]+")
@@ -76,7 +75,7 @@ def _are_in(data: bytes, words: frozenset[str]) -> bool:
 AN_END = awaited(HALF_CLOSES, THE_END)
 GIVEN_UP = awaited(HALF_CLOSES, "TIMED_OUT")
 """The reply to a client that has waited for a job."""
-SERVED = awaited(NOISE, A_REPLY)
+SERVED = awaited(NOISE, "a reply")
 """The reply to another client, whatever one has sent."""
 STATS_TOLD = awaited(b"stats", "OK")
 
