@@ -11,6 +11,7 @@ import pytest
 
 from conformance.target.clock import clear_leftovers, faketime_library
 from conformance.target.failing_allocations import fiu_libraries
+from conformance.target.starvation import Starvation, Starved
 from reference_server.faults import Fault
 from reference_server.model import Model
 
@@ -94,6 +95,11 @@ def silent_at(command: str) -> Fault:
 
     method = f"_{command.replace('-', '_')}"
     return Fault("", "silent", model=type("Silent", (Model,), {method: never}))
+
+
+def let_nobody_starve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a busy machine for an idle one: else a wait goes on for longer, and proves nothing."""
+    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
 
 
 def shell_with(folder: Path, marks: bytes) -> Path:

@@ -19,9 +19,8 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL
 from conformance.target.silences import FEWER
-from conformance.target.starvation import Starvation, Starved
 from conformance.target.transport import Transport
-from tests.servers import REFERENCE_COMMAND, changed_server, silent_at
+from tests.servers import REFERENCE_COMMAND, changed_server, let_nobody_starve, silent_at
 
 HANGS = """
     import time
@@ -77,7 +76,7 @@ def test_a_server_that_was_seen_to_hang_is_not_waited_for_again(
 def test_a_conversation_with_a_server_that_serves_nobody_shows_a_hang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    let_nobody_starve(monkeypatch)
     limits, noted = replace(USUAL, reply=1.0, alive=0.2), []
     with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"), limits=limits)) as target:
         monkeypatch.setattr(target, "note_hang", lambda: noted.append(True))

@@ -18,7 +18,7 @@ from fuzz.undefined_input import Action, survives
 from reference_server.faults import FAULTS
 from tests.servers import silent_at
 
-FULL, RACED = 2.0, 0.1
+FULL = 2.0
 
 
 def _seconds_to_miss(target: BuiltIn) -> float:
@@ -30,7 +30,7 @@ def _seconds_to_miss(target: BuiltIn) -> float:
 
 
 def test_others_who_are_not_served_are_waited_for_in_full_once() -> None:
-    limits = Limits(reply=FULL, raced=RACED, alive=FULL)
+    limits = Limits(reply=FULL, alive=FULL)
     with closing(BuiltIn(fault=silent_at("list-tube-used"), limits=limits)) as target:
         assert _seconds_to_miss(target) > 2 * FULL
         # A busy machine may take longer to tell.

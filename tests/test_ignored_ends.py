@@ -19,11 +19,11 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.learnt import Learnt
 from conformance.target.limits import Limits
 from conformance.target.silences import AN_END, FATAL, FEWER, GIVEN_UP
-from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Deviation
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS
 from reference_server.wire import TIMED_OUT
+from tests.servers import let_nobody_starve
 
 FULL = 1.0
 IN_FULL = f"nothing within {FULL:g} seconds"
@@ -36,8 +36,7 @@ def _makes_up(exploration: None) -> None:
 @pytest.fixture
 def deaf_to_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuiltIn]:
     """Yield a target that does not notice the end of any connection."""
-    # A wait on a busy machine goes on for longer, and proves nothing.
-    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    let_nobody_starve(monkeypatch)
     monkeypatch.setattr(Engine, "eof", lambda *_: None)
     with closing(BuiltIn(limits=Limits(reply=FULL, clean_up=3.0))) as target:
         yield target
@@ -107,7 +106,7 @@ def test_a_half_close_has_one_answer_whatever_was_asked_before(deaf_to_ends: Bui
 @pytest.fixture
 def deaf_to_half_closes(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuiltIn]:
     """Yield a target that leaves a client waiting when it half-closes."""
-    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    let_nobody_starve(monkeypatch)
     fault = FAULTS["a-client-that-half-closes-goes-on-waiting"]
     with closing(BuiltIn(fault=fault, limits=Limits(reply=FULL, clean_up=FULL))) as target:
         yield target

@@ -36,7 +36,7 @@ from reference_server.wire import (
     NOT_FOUND,
     Reply,
 )
-from tests.servers import silent_at
+from tests.servers import let_nobody_starve, silent_at
 
 FULL = 1.0
 
@@ -53,8 +53,7 @@ class Silent(Model):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Silent, "silent", Silent.silent)
-    # A wait on a busy machine goes on for longer, and proves nothing.
-    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    let_nobody_starve(monkeypatch)
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from conformance.random_testing.budget import Budget
-from conformance.target.starvation import Starvation, Starved
 from reference_server.faults import FAULTS
 from reference_server.faults.circumstances import BY_CIRCUMSTANCE
 from reference_server.faults.sizes import BY_SIZE
 from tests.faults import Case, failures, newest_with
+from tests.servers import let_nobody_starve
 
 FILES = {"circumstances", "queues", "repetition", "crowds", "slow_clients", "process", "numbers"}
 """The files of tests that make much, or look from outside."""
@@ -24,7 +24,7 @@ def in_time(monkeypatch: pytest.MonkeyPatch) -> None:
         return True
 
     monkeypatch.setattr(Budget, "allows", allows)
-    monkeypatch.setattr(Starvation, "since", lambda *_: Starved(0.0, 0.0, 0.0, 0.0))
+    let_nobody_starve(monkeypatch)
 
 
 @pytest.mark.parametrize("name", [*BY_SIZE, *BY_CIRCUMSTANCE])
