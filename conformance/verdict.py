@@ -49,6 +49,9 @@ class Deviation(AssertionError):
 class TargetLost(Deviation):
     """The target crashed, hung, or is not reachable any more."""
 
+    is_own = False
+    """It was a server that was started for this alone: no other test has ended it."""
+
 
 class _Told(Exception):
     """A reason, which may quote the target."""

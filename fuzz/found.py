@@ -9,6 +9,7 @@ from typing import NamedTuple
 from conformance.oracle.diagnosis import Diagnosis
 from conformance.random_testing.replay import Counterexample
 from conformance.transcript import Transcript
+from conformance.verdict import Deviation, TargetLost
 from fuzz.health import Health
 from fuzz.hostile import Progress
 
@@ -22,8 +23,16 @@ class Filed:
     path: Path | None
     seen: str
     """The number of times that it was seen again."""
-    name: str = "transcript"
-    """The name of the file that shows it."""
+    is_wild: bool = False
+    """No text covers its bytes: it was seen on servers that were started for them."""
+
+    def deviation(self) -> Deviation:
+        """Return the failure of a test, shown by the last message of the transcript."""
+        more = f"; {self.seen}" if self.seen else ""
+        deviation = self.diagnosis.deviation(self.transcript.last, more)
+        if isinstance(deviation, TargetLost):
+            deviation.is_own = self.is_wild
+        return deviation
 
     @property
     def line(self) -> str:

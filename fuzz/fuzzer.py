@@ -16,7 +16,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
-from conformance.random_testing.minimise import OutOfTime, without_chunks
+from conformance.random_testing.minimise import OutOfTime
 from conformance.random_testing.replay import GOES_ON, Counterexample
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Program, Step
@@ -42,8 +42,6 @@ _AHEAD = 0.6
 """Seconds that scouts have before the first judged program."""
 _WITHOUT_NEWS = 1.0
 """Seconds of scouts in which nothing is filed, until what takes long is made small."""
-_ENDS = (1, 2, 4)
-"""Messages, the last ones, of which a crash often comes."""
 ENOUGH = 2
 """The number of times that something that looks the same is made small."""
 MOST_STATISTICS = 8
@@ -286,14 +284,10 @@ class Fuzzer:
             self._exploration.undecided += 1
             return
         self._alike.add(self._alike_of(small))
-        self._add(diagnosis, small.shown, f"reproduced {again} of {REPLAYS}", "transcript")
+        self._add(diagnosis, small.shown, f"reproduced {again} of {REPLAYS}")
 
     def _add(
-        self,
-        diagnosis: Diagnosis,
-        shown: Transcript,
-        seen: str,
-        name: str,
+        self, diagnosis: Diagnosis, shown: Transcript, seen: str, is_wild: bool = False
     ) -> None:
         report = self.report
         if any(filed.diagnosis.name == diagnosis.name for filed in report.found):
@@ -301,6 +295,7 @@ class Fuzzer:
             return
         path, new, folder = None, True, self._exploration.folder
         if folder is not None:
+            name = "wild" if is_wild else "transcript"
             try:
                 path, new = keep(folder, diagnosis, shown, seen, name)
             except OSError as error:
@@ -308,7 +303,7 @@ class Fuzzer:
         if not new:
             # Another fuzzer, or an earlier run, has told of it.
             report.again += 1
-        report.found.append(Filed(diagnosis, shown, path, seen, name))
+        report.found.append(Filed(diagnosis, shown, path, seen, is_wild))
 
     # ------------------------------------------------------------ beyond what is judged
 
@@ -319,8 +314,7 @@ class Fuzzer:
 
     def _lose(self, done: list[wild.Action]) -> None:
         """File what ended a scouts' server by its last messages, or else put that off."""
-        ends = (done[-count:] for count in _ENDS)
-        if (end := next(filter(self._is_wrong, ends), None)) is not None:
+        if (end := next(filter(self._is_wrong, wild.ends_of(done)), None)) is not None:
             self._go_wild(end)
             return
         first = self._keep_unreduced(wild.told(done))
@@ -333,7 +327,7 @@ class Fuzzer:
 
     def _go_wild(self, done: list[wild.Action]) -> None:
         target = self._new_server()
-        wrong, slowest = wild.survives(target, done)
+        wrong, slowest, taken = wild.survives(target, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
         self._reports.hear(target.reported(), program_of(done))
         if wrong is None:
@@ -346,17 +340,22 @@ class Fuzzer:
             return self._is_wrong(fewer)
 
         with effort.spent(self._target.cpu_time):
-            done = wild.with_single_lines(without_chunks(done, shows), shows)
+            done = wild.smallest(self._needed(done[:taken]), shows)
         self._pool.known.learn(line for action in done for line in action.lines)
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         seen_again = f"reproduced {seen} of {REPLAYS}"
         shown = wild.told(done)
         diagnosis = Diagnosis(GOES_ON, wrong, behind=last_command(shown.entries))
-        self._add(diagnosis, shown, seen_again, "wild")
+        self._add(diagnosis, shown, seen_again, is_wild=True)
 
     def _is_wrong(self, done: list[wild.Action]) -> bool:
-        wrong, _ = wild.survives(self._new_server(), done)
-        return wrong is not None
+        return wild.survives(self._new_server(), done).wrong is not None
+
+    def _needed(self, done: list[wild.Action]) -> list[wild.Action]:
+        """Return the last actions if they do alone what all do, up to that which does it."""
+        last = done[-wild.EVERY :]
+        wrong, _, taken = wild.survives(self._new_server(), last, every=1)
+        return done if wrong is None else last[:taken]
 
     def _new_server(self) -> Target:
         """Return a server that has just started: nobody knows in what state it is afterwards."""

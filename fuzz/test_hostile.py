@@ -71,7 +71,7 @@ def test_commands_of_a_fork(
                 raise Deviation(" or ".join(added.forms), str(told), transcript.last)
             client.is_in_step()
     done = actions(Random(exploration.seed), lines_of_fork(dialect))
-    wrong, _ = survives(own_server, done)
+    wrong = survives(own_server, done).wrong
     if wrong is not None:
         transcript.entries += in_words(done).entries
         raise TargetLost(GOES_ON, wrong)
@@ -89,6 +89,6 @@ def test_any_bytes(server: Target, transcript: Transcript, exploration: Explorat
     exploration.health += report.health.values()
     for filed in sorted(report.found, key=lambda filed: filed.diagnosis.de_facto):
         transcript.entries[:] = filed.transcript.entries
-        raise filed.diagnosis.deviation(transcript.last, f"; {filed.seen}" if filed.seen else "")
+        raise filed.deviation()
     exploration.budget.begun = report.programs
     return exploration.told(report.programs, "programs")

@@ -6,6 +6,7 @@ another client goes on talking with the server.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -13,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
-from conformance.random_testing.minimise import with_plainer
+from conformance.random_testing.minimise import OutOfTime, with_plainer, without_chunks
 from conformance.target.address import ask
 from conformance.target.fate import hangs
 from conformance.target.silences import LEAST_ALIVE, NOISE, SERVED
@@ -28,6 +29,10 @@ from reference_server.wire import CRLF, ProtocolError
 CLIENTS = 8
 ACTIONS = 300
 """Actions of all clients together, in one go."""
+EVERY = 10
+"""Actions after which somebody else wants a reply."""
+_ENDS = (1, 2, 4)
+"""Actions, the last ones, of which the end of a server often comes."""
 RECENT = 4
 """Jobs that commands are about, counted from the last one that was put."""
 _LINES = (
@@ -109,6 +114,18 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
     return made
 
 
+def ends_of(done: list[Action]) -> Iterator[list[Action]]:
+    """Yield the last actions, of which the end of a server often comes; fewest first."""
+    return (done[-count:] for count in _ENDS)
+
+
+def smallest(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
+    """Return the actions that are needed to show what these do, each with as few lines."""
+    with contextlib.suppress(OutOfTime):
+        done = next(filter(shows, ends_of(done)), done)
+    return with_single_lines(without_chunks(done, shows), shows)
+
+
 def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
     """Return actions that send but the first of their lines, where that still shows it."""
     return with_plainer(done, _with_single_line, shows)
@@ -119,21 +136,32 @@ def _with_single_line(action: Action) -> Iterator[Action]:
         yield action._replace(data=action.lines[0] + CRLF)
 
 
-def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]:
-    """Return the deviation of a target after these actions, if there is one.
+class Survival(NamedTuple):
+    """A target after some actions.
 
-    And the longest time that somebody else had to wait for a reply, in seconds. Where it has hung
-    before, that is waited for less; then only a hang counts.
+    ``wrong``: its deviation, if there is one. ``slowest``: the longest time that somebody else had
+    to wait for a reply, in seconds. ``taken``: the number of actions until it was over.
+    """
+
+    wrong: str | None
+    slowest: float
+    taken: int
+
+
+def survives(target: Target, done: Sequence[Action], every: int = EVERY) -> Survival:
+    """Return how a target survives these actions; ``every`` few of them, others want a reply.
+
+    Where it has hung before, that is waited for less; then only a hang counts.
     """
     silences, full = target.learnt.silences, target.limits.reply
     patience = max(silences.patience(SERVED, full), LEAST_ALIVE)
     clients: dict[int, Transport] = {}
-    slowest = 0.0
+    slowest, taken = 0.0, 0
     try:
         with target.connect() as bystander:
-            for number, action in enumerate(done):
+            for taken, action in enumerate(done, 1):
                 _take(target, clients, action)
-                if number % 10 == 0 or number == len(done) - 1:
+                if taken % every == 0 or taken == len(done):
                     start = time.monotonic()
                     ask(bystander, target.asked, patience)
                     slowest = max(slowest, time.monotonic() - start)
@@ -143,13 +171,13 @@ def survives(target: Target, done: Sequence[Action]) -> tuple[str | None, float]
             if hangs(fate):
                 silences.note(SERVED, full)
             elif patience < full:
-                return fate, slowest
+                return Survival(fate, slowest, taken)
         said = str(error) or type(error).__name__
-        return fate or f"somebody else was not served: {said}", slowest
+        return Survival(fate or f"somebody else was not served: {said}", slowest, taken)
     finally:
         for client in clients.values():
             client.close()
-    return target.fate(NOISE), slowest
+    return Survival(target.fate(NOISE), slowest, taken)
 
 
 def _take(target: Target, clients: dict[int, Transport], action: Action) -> None:

@@ -63,9 +63,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told = list[str]()
     add = Fuzzer._add
 
-    def filed(self: Fuzzer, diagnosis: Diagnosis, *more: Any) -> None:
+    def filed(self: Fuzzer, diagnosis: Diagnosis, *more: Any, **named: Any) -> None:
         told.append(diagnosis.name.partition("-behind-")[2])
-        add(self, diagnosis, *more)
+        add(self, diagnosis, *more, **named)
 
     monkeypatch.setattr(Fuzzer, "_add", filed)
     return told
@@ -96,7 +96,11 @@ def test_a_crash_that_needs_many_messages_comes_last(
     most: int, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies = {True: "the target crashed", False: None}
-    monkeypatch.setattr(wild, "survives", lambda _, done: (dies[len(done) > 5], 0.0))
+
+    def survives(_: object, done: list[Action], every: int = 1) -> wild.Survival:
+        return wild.Survival(dies[len(done) > 5], 0.0, len(done))
+
+    monkeypatch.setattr(wild, "survives", survives)
     scouts = Scouts([b"delete 1 x"])
     scouts.lost = [[Action(1, b"kick 1\r\n")] * 9]
     fuzz(scouts, most, tmp_path, told)

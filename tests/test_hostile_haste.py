@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
@@ -14,7 +15,7 @@ from conformance.target.silences import FEWER, NOISE
 from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.undefined_input import Action, survives
+from fuzz.undefined_input import ACTIONS, EVERY, Action, Survival, survives
 from reference_server.faults import FAULTS
 from tests.servers import silent_at
 
@@ -23,7 +24,7 @@ FULL = 2.0
 
 def _seconds_to_miss(target: BuiltIn) -> float:
     begun = time.monotonic()
-    wrong, _ = survives(target, [Action(1, b"x\r\n")])
+    wrong = survives(target, [Action(1, b"x\r\n")]).wrong
     assert wrong is not None
     assert wrong.startswith("the target hangs")
     return time.monotonic() - begun
@@ -45,13 +46,40 @@ def test_who_is_slow_with_others_after_a_hang_has_not_hung_again(
 
     monkeypatch.setattr(undefined_input, "ask", is_late)
     with closing(BuiltIn()) as target:
-        wrong, _ = survives(target, [Action(1, b"x\r\n")])
+        wrong = survives(target, [Action(1, b"x\r\n")]).wrong
         assert wrong == "somebody else was not served: timed out"
         target.learnt.silences.hung(b"kick 1", 1.0)
-        wrong, _ = survives(target, [Action(1, b"x\r\n")])
+        wrong = survives(target, [Action(1, b"x\r\n")]).wrong
         assert wrong is None
         # Any hang is one after noise, too.
         assert target.learnt.silences.patience_after(NOISE, FULL) == FULL / FEWER
+
+
+@pytest.mark.parametrize("needs", [1, 2, 25])
+def test_of_many_actions_the_last_are_looked_at_first(
+    monkeypatch: pytest.MonkeyPatch, needs: int
+) -> None:
+    done = [Action(1, b"kick %d\r\n" % number) for number in range(ACTIONS)]
+    due, plays = done[100 : 100 + needs], []
+
+    def survives(_: object, played: list[Action], every: int = EVERY) -> Survival:
+        plays.append(played)
+        if not {*due} <= {*played}:
+            return Survival(None, 0.0, len(played))
+        # It is seen when somebody else wants a reply.
+        seen = -(-(played.index(due[-1]) + 1) // every) * every
+        return Survival("the target hangs", 0.0, min(seen, len(played)))
+
+    monkeypatch.setattr(undefined_input, "survives", survives)
+    with closing(BuiltIn()) as target:
+        exploration = Exploration(1, effort=Effort(each=600.0))
+        fuzzer = Fuzzer(exploration, target, Pool(), to_first_failure=True)
+        fuzzer._go_wild(done)
+        fuzzer.close()
+    (filed,) = fuzzer.report.found
+    assert filed.is_wild
+    assert [entry.data for entry in filed.transcript.entries] == [action.data for action in due]
+    assert len(plays) < (12 if needs < EVERY else 200)
 
 
 def test_nothing_is_looked_for_behind_the_first_failure() -> None:

@@ -163,6 +163,16 @@ def test_what_one_has_lost_alone_explains_the_losses_of_others(server: BuiltIn) 
     assert not losses.late(is_over=True)
 
 
+def test_who_has_lost_a_server_of_its_own_is_not_run_again(server: BuiltIn) -> None:
+    losses, lost = Losses(), _lost(answered=False)
+    item: Any = _Item("any")
+    alone = _lost()
+    assert losses.after(item, lost, server, 0, lambda: alone) is alone
+    assert isinstance(lost.error, TargetLost)
+    lost.error.is_own = True
+    assert losses.after(item, lost, server, 0, lambda: pytest.fail("it was run again")) is lost
+
+
 @pytest.mark.parametrize("begins", [b"", b"use conformance-1\r\n", b"kick 1\r\n"])
 def test_a_target_that_was_gone_when_a_test_began_died_before(
     server: BuiltIn, monkeypatch: pytest.MonkeyPatch, begins: bytes

@@ -105,7 +105,7 @@ def _replay(transcript: Transcript, options: Options) -> int:
                 target.profile = profile
                 first.close()
         if is_wild(transcript, profile):
-            wrong, _ = survives(target, actions_of(transcript))
+            wrong = survives(target, actions_of(transcript)).wrong
             lost = Finding(len(transcript.entries) - 1, GOES_ON, wrong or "", "must")
             shown, finding, counts = transcript, lost if wrong else None, False
         else:

@@ -97,15 +97,16 @@ class Losses:
         self, loss: Loss, target: Target, others: int, again: Callable[[], Outcome]
     ) -> Outcome:
         """Return what comes of a test alone, if what it saw may be another test's doing."""
+        error = loss.outcome.error
+        assert isinstance(error, TargetLost)
         answered = any(entry.direction == "<" for entry in loss.outcome.transcript.entries)
-        if answered and not others:
+        if error.is_own or (answered and not others):
             return loss.outcome
         outcome = again()
         outcome.reported = [*loss.outcome.reported, *outcome.reported]
         if isinstance(outcome.error, TargetLost):
             return outcome
-        assert isinstance(loss.outcome.error, TargetLost)
-        observed = loss.outcome.error.observed
+        observed = error.observed
         if not others:
             self._blame_last(observed, target)
         elif observed.startswith(CRASHED):
