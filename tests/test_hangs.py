@@ -12,14 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from conformance.dialogue.awaiting import Awaiting
+from conformance.dialogue.connection import Connection
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
+from conformance.run.runner import run
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL
-from conformance.target.silences import FEWER
+from conformance.target.silences import FEWER, awaited
 from conformance.target.transport import Transport
+from conformance.verdict import TargetLost
 from tests.servers import REFERENCE_COMMAND, changed_server, let_nobody_starve, silent_at
 
 HANGS = """
@@ -88,6 +92,46 @@ def test_a_conversation_with_a_server_that_serves_nobody_shows_a_hang(
         session.abandon()
         assert noted
         assert target.settled_within == limits.alive / FEWER
+
+
+def test_where_it_has_hung_before_it_is_seen_soon_that_it_hangs_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_nobody_starve(monkeypatch)
+    key, limits = awaited(b"kick 1", "KICKED"), replace(USUAL, alive=0.2)
+    with (
+        contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"), limits=limits)) as hangs,
+        contextlib.closing(BuiltIn()) as serves,
+    ):
+        assert not Awaiting(hangs, key, 0.0).is_hung
+        for target in (hangs, serves):
+            target.learnt.silences.hung(b"put", 1.0)
+        wait = Awaiting(hangs, key, 0.0)
+        assert wait.is_hung
+        # Nobody looks twice, nor at once.
+        assert not wait.is_hung
+        assert not Awaiting(hangs, key, 600.0).is_hung
+        assert not Awaiting(serves, key, 0.0).is_hung
+
+
+def test_a_dialogue_with_a_server_that_hangs_again_ends_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_nobody_starve(monkeypatch)
+    limits, seconds = replace(USUAL, reply=8.0, alive=0.2), []
+
+    def asks(client: Connection) -> None:
+        begun = time.monotonic()
+        try:
+            client.send("list-tube-used").any_reply()
+        finally:
+            seconds.append(time.monotonic() - begun)
+
+    with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"), limits=limits)) as target:
+        target.learnt.silences.hung(b"put", 1.0)
+        outcome = run(asks, {"client": None}, target)
+    assert isinstance(outcome.error, TargetLost)
+    assert limits.reply / FEWER < seconds[0] < limits.reply
 
 
 def test_a_server_that_floods_is_not_waited_for() -> None:

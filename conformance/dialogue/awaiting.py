@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from conformance.target.silences import LEAST, Awaited
+from conformance.target.fate import hangs
+from conformance.target.silences import FEWER, LEAST, SERVED, Awaited
 from conformance.target.starvation import SEEN, Starvation, Starved
 from conformance.target.target import Target
 
@@ -31,6 +32,8 @@ class Awaiting:
     _starvation: Starvation | None = field(init=False, default=None)
     _unseen: float = field(init=False, default=0.0)
     """The seconds that had passed when it was first looked who is kept from a CPU."""
+    _has_looked: bool = field(init=False, default=False)
+    """It was looked whether the target hangs."""
 
     def __post_init__(self) -> None:
         patience = self.target.learnt.silences.patience(self.key, self.seconds)
@@ -52,6 +55,18 @@ class Awaiting:
         if passed < self._patience:
             return self._patience - passed
         return self._end(self._starvation.since()) - passed
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether the target serves nobody any more; only where it has hung before, it is looked.
+
+        That is done once, after a part of the wait.
+        """
+        is_time = self.passed > self.seconds / FEWER and not self._has_looked
+        if not (is_time and self.target.learnt.silences.is_expected_in_vain(SERVED)):
+            return False
+        self._has_looked = True
+        return hangs(self.target.fate(self.key.verb.encode("latin-1")))
 
     def _end(self, starved: Starved) -> float:
         """Return the seconds after which it ends, if it was so until now."""

@@ -24,6 +24,7 @@ from conformance.target.probe_clients import IN_TIME
 from conformance.target.profile_detection import knows
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
+from conformance.target.silences import LEAST
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
 from conformance.verdict import NotTestable, TargetLost
@@ -219,7 +220,7 @@ class LaunchedTarget(Target):
         return now - self._seen, now - self._begun
 
     def fate(self, after: bytes = b"") -> str | None:
-        seconds = self.learnt.silences.patience_after(after, self.limits.exit)
+        seconds = self.learnt.silences.patience_after(after, self.limits.exit, LEAST)
         server, fate = self._server, super().fate(after)
         if fate is None:
             return None

@@ -226,7 +226,10 @@ class Silences:
         to_any = self._of_words.get(_kind(key), 0) + 1 - OFTEN
         return max(self._of_verb.get(key.verb, 0), *vain, to_any, 0)
 
-    def patience_after(self, sent: bytes, full: float) -> float:
-        """Return in how many of so many seconds who is alive serves others after this."""
+    def patience_after(self, sent: bytes, full: float, least: float = LEAST_ALIVE) -> float:
+        """Return how many of so many seconds it is waited for, if it may have hung after this.
+
+        Where it has done so before, they are fewer, but not fewer than ``least``.
+        """
         times = self._hung.get(_verb(sent), 0)
-        return max(full / FEWER**times, LEAST_ALIVE) if times else full
+        return max(full / FEWER**times, least) if times else full
