@@ -1,14 +1,17 @@
 """The distribution of tests to the processes of ``pytest -n``.
 
-One process gets all tests that wait, so that they overlap. Where all processes share a server,
-tests that must be alone with it come first, in one process; the others begin when they are over.
-The test that takes longest comes next, so that nobody is left to wait for its process.
+Where clocks can be moved, no process gets two tests at a time that take long. In real time, one
+process gets all tests that wait, so that they overlap. Where all processes share a server, tests
+that must be alone with it come first, in one process; the others begin when they are over. The test
+that takes longest comes next, so that nobody is left to wait for its process.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,6 +28,8 @@ _TIMED = "timed"
 """The scope of the tests that wait."""
 _LONGEST = "::test_any_program"
 """The end of the name of the test that waits all by itself."""
+_LONG = (_LONGEST, "::test_any_bytes")
+"""The same for the tests that take longest where clocks can be moved."""
 _ALONE = "alone"
 """The part of a scenario in which nobody else may be connected, and the scope of such tests."""
 
@@ -56,8 +61,49 @@ def check_processes(config: pytest.Config, options: Options, limits: Limits) -> 
         raise pytest.UsageError(f"{told}; -n 0 has one process: {error}") from None
 
 
+def takes_long(test: str) -> bool:
+    """Return whether a test makes up as much as there is time for, by its name."""
+    return "::test_any_" in test
+
+
+def spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return tests so that those that take long come last, the longest first.
+
+    A short one is behind each, if there are any: a process begins a test when it knows the next.
+    """
+    long = [item for item in items if takes_long(item.nodeid)]
+    long.sort(key=lambda item: not item.nodeid.endswith(_LONG))
+    short = [item for item in items if not takes_long(item.nodeid)]
+    first = max(len(short) - len(long), 0)
+    pairs = zip_longest(long, short[first:])
+    return short[:first] + [item for pair in pairs for item in pair if item is not None]
+
+
 def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:
-    """Return a scheduler for tests of a target in real time."""
+    """Return a scheduler for tests of a target."""
+    return _balancing(config, log) if target.clock.movable else _overlapping(config, log, target)
+
+
+def _balancing(config: pytest.Config, log: Any) -> Any:
+    """Return one that gives no process two tests that take long."""
+    from xdist.scheduler import LoadScheduling
+
+    class Scheduler(LoadScheduling):  # type: ignore[misc]
+        def _send_tests(self, node: Any, num: int) -> None:
+            known = self.node2pending[node]
+            has_long = any(takes_long(self.collection[index]) for index in known)
+            for count, index in enumerate(self.pending[:num]):
+                if takes_long(self.collection[index]):
+                    # A process begins a test when it knows the next one, too.
+                    num = min(num, max(count + (not has_long), 2 - len(known)))
+                    break
+            super()._send_tests(node, num)
+
+    return Scheduler(config, log)
+
+
+def _overlapping(config: pytest.Config, log: Any, target: Target) -> Any:
+    """Return one that lets tests that wait overlap, and those that must be alone come first."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduler(LoadScopeScheduling):  # type: ignore[misc]

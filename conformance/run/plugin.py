@@ -198,13 +198,11 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let tests that wait overlap under a real clock, and those that must be alone come first."""
+    """Distribute tests so that no process is left alone with those that take long."""
     target = config.stash[_SUITE].target
     # The workers have targets of their own.
     config.stash[_SUITE].release()
-    if target.clock.movable or config.getoption("dist") != "load":
-        return None
-    return scheduler(config, log, target)
+    return scheduler(config, log, target) if config.getoption("dist") == "load" else None
 
 
 @pytest.hookimpl(wrapper=True)

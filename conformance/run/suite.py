@@ -16,6 +16,7 @@ from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budge
 from conformance.random_testing.effort import EACH, IN_ALL, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
+from conformance.run.distribution import spread
 from conformance.run.entry import AUTO, TESTED
 from conformance.run.identity import identified, named
 from conformance.run.losses import Loss, Losses
@@ -161,9 +162,11 @@ class Suite:
     def order(self, items: list[pytest.Item]) -> None:
         """Let tests that must be alone with the target come first, while nothing overlaps.
 
-        What is made up comes last: the others find out what the target does not bear.
+        What is made up comes last: the others find out what the target does not bear. See
+        :func:`spread`.
         """
-        items.sort(key=lambda item: needs(item, "exploration"))
+        made_up = [item for item in items if needs(item, "exploration")]
+        items[:] = [item for item in items if not needs(item, "exploration")] + spread(made_up)
         if self.options.address is not None or self.options.clock == "real":
             items.sort(key=lambda item: not needs(item, "alone"))
 
