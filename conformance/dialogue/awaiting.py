@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from conformance.target.fate import hangs
-from conformance.target.silences import FEWER, LEAST, SERVED, Awaited
+from conformance.target.silences import LEAST, LEAST_ALIVE, SERVED, Awaited
 from conformance.target.starvation import SEEN, Starvation, Starved
 from conformance.target.target import Target
 
@@ -60,10 +60,12 @@ class Awaiting:
     def is_hung(self) -> bool:
         """Whether the target serves nobody any more; only where it has hung before, it is looked.
 
-        That is done once, after a part of the wait.
+        That is done once, the sooner the more often it has hung.
         """
-        is_time = self.passed > self.seconds / FEWER and not self._has_looked
-        if not (is_time and self.target.learnt.silences.is_expected_in_vain(SERVED)):
+        silences = self.target.learnt.silences
+        if self._has_looked or not silences.is_expected_in_vain(SERVED):
+            return False
+        if self.passed < max(silences.patience(SERVED, self.seconds), LEAST_ALIVE):
             return False
         self._has_looked = True
         return hangs(self.target.fate(self.key.verb.encode("latin-1")))

@@ -152,6 +152,8 @@ class Traffic:
     def abandon(self) -> None:
         """End all clients without looking at what comes; the target notices, if it can."""
         limits, learnt = self._target.limits, self._target.learnt
+        if not self._is_served:
+            self._target.note_hang()
         for client in self.clients.values():
             # It may have been ended for another reason, of which nothing is learnt.
             goodbye = learnt.until_end(limits.goodbye) if self._is_served else BRIEF
@@ -261,8 +263,6 @@ class Traffic:
         except Violation:
             if silence is not None:
                 silence.was_in_vain()
-            if not self._is_served:
-                self._target.note_hang()
             raise
 
     def poll(self, seconds: float) -> bool:

@@ -87,7 +87,8 @@ class Attendant:
         ``asked``: the line that it is asked.
         """
         self.close()
-        self._limit = self._patience = limit
+        self._limit = limit
+        self._patience = self._usual_patience()
         self._line = asked + CRLF
         self._reader, self._owed = ReplyReader(), 0
         self._control = Transport(connect(address, limit))
@@ -110,8 +111,11 @@ class Attendant:
             return False
         except (OSError, EOFError, ProtocolError):
             return True
-        self._patience = self._limit if self._hung < OFTEN else self._limit / FEWER
+        self._patience = self._usual_patience()
         return True
+
+    def _usual_patience(self) -> float:
+        return self._limit if self._hung < OFTEN else self._limit / FEWER
 
     def _go_back_and_forth(self, seconds: float) -> None:
         """Ask, and take in all replies that are owed: some may have been missed before."""

@@ -229,7 +229,8 @@ class Silences:
     def patience_after(self, sent: bytes, full: float, least: float = LEAST_ALIVE) -> float:
         """Return how many of so many seconds it is waited for, if it may have hung after this.
 
-        Where it has done so before, they are fewer, but not fewer than ``least``.
+        Where it has done so before, they are fewer, but not fewer than ``least``; where it has hung
+        after anything, they are fewer once.
         """
-        times = self._hung.get(_verb(sent), 0)
+        times = max(self._hung.get(_verb(sent), 0), SERVED.verb in self._hung)
         return max(full / FEWER**times, least) if times else full
