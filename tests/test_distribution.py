@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from conformance.run.distribution import parts_of
+from conformance.run.distribution import parts_of, scheduler, spread, takes_long
+from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from tests.servers import REFERENCE_COMMAND
 from tests.test_plugin import suite
@@ -58,3 +64,80 @@ def test_a_failure_that_ends_the_run_does_so_with_the_exit_code_of_failures(
     done = suite(f"--launch={fault}", "-x", "-k", "peek.", *processes)
     assert "stopping after 1 failures" in done.stdout
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
+
+
+LONG, SHORT = 10.0, 0.125
+"""Seconds that tests take."""
+
+
+@dataclass(eq=False)
+class Process:
+    """A process: it begins a test when it knows the next one, or that there is none."""
+
+    name: str
+    shutting_down: bool = False
+    known: list[int] = field(default_factory=list)
+    busy_until: float | None = None
+
+    @property
+    def gateway(self) -> SimpleNamespace:
+        return SimpleNamespace(id=self.name)
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.known += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+    def begin(self, now: float, tests: list[str]) -> None:
+        if self.busy_until is None and len(self.known) > (not self.shutting_down):
+            self.busy_until = now + (LONG if takes_long(tests[self.known[0]]) else SHORT)
+
+
+def _seconds_of(tests: list[str], processes: int) -> float:
+    """Return how long so many processes take for all these tests."""
+    values = {"tx": [f"{processes}*popen"], "maxschedchunk": None}
+    config: Any = SimpleNamespace(getvalue=values.get, getoption=values.get)
+    with closing(BuiltIn()) as target:
+        scheduling = scheduler(config, None, target)
+    nodes = [Process(f"gw{number}") for number in range(processes)]
+    for node in nodes:
+        scheduling.add_node(node)
+    for node in nodes:
+        scheduling.add_node_collection(node, tests)
+    scheduling.schedule()
+    now = 0.0
+    while scheduling.has_pending:
+        for node in nodes:
+            node.begin(now, tests)
+        now, first = min((node.busy_until, node.name) for node in nodes if node.busy_until)
+        (done,) = (node for node in nodes if node.name == first)
+        done.busy_until = None
+        scheduling.mark_test_complete(done, done.known.pop(0), SHORT)
+    return now
+
+
+def _tests(long: int, short: int) -> Iterator[Any]:
+    for number in range(short):
+        yield SimpleNamespace(nodeid=f"test_known.py::test_{number}")
+        if number < long:
+            yield SimpleNamespace(nodeid=f"test_made_up.py::test_any_{number}")
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+@pytest.mark.parametrize("short", [5, 6, 9, 40, 400])
+def test_no_process_gets_two_tests_that_take_long_while_another_idles(
+    processes: int, short: int
+) -> None:
+    items = spread([*_tests(5, short)])
+    assert {item.nodeid for item in items} == {item.nodeid for item in _tests(5, short)}
+    seconds = _seconds_of([item.nodeid for item in items], processes)
+    assert seconds <= -(-5 // processes) * LONG + short * SHORT
+
+
+def test_the_tests_that_take_longest_come_first_of_what_takes_long() -> None:
+    names = ["::test_any_overlap", "::test_any_bytes", "::test_known", "::test_any_program"]
+    items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
+    assert [item.nodeid for item in spread(items)] == [
+        *("::test_any_bytes", "::test_known", "::test_any_program", "::test_any_overlap"),
+    ]

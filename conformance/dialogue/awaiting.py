@@ -58,9 +58,9 @@ class Awaiting:
 
     @property
     def is_hung(self) -> bool:
-        """Whether the target serves nobody any more; only where it has hung before, it is looked.
+        """Whether the target serves nobody any more, if it has hung before.
 
-        That is done once, the sooner the more often it has hung.
+        This is looked at once, and the sooner, the more often it has hung.
         """
         silences = self.target.learnt.silences
         if self._has_looked or not silences.is_expected_in_vain(SERVED):

@@ -161,7 +161,7 @@ class Exploration:
 
     def start_anew(self, session: Session) -> None:
         """End a conversation that has gone wrong, and leave nothing of it on the target."""
-        session.abandon()
+        session.abandon(before_restart=session.target.exclusive)
         try:
             session.target.restart()
             self._new = session.target

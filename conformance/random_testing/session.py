@@ -387,6 +387,9 @@ class Session:
             # Where there are no pauses, that is unknown.
             ask(sock, b"pause-tube default 0", limit)
 
-    def abandon(self) -> None:
-        """End all clients without looking at what comes; the target notices, if it can."""
-        self._traffic.abandon()
+    def abandon(self, before_restart: bool = False) -> None:
+        """End all clients without looking at what comes; the target notices, if it can.
+
+        ``before_restart``: it is ended next, so that it need not notice.
+        """
+        self._traffic.abandon(before_restart)

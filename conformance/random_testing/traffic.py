@@ -149,15 +149,18 @@ class Traffic:
         if self._attendant is not None:
             self._attend(self._attendant)
 
-    def abandon(self) -> None:
-        """End all clients without looking at what comes; the target notices, if it can."""
+    def abandon(self, before_restart: bool) -> None:
+        """End all clients without looking at what comes; the target notices, if it can.
+
+        ``before_restart``: it is ended next, so that it need not notice.
+        """
         limits, learnt = self._target.limits, self._target.learnt
         if not self._is_served:
             self._target.note_hang()
+        notices = self._is_served and not before_restart
         for client in self.clients.values():
             # It may have been ended for another reason, of which nothing is learnt.
-            goodbye = learnt.until_end(limits.goodbye) if self._is_served else BRIEF
-            client.transport.hang_up(goodbye)
+            client.transport.hang_up(learnt.until_end(limits.goodbye) if notices else BRIEF)
         if self._attendant is not None:
             self._attendant.close(learnt.until_end(limits.alive))
 
