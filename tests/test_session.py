@@ -15,6 +15,8 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.steps import Ask
 from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import USUAL
+from conformance.verdict import Inconclusive
 from reference_server import wire
 from reference_server.connection import ServedConnection
 from reference_server.faults import FAULTS, Fault
@@ -37,6 +39,24 @@ def test_our_own_silence_shows_nothing(key: str, real_time: bool) -> None:
         session = Exploration(1).session(server)
         session.ask(1, STATS)
         session.finish()
+        session.abandon()
+
+
+@pytest.mark.parametrize("behind", [100, 9 * USUAL.behind])
+def test_the_end_of_a_client_that_waits_need_not_be_seen_behind_much_that_is_not_read(
+    behind: int,
+) -> None:
+    peek = b"peek 1\r\n"
+    with contextlib.closing(BuiltIn()) as server:
+        session = Exploration(1).session(server)
+        session.patience = PATIENCE
+        session.ask(1, b"reserve\r\n" + peek * (behind // len(peek)))
+        if behind < USUAL.behind:
+            session.leave(1, half=True)
+            session.finish()
+        else:
+            with pytest.raises(Inconclusive):
+                session.leave(1, half=True)
         session.abandon()
 
 

@@ -123,7 +123,11 @@ class Oracle(Transitions):
 
     def is_leaving(self, conn: int) -> bool:
         """Tell whether the target must end a connection now, as its client sends nothing more."""
-        return self.clients[conn].leaving and not any(
+        return self.clients[conn].leaving and not self.may_wait(conn)
+
+    def may_wait(self, conn: int) -> bool:
+        """Tell whether a client waits for a job, in any of the possible states."""
+        return any(
             conn in state.model.connections and state.model.is_waiting(conn)
             for state in self.states
         )

@@ -24,6 +24,7 @@ from conformance.target.signals import named
 from conformance.target.silences import FEWER
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript
+from conformance.verdict import Inconclusive
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Client
@@ -227,6 +228,9 @@ class Session:
         word = b"resets" if reset else b"half-closes" if half else b"closes"
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
         if half:
+            if client.unread > self._limits.behind and self.judge.oracle.may_wait(client.conn):
+                # In a burst, it was not known that it would wait.
+                raise Inconclusive("more was sent than a target need read while a client waits")
             self.judge.half_close(client.conn, self.now())
             self._traffic.half_close(number)
         if number in self._traffic.clients:
