@@ -16,7 +16,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
-from conformance.random_testing.minimise import OutOfTime
+from conformance.random_testing.minimise import OutOfTime, ends
 from conformance.random_testing.replay import GOES_ON, Counterexample
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Program, Step
@@ -314,7 +314,7 @@ class Fuzzer:
 
     def _lose(self, done: list[wild.Action]) -> None:
         """File what ended a scouts' server by its last messages, or else put that off."""
-        if (end := next(filter(self._is_wrong, wild.ends_of(done)), None)) is not None:
+        if (end := next(filter(self._is_wrong, ends(done)), None)) is not None:
             self._go_wild(end)
             return
         first = self._keep_unreduced(wild.told(done))

@@ -14,6 +14,7 @@ from random import Random
 
 import fuzz
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.minimise import ends
 from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.smaller import Reducer
 from conformance.random_testing.steps import Ask, Leave, Step
@@ -156,5 +157,9 @@ class Recital:
     def _judge(self, turns: Sequence[Turn]) -> Counterexample | None:
         exploration, target = self._exploration, self._target
         program = [step for turn in turns for step in turn.steps]
-        found = exploration.replayed(target, program, target.limits.reply, math.inf)
-        return None if found is None else Reducer(exploration, target).smallest(found)
+        # The whole may take many seconds.
+        for shorter in (*ends(program), program):
+            found = exploration.replayed(target, shorter, target.limits.reply, math.inf)
+            if found is not None:
+                return Reducer(exploration, target).smallest(found)
+        return None

@@ -6,7 +6,6 @@ another client goes on talking with the server.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
-from conformance.random_testing.minimise import OutOfTime, with_plainer, without_chunks
+from conformance.random_testing.minimise import its_end, with_plainer, without_chunks
 from conformance.target.address import ask
 from conformance.target.fate import hangs
 from conformance.target.silences import LEAST_ALIVE, NOISE, SERVED
@@ -31,8 +30,6 @@ ACTIONS = 300
 """Actions of all clients together, in one go."""
 EVERY = 10
 """Actions after which somebody else wants a reply."""
-_ENDS = (1, 2, 4)
-"""Actions, the last ones, of which the end of a server often comes."""
 RECENT = 4
 """Jobs that commands are about, counted from the last one that was put."""
 _LINES = (
@@ -114,16 +111,9 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
     return made
 
 
-def ends_of(done: list[Action]) -> Iterator[list[Action]]:
-    """Yield the last actions, of which the end of a server often comes; fewest first."""
-    return (done[-count:] for count in _ENDS)
-
-
 def smallest(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
     """Return the actions that are needed to show what these do, each with as few lines."""
-    with contextlib.suppress(OutOfTime):
-        done = next(filter(shows, ends_of(done)), done)
-    return with_single_lines(without_chunks(done, shows), shows)
+    return with_single_lines(without_chunks(its_end(done, shows), shows), shows)
 
 
 def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
@@ -149,9 +139,10 @@ class Survival(NamedTuple):
 
 
 def survives(target: Target, done: Sequence[Action], every: int = EVERY) -> Survival:
-    """Return how a target survives these actions; ``every`` few of them, others want a reply.
+    """Return how a target survives these actions.
 
-    Where it has hung before, that is waited for less; then only a hang counts.
+    After ``every`` of them, somebody else wants a reply. Where it has hung before, that is waited
+    for less; then only a hang counts.
     """
     silences, full = target.learnt.silences, target.limits.reply
     patience = max(silences.patience(SERVED, full), LEAST_ALIVE)

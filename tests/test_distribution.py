@@ -17,6 +17,9 @@ from conformance.target.launch import Launched
 from tests.servers import REFERENCE_COMMAND
 from tests.test_plugin import suite
 
+LONG, SHORT = 10.0, 0.125
+"""Seconds that tests take."""
+
 
 @pytest.mark.parametrize(
     ("test", "parts"),
@@ -64,10 +67,6 @@ def test_a_failure_that_ends_the_run_does_so_with_the_exit_code_of_failures(
     done = suite(f"--launch={fault}", "-x", "-k", "peek.", *processes)
     assert "stopping after 1 failures" in done.stdout
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-
-
-LONG, SHORT = 10.0, 0.125
-"""Seconds that tests take."""
 
 
 @dataclass(eq=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import closing
+from typing import cast
 
 import pytest
 
@@ -116,6 +118,23 @@ def test_nothing_is_tried_when_the_time_of_the_run_is_over(left: float) -> None:
         found = _found(target, exploration, SHOWS)
         target.restart = None  # type: ignore[method-assign, assignment]
         assert Reducer(exploration, target).smallest(found) is found
+
+
+def test_a_finding_that_takes_too_long_to_be_seen_again_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float] = []
+
+    def takes_long(*args: object) -> None:
+        limits.append(cast(float, args[4]))
+
+    exploration = Exploration(1, effort=Effort(each=600.0))
+    with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
+        found = _found(target, exploration, SHOWS)
+        monkeypatch.setattr(Exploration, "replayed", takes_long)
+        assert Reducer(exploration, target).smallest(found) is found
+    assert len(limits) > len(SHOWS)
+    assert math.inf not in limits
 
 
 def test_time_that_passes_in_several_steps_passes_in_one() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from conformance.random_testing.steps import Ask, Program, Step, Wait
 
 T = TypeVar("T")
 
+ENDS = (1, 2, 4, 16, 64, 256, 1024)
+"""Items, the last ones, by which it is often shown alone."""
 _PUT = re.compile(rb"put +(\S+) +(\S+) +(\S+) ")
 """A put of which something may be malformed."""
 Shows = Callable[[Program], bool]
@@ -38,7 +40,19 @@ def without_steps(program: Program, shows: Shows) -> list[Step]:
     def some(steps: list[Step]) -> bool:
         return bool(steps) and shows(steps)
 
-    return without_chunks(list(program), some)
+    return without_chunks(its_end(list(program), some), some)
+
+
+def ends(items: list[T]) -> Iterator[list[T]]:
+    """Yield the last items, of which it often comes; fewest first."""
+    return (items[-count:] for count in ENDS if count < len(items))
+
+
+def its_end(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
+    """Return the last few items if they show it alone, else all."""
+    with contextlib.suppress(OutOfTime):
+        return next(filter(shown, ends(items)), items)
+    return items
 
 
 def _with_longer_waits(steps: list[Step], shows: Shows) -> list[Step]:

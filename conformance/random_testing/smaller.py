@@ -78,7 +78,7 @@ class Reducer:
         left, start = effort.remaining, time.monotonic()
         if left < _TRIES * pace.limit:
             return None
-        self._replayed(found.program, pace.patience, min(WHOLE, left))
+        first = self._replayed(found.program, pace.patience, min(WHOLE, left))
         pace = pace._replace(limit=max(pace.limit, time.monotonic() - start))
 
         def shows(program: Program) -> bool:
@@ -90,6 +90,9 @@ class Reducer:
             return self._is_good(shown, pace.firmly)
 
         program = pace.smaller(found.program, shows)
+        if first is None and [*program] == [*found.program]:
+            # Nor was anything smaller seen: the whole takes too long to look for it once more.
+            return None
         shown = self._replayed(program, PATIENCE, math.inf)
         return shown if self._is_good(shown, pace.firmly) else None
 
