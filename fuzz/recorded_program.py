@@ -159,7 +159,12 @@ class Recital:
         program = [step for turn in turns for step in turn.steps]
         # The whole may take many seconds.
         for shorter in (*ends(program), program):
+            begun = time.monotonic()
             found = exploration.replayed(target, shorter, target.limits.reply, math.inf)
             if found is not None:
+                waited = target.limits.reply if found.violation.is_silence else 0.0
+                if time.monotonic() - begun - waited > exploration.effort.each:
+                    # There is no time to see it again.
+                    return found
                 return Reducer(exploration, target).smallest(found)
         return None

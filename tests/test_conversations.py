@@ -132,19 +132,16 @@ def test_a_pause_that_ends_late_does_not_last_into_the_next_conversation(is_kept
 
 
 @pytest.mark.parametrize(
-    ("wait", "told"),
-    [
-        ("0.1s", ""),
-        ("1000s", "1 kept finding not played again: long waits need a clock that can be moved"),
-    ],
+    ("turns", "wait", "is_played"), [(1, "0.1s", True), (1, "1000s", False), (1001, "0.1s", False)]
 )
-def test_a_kept_finding_with_long_waits_is_left_out_in_real_time(
-    wait: str, told: str, tmp_path: Path
+def test_a_kept_finding_that_takes_long_is_left_out(
+    turns: int, wait: str, is_played: bool, tmp_path: Path
 ) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
-    text = f"A > list-tube-used\\r\\n\nA < USING default\\r\\n\n+ {wait}\n"
-    (folder / "transcript").write_text(text)
+    turn = "A > list-tube-used\\r\\n\nA < USING default\\r\\n\n"
+    (folder / "transcript").write_text(f"{turn * turns}+ {wait}\n")
+    told = "" if is_played else "1 kept finding not played again, as that takes too long"
     target = BuiltIn(real_time=True)
     try:
         assert Exploration(1, folder=tmp_path).judge(target, Transcript(), str) == told

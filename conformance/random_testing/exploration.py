@@ -34,6 +34,8 @@ PATIENCE = 0.5
 """Seconds after which a reply is missing where something is looked for again."""
 LIMIT = 5.0
 """Seconds after which that is given up."""
+LONGEST = 1000
+"""Steps of the longest kept finding that is played again: the oracle may need 10 s for 2,000."""
 KEPT = 3
 """Conversations that are kept in mind; some of them ask for statistics only."""
 
@@ -71,7 +73,7 @@ class Exploration:
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     left_out: int = 0
-    """Kept findings that were not played again, as their waits are too long for a real clock."""
+    """Kept findings that were not played again: they, or their waits in real time, are too long."""
     hastens: bool = False
     """The finding at hand is about a reply that never came."""
     fate: str = ""
@@ -202,14 +204,15 @@ class Exploration:
         if not self.left_out:
             return ""
         findings = counted(self.left_out, "kept finding")
-        return f"{findings} not played again: long waits need a clock that can be moved"
+        return f"{findings} not played again, as that takes too long"
 
     def _again(self, target: Target, transcript: Transcript) -> Loose | None:
         """Play the findings of earlier runs; raise Deviation if one is still there."""
         loose, self.left_out, left = None, 0, LIMIT
         for path, found in kept(self.folder) if self.folder else ():
-            seconds = 0.0 if target.clock.movable else waits(program_of(found))
-            if seconds > left:
+            program = program_of(found)
+            seconds = 0.0 if target.clock.movable else waits(program)
+            if seconds > left or len(program) > LONGEST:
                 self.left_out += 1
                 continue
             left -= seconds
