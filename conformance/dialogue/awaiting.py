@@ -58,7 +58,7 @@ class Awaiting:
 
     @property
     def is_hung(self) -> bool:
-        """Whether the target serves nobody any more, if it has hung before.
+        """The target serves nobody any more, as is seen only if it has hung before.
 
         This is looked at once, and the sooner, the more often it has hung.
         """

@@ -134,12 +134,13 @@ class FastGear:
             is_calm = oracle.is_still(conn) and state.done[conn] == len(client.items)
             self._calm = conn if is_calm else None
             self._crowded = waiting(model) > 1 or not oracle.is_done(state, conn)
-        reader.receive(data)
+        client.receive(data)
         while self._calm is not None:
             if not reader.buffered or (request := reader.next_request()) is None:
                 return not reader.buffered
             if self._is_certain(state, conn, request, now):
                 # All before it is done, so it need not be remembered.
+                client.note_request()
                 state.owe(model.handle(request, max(now, model.now + 1), conn))
             else:
                 self._calm = None

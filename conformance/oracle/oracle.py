@@ -132,6 +132,12 @@ class Oracle(Transitions):
             for state in self.states
         )
 
+    def unread(self, conn: int) -> int:
+        """Return how many bytes a client has sent behind what is handled."""
+        client = self.clients[conn]
+        done = min(state.done[conn] for state in self.states)
+        return client.sent - client.items[done].begin if done < len(client.items) else 0
+
     def next_due(self, now: int) -> int | None:
         """Return when a timer falls due next after ``now``, in any of the possible states."""
         dues = (alarm[0] for state in self.states for alarm in state.model.due(FOR_EVER))
@@ -149,7 +155,7 @@ class Oracle(Transitions):
         """Note that a client has sent these bytes."""
         client = self.clients[conn]
         if not client.leaving:
-            client.reader.receive(data)
+            client.receive(data)
             self.read(conn, now)
 
     def read(self, conn: int, now: int) -> None:

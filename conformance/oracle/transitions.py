@@ -50,6 +50,8 @@ class Item:
 
     event: Event | Open
     at: int
+    begin: int = 0
+    """Bytes that the client had sent before it."""
 
 
 @dataclass(slots=True)
@@ -58,6 +60,10 @@ class OracleClient:
 
     reader: RequestReader
     items: list[Item] = field(default_factory=list)
+    sent: int = 0
+    """Bytes that it has sent."""
+    understood: int = 0
+    """The first of these, as far as they are requests."""
     attended: int = -1
     """When it was last seen that the target attends to it: it has answered a neutral command."""
     leaving: bool = False
@@ -66,6 +72,15 @@ class OracleClient:
     """When the target could see that, even while the client waits; None if it has but said quit."""
     deaf: bool = False
     """It does not read any more either."""
+
+    def receive(self, data: bytes) -> None:
+        """Take in what it has sent."""
+        self.sent += len(data)
+        self.reader.receive(data)
+
+    def note_request(self) -> None:
+        """Note that the reader has given a request."""
+        self.understood = self.sent - self.reader.buffered
 
     def end(self, now: int) -> None:
         """Note that it has ended its side of the connection, and not only said so."""
@@ -107,7 +122,8 @@ class Transitions:
     def take(self, conn: int, request: Request | Open, now: int) -> None:
         """Note a request that the target will come to."""
         client = self.clients[conn]
-        client.items.append(Item(request, now))
+        client.items.append(Item(request, now, client.understood))
+        client.note_request()
         if request == _QUIT:
             client.leave(now)
 

@@ -49,8 +49,6 @@ class SessionClient:
     """All replies to what it sent last were known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
-    unread: int = 0
-    """Bytes that it has sent since its last reply has told that the target had read all."""
     said: bytes = b""
     """The command that it has sent last, or that it half-closes."""
 
@@ -193,7 +191,6 @@ class Traffic:
         """Send what was kept back."""
         data, client.unsent = client.unsent, bytearray()
         client.burst += data
-        client.unread += len(data)
         limit = self._time() + self.patience
         client.transport.send(data)
         while client.transport.unsent:
@@ -211,9 +208,7 @@ class Traffic:
             client.burst.clear()
         if not hasty:
             self.hear()
-            if self.judge.is_answered(client.conn):
-                client.unread = 0
-            else:
+            if not self.judge.is_answered(client.conn):
                 # No reply tells that the target has read it.
                 self.settle()
                 self.hear()
