@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
-from conformance.random_testing.minimise import its_end, with_plainer, without_chunks
+from conformance.random_testing.minimise import needed, with_plainer
 from conformance.target.address import ask
 from conformance.target.fate import hangs
 from conformance.target.silences import LEAST_ALIVE, NOISE, SERVED
@@ -113,7 +113,7 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
 
 def smallest(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
     """Return the actions that are needed to show what these do, each with as few lines."""
-    return with_single_lines(without_chunks(its_end(done, shows), shows), shows)
+    return with_single_lines(needed(done, shows), shows)
 
 
 def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:

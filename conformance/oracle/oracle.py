@@ -251,10 +251,7 @@ class Oracle(Transitions):
         states = [twin for state in self.states for twin in self._explain(state, conn, reply, now)]
         if not states and not self._expected:
             sent = len(self.clients[conn].items)
-            owes = any(
-                w.done[conn] < sent or (conn in w.model.connections and w.model.is_waiting(conn))
-                for w in self.states
-            )
+            owes = self.may_wait(conn) or any(w.done[conn] < sent for w in self.states)
             self._expected.append("no reply yet" if owes else UNASKED)
         if reply is None:
             self._keep(states, "the end of the connection")

@@ -40,7 +40,7 @@ def without_steps(program: Program, shows: Shows) -> list[Step]:
     def some(steps: list[Step]) -> bool:
         return bool(steps) and shows(steps)
 
-    return without_chunks(its_end(list(program), some), some)
+    return needed(list(program), some)
 
 
 def ends(items: list[T]) -> Iterator[list[T]]:
@@ -48,11 +48,11 @@ def ends(items: list[T]) -> Iterator[list[T]]:
     return (items[-count:] for count in ENDS if count < len(items))
 
 
-def its_end(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
-    """Return the last few items if they show it alone, else all."""
+def needed(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
+    """Return the items that are needed to show it; whether the last few do is looked at first."""
     with contextlib.suppress(OutOfTime):
-        return next(filter(shown, ends(items)), items)
-    return items
+        items = next(filter(shown, ends(items)), items)
+    return without_chunks(items, shown)
 
 
 def _with_longer_waits(steps: list[Step], shows: Shows) -> list[Step]:
