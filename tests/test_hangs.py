@@ -106,15 +106,15 @@ def test_where_it_has_hung_before_it_is_seen_soon_that_it_hangs_again(
     ):
         wait = Awaiting(hangs, key, 0.0)
         time.sleep(LEAST_ALIVE)
-        assert not wait.is_hung
+        assert not wait.finds_hang()
         for target in (hangs, serves):
             target.learnt.silences.hung(b"put", 1.0)
         waits = [Awaiting(target, key, 0.0) for target in (hangs, serves)]
         time.sleep(LEAST_ALIVE)
-        assert [wait.is_hung for wait in waits] == [True, False]
+        assert [wait.finds_hang() for wait in waits] == [True, False]
         # Nobody looks twice, nor at once.
-        assert not waits[0].is_hung
-        assert not Awaiting(hangs, key, 6000.0).is_hung
+        assert not waits[0].finds_hang()
+        assert not Awaiting(hangs, key, 6000.0).finds_hang()
 
 
 def test_a_dialogue_with_a_server_that_hangs_again_ends_soon(

@@ -56,11 +56,10 @@ class Awaiting:
             return self._patience - passed
         return self._end(self._starvation.since()) - passed
 
-    @property
-    def is_hung(self) -> bool:
-        """The target serves nobody any more, as is seen only if it has hung before.
+    def finds_hang(self) -> bool:
+        """Return whether the target serves nobody any more; only looks if it has hung before.
 
-        This is looked at once, and the sooner, the more often it has hung.
+        It looks once, and the sooner, the more often it has hung.
         """
         silences = self.target.learnt.silences
         if self._has_looked or not silences.is_expected_in_vain(SERVED):

@@ -291,7 +291,7 @@ class Connection(UsualCommands):
         self.poll()
         while not self._arrivals:
             left = wait.left
-            if self.stopped or left <= 0 or wait.is_hung:
+            if self.stopped or left <= 0 or wait.finds_hang():
                 raise self._missing(expected, wait)
             wait_for([self.transport], min(left, UNHURRIED))
             self.poll()
