@@ -44,6 +44,8 @@ class Deviation(AssertionError):
         self.due = due
         self.de_facto = False
         """Only what every server does is broken, not what the text says."""
+        self.owner = ""
+        """The requirement that is broken, by slug; empty if it is the one under test."""
 
 
 class TargetLost(Deviation):

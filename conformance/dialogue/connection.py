@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from conformance.dialogue.awaiting import Awaiting
-from conformance.dialogue.exchange import Exchange
+from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.learnt import SURE
@@ -86,37 +86,41 @@ class Connection(UsualCommands):
 
     # ------------------------------------------------------------ sending
 
-    def send(self, line: str | bytes) -> Exchange:
-        """Send one command line (CR LF is added) and give the exchange that it begins.
+    def send(self, line: str | bytes, role: Role = UNDER_TEST) -> Exchange:
+        """Send one command line (CR LF is added) and return the exchange that it begins.
 
         Raises NotApplicable if the profile does not have this command, or no such line.
         """
         data = line.encode() if isinstance(line, str) else line
         self.needs(data)
-        return self.raw(data + CRLF)
+        return self.raw(data + CRLF, role=role)
 
-    def raw(self, data: bytes, replies: int = 1) -> Exchange:
+    def raw(self, data: bytes, replies: int = 1, role: Role = UNDER_TEST) -> Exchange:
         """Send bytes as they are; return the exchange of the first of ``replies`` replies.
 
         Raises NotTestable if the target has been lost after such a command again and again.
         """
         self._target.needs_to_survive(data)
         self._timeline.before_sending()
-        exchange = Exchange(self, len(self._asked), self._timeline.nominal)
+        exchange = Exchange(self, len(self._asked), self._timeline.nominal, role)
         self._write(data)
         self._asked += [data] * replies
         return exchange
 
-    def each(self, requests: Sequence[bytes]) -> Iterator[Exchange]:
+    def each(self, requests: Sequence[bytes], roles: Sequence[Role] = ()) -> Iterator[Exchange]:
         """Send requests in one go, if the target can take that; return the exchange of each.
 
-        What is answered must be awaited before the next is asked for.
+        What is answered must be awaited before the next is asked for. ``roles``: that of each
+        request; if there are none, all are under test.
         """
+        roles = roles or [UNDER_TEST] * len(requests)
         if not self._target.learnt.pipelines:
-            yield from map(self.raw, requests)
+            for request, role in zip(requests, roles, strict=True):
+                yield self.raw(request, role=role)
             return
         first = self.raw(b"".join(requests), replies=len(requests))
-        yield from map(first.nth, range(len(requests)))
+        for number, role in enumerate(roles):
+            yield first.nth(number, role)
 
     def says(self, dialogue: Sequence[tuple[str, Reply]], unread: float = 0.0) -> None:
         """Say lines in one go, and expect the reply of each.
@@ -143,7 +147,8 @@ class Connection(UsualCommands):
         if len(self._asked) == self._answered and not self.stopped and not self._half_closed:
             self._write(self.ping)
             self._asked.append(self.ping)
-            self.take(len(self._asked) - 1, self._timeline.nominal, "a reply")
+            role = self._set_up_role(self.ping.split()[0].decode())
+            Exchange(self, len(self._asked) - 1, self._timeline.nominal, role).any_reply()
 
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())

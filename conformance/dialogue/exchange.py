@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
+from conformance.usual_answers import key_requirement
 from conformance.verdict import Deviation, NotOffered
 from reference_server.commands import COMMANDS
 from reference_server.wire import OK, Reply
@@ -19,25 +20,31 @@ TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO
 class Values(dict[str, str]):
     """The dictionary of a stats command; what is missing in it is the target's fault.
 
-    But for what is ``left_out``: that a fork does not offer.
+    ``left_out``: keys that a fork does not offer. ``command``: whose requirements a missing or
+    malformed value breaks; empty if it breaks the requirement under test.
     """
 
     left_out: frozenset[str] = frozenset()
+    command = ""
 
     def __missing__(self, key: str) -> str:
         if key in self.left_out:
             raise NotOffered(f"the profile has no {key} in the statistics")
-        raise Deviation(
-            f"the key {key!r} in the statistics", f"only {', '.join(self)}"[:300], conclusive=True
-        )
+        observed = f"only {', '.join(self)}"[:300]
+        raise self._deviation(key, f"the key {key!r} in the statistics", observed)
 
     def number(self, key: str) -> int:
         """Return the value of a key that must be an integer."""
         value = self[key]
         if not value.removeprefix("-").isdecimal():
-            observed = repr(value[:100])
-            raise Deviation(f"an integer as {key!r} in the statistics", observed, conclusive=True)
+            expected = f"an integer as {key!r} in the statistics"
+            raise self._deviation(key, expected, repr(value[:100]))
         return int(value)
+
+    def _deviation(self, key: str, expected: str, observed: str) -> Deviation:
+        deviation = Deviation(expected, observed, conclusive=True)
+        deviation.owner = key_requirement(self.command, key) if self.command else ""
+        return deviation
 
 
 def _without_priority(reply: Reply) -> Reply:
@@ -51,13 +58,6 @@ def _is_of_another_command(word: str, expected: set[str]) -> bool:
     """Return whether no command has a reply with this word besides one of those expected."""
     kinds = [{*grammar.replies} for grammar in COMMANDS.values() if word in grammar.replies]
     return bool(kinds) and all(kind.isdisjoint(expected) for kind in kinds)
-
-
-def _wrong(expected: str, words: set[str], arrival: Arrival) -> Deviation:
-    """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
-    reply = arrival.reply
-    timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
-    return Deviation(expected, str(reply), arrival.position, conclusive=timeless)
 
 
 class Replies(Protocol):
@@ -77,31 +77,62 @@ class Replies(Protocol):
         ...
 
 
+class Role(NamedTuple):
+    """The part that a command has in a test: under test, in its set-up, or an observation.
+
+    ``owner``: the requirement of the command's usual answer; empty if the command is under test,
+    so that whatever is wrong breaks the test's requirement. ``answers``: the replies of an
+    observation that show something about the test's requirement; any other breaks the owner, as
+    all do in the set-up, where there are none. ``waits``: that no reply comes shows something, too.
+    """
+
+    owner: str = ""
+    answers: frozenset[str] = frozenset()
+    waits: bool = False
+
+
+UNDER_TEST = Role()
+
+
+def observation(line: str, owner: str) -> Role:
+    """Return the role of a command line by which a test observes what it tests."""
+    grammar = COMMANDS[line.partition(" ")[0]]
+    return Role(owner, frozenset(grammar.replies), grammar.waits and not line.endswith(" 0"))
+
+
 class Exchange:
     """A command that was sent, and the reply that belongs to it."""
 
-    def __init__(self, connection: Replies, index: int, sent_at: float) -> None:
+    def __init__(
+        self, connection: Replies, index: int, sent_at: float, role: Role = UNDER_TEST
+    ) -> None:
         self._connection = connection
         self._index = index
         self._sent_at = sent_at
+        self._role = role
         self._arrival: Arrival | None = None
 
     def _take(self, expected: str) -> Arrival:
         """Return the reply; one that has been taken can be judged again."""
         if self._arrival is None:
-            self._arrival = self._connection.take(self._index, self._sent_at, expected)
+            try:
+                self._arrival = self._connection.take(self._index, self._sent_at, expected)
+            except Deviation as deviation:
+                if not self._role.waits:
+                    deviation.owner = self._role.owner
+                raise
         return self._arrival
 
-    def nth(self, number: int) -> Exchange:
+    def nth(self, number: int, role: Role = UNDER_TEST) -> Exchange:
         """Return the exchange of the reply that comes ``number`` replies later."""
-        return Exchange(self._connection, self._index + number, self._sent_at)
+        return Exchange(self._connection, self._index + number, self._sent_at, role)
 
     def expect(self, *allowed: Reply) -> Reply:
         """Wait for the reply and expect it to be one of these; return it."""
         expected = " or ".join(map(str, allowed))
         arrival = self._take(expected)
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
-            raise _wrong(expected, {reply.word for reply in allowed}, arrival)
+            raise self._wrong(expected, {reply.word for reply in allowed}, arrival)
         return arrival.reply
 
     def expect_now(self, *allowed: Reply) -> Reply:
@@ -113,12 +144,21 @@ class Exchange:
         """Wait for a reply that begins with ``word``, whatever else it carries."""
         arrival = self._take(f"{word} …")
         if arrival.reply.word != word:
-            raise _wrong(f"{word} …", {word}, arrival)
+            raise self._wrong(f"{word} …", {word}, arrival)
         return arrival.reply
 
     def any_reply(self) -> Reply:
         """Wait for the reply, whatever it is."""
         return self._take("a reply").reply
+
+    def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
+        """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
+        reply = arrival.reply
+        timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
+        deviation = Deviation(expected, str(reply), arrival.position, conclusive=timeless)
+        if reply.word not in self._role.answers:
+            deviation.owner = self._role.owner
+        return deviation
 
     def is_pending(self) -> None:
         """Expect that the command has not been answered yet."""
@@ -142,4 +182,6 @@ class Exchange:
             return parse(body)
         except ValueError as error:
             observed = f"{OK(body)}: {error}"
-            raise Deviation(f"OK with {what}", observed, conclusive=True) from error
+            deviation = Deviation(f"OK with {what}", observed, conclusive=True)
+            deviation.owner = self._role.owner
+            raise deviation from error

@@ -183,9 +183,7 @@ class Scenario:
         """Return a new connection that has said this of the test's tube, if there are tubes."""
         connection = self.connect()
         if self.target.profile.has_tubes:
-            said = [f"{line.format(self.tube)}\r\n".encode() for line in lines]
-            for line, exchange in zip(lines, connection.each(said), strict=True):
-                exchange.reply("USING" if line.startswith("use") else "WATCHING")
+            connection.go_to(*(line.format(self.tube) for line in lines))
         return connection
 
     def alone(self) -> None:

@@ -6,13 +6,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from conformance.dialogue.exchange import Exchange, Values
+from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Values, observation
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
+from conformance.usual_answers import usual_answer
 from conformance.verdict import Deviation, NotApplicable, NotOffered
 from reference_server.commands import VERBS
 from reference_server.profiles import LIST_TUBE_USED
-from reference_server.wire import BURIED, CRLF, NOT_FOUND, RESERVED, TIMED_OUT, USING, Reply
+from reference_server.wire import CRLF, NOT_FOUND, RESERVED, TIMED_OUT, USING, Reply
 
 STALE_STEP = 0.25
 """Seconds after which it is looked again whether a target has renewed its statistics."""
@@ -21,11 +22,20 @@ DISTANT = 30
 
 
 class UsualCommands(ABC):
-    """A client that says the usual commands; ``tube`` is the tube it works on.
+    """A client that sends the usual commands; ``tube`` is the tube it works on.
 
     How it sends them, and takes their replies, is the matter of :class:`Connection`. ``another``
     opens another connection.
+
+    A command has one of three roles (see :class:`Role`). What :meth:`send` and :meth:`raw` send is
+    under test. ``put``, ``use``, ``bury`` and the like are set-up: if one of them fails, the
+    requirement of its usual answer is broken, not that of the test. ``reserve``, ``peek``,
+    ``stats_job`` and the like observe: another job, or none, breaks the test's requirement; no
+    reply, or an error, that of the command. :attr:`tested` sends the same commands under test.
     """
+
+    is_under_test = False
+    """All commands are under test, also those that are usually set-up or observations."""
 
     def __init__(
         self,
@@ -50,16 +60,33 @@ class UsualCommands(ABC):
             raise kind(f"profile {profile.name} has no {verb}")
 
     @abstractmethod
-    def send(self, line: str | bytes) -> Exchange:
+    def send(self, line: str | bytes, role: Role = UNDER_TEST) -> Exchange:
         """Send one command line (CR LF is added) and return the exchange that it begins."""
 
     @abstractmethod
-    def raw(self, data: bytes, replies: int = 1) -> Exchange:
+    def raw(self, data: bytes, replies: int = 1, role: Role = UNDER_TEST) -> Exchange:
         """Send bytes as they are; return the exchange of the first of ``replies`` replies."""
 
     @abstractmethod
-    def each(self, requests: Sequence[bytes]) -> Iterator[Exchange]:
-        """Send requests, and yield the exchange of each."""
+    def each(self, requests: Sequence[bytes], roles: Sequence[Role] = ()) -> Iterator[Exchange]:
+        """Send requests, and yield the exchange of each; without ``roles``, all under test."""
+
+    @property
+    def tested(self) -> UsualCommands:
+        """The same client, all of whose commands are under test."""
+        return _Tested(self, self.tube, self._timeline, self._target, self._another)
+
+    def _set_up(self, line: str) -> Exchange:
+        """Send a command that the test needs, but does not test."""
+        return self.send(line, self._set_up_role(line.partition(" ")[0]))
+
+    def _set_up_role(self, verb: str) -> Role:
+        return UNDER_TEST if self.is_under_test else Role(usual_answer(verb, self._target.profile))
+
+    def _observe(self, line: str) -> Exchange:
+        """Send a command by which the test observes what it tests."""
+        role = self._set_up_role(line.partition(" ")[0])
+        return self.send(line, observation(line, role.owner) if role.owner else role)
 
     @abstractmethod
     def finish(self, limit: float) -> None:
@@ -93,8 +120,8 @@ class UsualCommands(ABC):
         self._target.needs_body(len(body))
         self._timeline.timed |= ttr < DISTANT or 0 < delay < DISTANT
         head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
-        reply = self.raw(head + body + CRLF).reply("INSERTED")
-        return int(reply.args[0])
+        put = self.raw(head + body + CRLF, role=self._set_up_role("put"))
+        return int(put.reply("INSERTED").args[0])
 
     def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
         """Put several jobs in one go and give their ids; ``in_order``: by priority."""
@@ -110,18 +137,69 @@ class UsualCommands(ABC):
             b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
             for body, pri, delay, ttr in jobs
         ]
-        return [int(put.reply("INSERTED").args[0]) for put in self.each(puts)]
+        asked = self.each(puts, [self._set_up_role("put")] * len(puts))
+        return [int(put.reply("INSERTED").args[0]) for put in asked]
+
+    def go_to(self, *lines: str) -> None:
+        """Send lines that use, watch or ignore tubes, in one go if the target can take that."""
+        roles = [self._set_up_role(line.partition(" ")[0]) for line in lines]
+        asked = self.each([line.encode() + CRLF for line in lines], roles)
+        for line, exchange in zip(lines, asked, strict=True):
+            exchange.reply("USING" if line.startswith("use") else "WATCHING")
+
+    def use(self, tube: str) -> None:
+        """Use a tube."""
+        self._set_up(f"use {tube}").reply("USING")
+
+    def watch(self, tube: str) -> None:
+        """Watch a tube."""
+        self._set_up(f"watch {tube}").reply("WATCHING")
+
+    def ignore(self, tube: str) -> None:
+        """Ignore a tube that is not the last of the watch list."""
+        self._set_up(f"ignore {tube}").reply("WATCHING")
+
+    def delete(self, job: int) -> None:
+        """Delete a job that this client may delete."""
+        self._set_up(f"delete {job}").reply("DELETED")
+
+    def release(self, job: int, pri: int = 0, delay: int = 0) -> None:
+        """Release a job that this client holds; the delay is in seconds."""
+        self._timeline.timed |= 0 < delay < DISTANT
+        self._set_up(f"release {job} {pri} {delay}").reply("RELEASED")
+
+    def bury(self, job: int, pri: int = 0) -> None:
+        """Bury a job that this client holds."""
+        self._set_up(f"bury {job} {pri}").reply("BURIED")
+
+    def touch(self, job: int) -> None:
+        """Touch a job that this client holds."""
+        self._set_up(f"touch {job}").reply("TOUCHED")
+
+    def kick(self, bound: int) -> int:
+        """Kick so many jobs at most; return how many the target reports."""
+        return int(self._set_up(f"kick {bound}").reply("KICKED").args[0])
+
+    def kick_job(self, job: int) -> None:
+        """Kick a job that is buried or delayed."""
+        self._set_up(f"kick-job {job}").reply("KICKED")
+
+    def pause(self, seconds: int, tube: str | None = None) -> None:
+        """Pause a tube; its own if none is named."""
+        self._timeline.timed |= 0 < seconds < DISTANT
+        self._set_up(f"pause-tube {tube or self.tube} {seconds}").reply("PAUSED")
 
     def put_and_reserve(self, body: bytes = b"a", pri: int = 0, ttr: int = 60) -> int:
         """Put a job and reserve it, where no ready job comes before it; return its id."""
         job = self.put(body, pri=pri, ttr=ttr)
-        self.reserve().expect(RESERVED(job, body))
+        # Here, another job than the only one is no observation either.
+        self.send(self.ask_for_job, self._set_up_role("reserve")).expect(RESERVED(job, body))
         return job
 
     def put_and_bury(self, body: bytes = b"a") -> int:
         """Put a job, reserve it and bury it; return its id."""
         job = self.put_and_reserve(body)
-        self.send(f"bury {job} 0").expect(BURIED)
+        self.bury(job)
         return job
 
     def job_in(self, state: str) -> int:
@@ -139,7 +217,12 @@ class UsualCommands(ABC):
         Nothing may depend on it: a target may still be slower.
         """
         for _ in range(5):
-            self.raw(self.ping).any_reply()
+            self.synchronise()
+
+    def synchronise(self) -> None:
+        """Send a neutral command and wait for its reply."""
+        verb = self.ping.split()[0].decode()
+        self.raw(self.ping, role=self._set_up_role(verb)).any_reply()
 
     def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
         """Return whether something becomes so soon that must, though no text says when."""
@@ -172,8 +255,8 @@ class UsualCommands(ABC):
         self.raw(self.ping).expect(self.pong)
 
     def reserve(self) -> Exchange:
-        """Ask for a job that there must be; do not wait for it, if the profile allows that."""
-        return self.send(self.ask_for_job)
+        """Observe which job comes next; do not wait for one, if the profile allows that."""
+        return self._observe(self.ask_for_job)
 
     @property
     def ask_for_job(self) -> str:
@@ -181,9 +264,29 @@ class UsualCommands(ABC):
         return "reserve-with-timeout 0" if self._target.profile.has_timeouts else "reserve"
 
     def reserve_within(self, timeout: int) -> Exchange:
-        """Ask for a job; wait for it at most ``timeout`` seconds."""
+        """Observe which job comes within ``timeout`` seconds."""
         self._timeline.timed |= 0 < timeout < DISTANT
-        return self.send(f"reserve-with-timeout {timeout}")
+        return self._observe(f"reserve-with-timeout {timeout}")
+
+    def reserve_waiting(self) -> Exchange:
+        """Wait for a job, and observe which one comes."""
+        return self._observe("reserve")
+
+    def reserve_job(self, job: int) -> Exchange:
+        """Observe whether a job can be reserved by its id."""
+        return self._observe(f"reserve-job {job}")
+
+    def peek(self, job: int) -> Exchange:
+        """Observe whether a job is there, and its body."""
+        return self._observe(f"peek {job}")
+
+    def peek_ready(self) -> Exchange:
+        """Observe which ready job of the used tube comes first."""
+        return self._observe("peek-ready")
+
+    def peek_delayed(self) -> Exchange:
+        """Observe which delayed job of the used tube comes first."""
+        return self._observe("peek-delayed")
 
     def finds_no_job(self) -> None:
         """Expect that there is no job to be reserved."""
@@ -191,14 +294,26 @@ class UsualCommands(ABC):
             self.reserve_within(0).expect(TIMED_OUT)
             return
         other = self._another()
-        waiting = other.send("reserve")
+        waiting = other.reserve_waiting()
         self.linger()
         waiting.is_pending()
         other.finish(time.monotonic() + self._limits.reply)
 
     def peek_buried(self) -> Exchange:
-        """Ask for the job that was buried first."""
-        return self.send("peek" if self._target.profile.id_is_optional else "peek-buried")
+        """Observe which job of the used tube was buried first."""
+        return self._observe("peek" if self._target.profile.id_is_optional else "peek-buried")
+
+    def tube_used(self) -> str:
+        """Return the tube that the target says this client uses."""
+        return str(self._observe("list-tube-used").reply("USING").args[0])
+
+    def tubes(self) -> list[str]:
+        """Return the tubes that the target lists."""
+        return self._observe("list-tubes").names()
+
+    def tubes_watched(self) -> list[str]:
+        """Return the tubes that the target says this client watches."""
+        return self._observe("list-tubes-watched").names()
 
     def state_of(self, job: int) -> str:
         """Return the state of a job, as its statistics tell it."""
@@ -216,7 +331,7 @@ class UsualCommands(ABC):
         profile, stats = self._target.profile, self.stats_job(job)
         for key, value in values.items():
             if key == "pri" and profile.tells_priority:
-                told = str(self.send(f"peek {job}").reply("FOUND").args[1])
+                told = str(self.peek(job).reply("FOUND").args[1])
             elif f"stats-job.{key}" not in profile.lacks:
                 told = stats[key]
             else:
@@ -225,8 +340,9 @@ class UsualCommands(ABC):
                 raise Deviation(f"job {job} to have {key} {value}", told[:100])
 
     def _told(self, command: str, line: str) -> Values:
-        values = self.send(line).dictionary()
+        values = self._observe(line).dictionary()
         values.left_out = self._target.profile.left_out(command)
+        values.command = "" if self.is_under_test else command
         return values
 
     def stats_tube(self, tube: str | None = None) -> Values:
@@ -249,3 +365,32 @@ class UsualCommands(ABC):
                 self._timeline.renew(STALE_STEP)
         self._target.learnt.counts_nothing = True
         return stats
+
+
+class _Tested(UsualCommands):
+    """A client whose commands are all under test."""
+
+    is_under_test = True
+
+    def __init__(
+        self,
+        client: UsualCommands,
+        tube: str,
+        timeline: Timeline,
+        target: Target,
+        another: Callable[[], UsualCommands],
+    ) -> None:
+        super().__init__(tube, timeline, target, another)
+        self._client = client
+
+    def send(self, line: str | bytes, role: Role = UNDER_TEST) -> Exchange:
+        return self._client.send(line, role)
+
+    def raw(self, data: bytes, replies: int = 1, role: Role = UNDER_TEST) -> Exchange:
+        return self._client.raw(data, replies, role)
+
+    def each(self, requests: Sequence[bytes], roles: Sequence[Role] = ()) -> Iterator[Exchange]:
+        return self._client.each(requests, roles)
+
+    def finish(self, limit: float) -> None:
+        self._client.finish(limit)
