@@ -1,23 +1,94 @@
-"""The outcomes of a test besides passing."""
+"""The outcomes of a test besides passing.
+
+An outcome is data: what kind of thing went wrong, at which command, what should have come and what
+came. Whoever groups, blocks or excuses failures reads these fields. Its two sentences are for
+people; nothing reads them back.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+
 from conformance.printable import printable
+from conformance.transcript import Transcript
+
+
+class Kind(StrEnum):
+    """The kind of a deviation."""
+
+    NO_REPLY = "no reply"
+    WRONG_REPLY = "wrong reply"
+    EXTRA_REPLY = "extra reply"
+    NOT_A_REPLY = "not a reply"
+    DISCONNECTED = "disconnected"
+    NOT_DISCONNECTED = "not disconnected"
+    TOO_EARLY = "too early"
+    TOO_LATE = "too late"
+    WRONG_VALUE = "wrong value"
+    CRASHED = "crashed"
+    HANGS = "hangs"
+    GONE = "gone"
+
+    @property
+    def is_loss(self) -> bool:
+        """Tell whether the target serves nobody any more."""
+        return self in (Kind.CRASHED, Kind.HANGS, Kind.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The end of a target: it crashed, hangs, or is gone.
+
+    ``signal``: the number of the signal that has ended its process; 0 if that is not known.
+    """
+
+    kind: Kind
+    how: str
+    signal: int = 0
+    more: str = ""
+    """What else there is to say of it."""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.CRASHED:
+                told = f"the target crashed: {self.how}"
+            case Kind.HANGS:
+                told = f"the target hangs: {self.how}"
+            case _:
+                told = f"the target is gone: {self.how}"
+        return told + self.more
+
 
 GOES_ON = "a target that goes on"
 """The expectation that a lost target has not met."""
 
 
-UNASKED = "no reply without a request"
-"""The words in which it is told that a target has sent more replies than it owed."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The exchange at which a test has deviated.
+
+    ``command``: the first word of what was sent, empty if there was none. ``words``: the first
+    words of the replies that were expected. ``came``: that of the reply that came. ``subject``:
+    what a wrong value was about, such as a key of statistics or an assertion of a test.
+    """
+
+    kind: Kind
+    command: str = ""
+    words: tuple[str, ...] = ()
+    came: str = ""
+    subject: str = ""
+
+
+WRONG_VALUE = Step(Kind.WRONG_VALUE)
 
 
 class Deviation(AssertionError):
     """The target did what the requirement does not allow.
 
-    ``expected`` and ``observed`` are one line each; ``marked`` is the position in the transcript
-    of the message that shows it. ``late``: the only fault is that the reply came so many seconds
-    later than allowed.
+    ``expected`` and ``observed`` are one line each, for people; ``step`` is the same as data.
+    ``marked`` is the position in the transcript of the message that shows it. ``late``: the only
+    fault is that the reply came so many seconds later than allowed.
     ``conclusive``: it is so however far the scenario has fallen behind its schedule. ``waited``:
     the seconds of real time that were spent on waiting for what did not come. ``begun``: the mark
     of the wait that it is about, None if that is all of the scenario; ``due``: of its end.
@@ -33,6 +104,7 @@ class Deviation(AssertionError):
         waited: float = 0.0,
         begun: float | None = None,
         due: float | None = None,
+        step: Step = WRONG_VALUE,
     ) -> None:
         self.expected, self.observed = printable(expected), printable(observed)
         super().__init__(f"expected {self.expected}, observed {self.observed}")
@@ -42,31 +114,43 @@ class Deviation(AssertionError):
         self.waited = waited
         self.begun = begun
         self.due = due
+        self.step = step
         self.de_facto = False
         """Only what every server does is broken, not what the text says."""
         self.owner = ""
         """The requirement that is broken, by slug; empty if it is the one under test."""
+        self.suspects: tuple[str, ...] = ()
+        """The requirements that explain a finding of a random test, by slug."""
+        self.surveyed: Transcript | None = None
+        """The messages of the survey that show it, if no test has."""
 
 
 class TargetLost(Deviation):
-    """The target crashed, hung, or is not reachable any more."""
+    """The target crashed, hung, or is not reachable any more: ``fate`` says which."""
 
     is_own = False
     """It was a server that was started for this alone: no other test has ended it."""
 
+    def __init__(
+        self, expected: str, fate: Fate, marked: int | None = None, command: str = ""
+    ) -> None:
+        step = Step(fate.kind, command)
+        super().__init__(expected, str(fate), marked, conclusive=True, step=step)
+        self.fate = fate
 
-class _Told(Exception):
+
+class _Reason(Exception):
     """A reason, which may quote the target."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(printable(reason))
 
 
-class NotTestable(_Told):
+class NotTestable(_Reason):
     """This run lacks the means to test the requirement; the text says which."""
 
 
-class NotApplicable(_Told):
+class NotApplicable(_Reason):
     """The target's profile does not have the requirement; the text says why."""
 
 
@@ -74,7 +158,7 @@ class NotOffered(NotApplicable):
     """The target leaves it out on purpose, as the dialect of its profile says."""
 
 
-class Inconclusive(_Told):
+class Inconclusive(_Reason):
     """The observations do not decide; ``deviation`` is what they look like, if it is one thing."""
 
     def __init__(self, reason: str, deviation: Deviation | None = None) -> None:

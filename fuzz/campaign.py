@@ -8,7 +8,7 @@ from random import Random
 
 from conformance.oracle.underspecification import Lines
 from conformance.oracle.violation import Violation
-from conformance.random_testing.exploration import PATIENCE, Exploration
+from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import HASTE, Reducer
@@ -154,7 +154,7 @@ class Campaign:
 
     def replayed(self, program: Program) -> Counterexample | None:
         """Play a program on a new target; return the violation that it shows."""
-        return self._exploration.replayed(self._target, program, PATIENCE, math.inf, self.looks)
+        return self._exploration.replayed(self._target, program, limit=math.inf, look=self.looks)
 
 
 def _only(line: bytes) -> Program:

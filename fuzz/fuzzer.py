@@ -17,11 +17,12 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, ends
-from conformance.random_testing.replay import GOES_ON, Counterexample
+from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Program, Step
 from conformance.target.target import Target
 from conformance.transcript import Transcript
+from conformance.verdict import GOES_ON
 from fuzz import undefined_input as wild
 from fuzz.campaign import REPLAYS, Campaign, MakesUp
 from fuzz.corpus import Pool
@@ -345,7 +346,7 @@ class Fuzzer:
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         seen_again = f"reproduced {seen} of {REPLAYS}"
         shown = wild.told(done)
-        diagnosis = Diagnosis(GOES_ON, wrong, behind=last_command(shown.entries))
+        diagnosis = Diagnosis(GOES_ON, str(wrong), behind=last_command(shown.entries), fate=wrong)
         self._add(diagnosis, shown, seen_again, is_wild=True)
 
     def _is_wrong(self, done: list[wild.Action]) -> bool:

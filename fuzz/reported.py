@@ -67,7 +67,7 @@ class Reports:
     def _printed(self, program: Program) -> set[str]:
         """Return the kinds of what a new server prints when it is told this, and then ended."""
         target = self._target.fresh()
-        target.learnt.reported = set()
+        target.reported_kinds = set()
         player = Scout(target, Unknown())
         # What it has printed tells why it was lost.
         with contextlib.suppress(Lost):

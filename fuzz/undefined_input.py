@@ -15,11 +15,10 @@ from typing import NamedTuple
 from conformance.oracle.underspecification import understood
 from conformance.random_testing.minimise import needed, with_plainer
 from conformance.target.address import ask
-from conformance.target.fate import hangs
-from conformance.target.silences import LEAST_ALIVE, NOISE, SERVED
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript, letters
+from conformance.verdict import Fate, Kind
 from fuzz.mutate import Mutator
 from reference_server.dialect import Dialect
 from reference_server.profiles import Profile
@@ -133,7 +132,7 @@ class Survival(NamedTuple):
     to wait for a reply, in seconds. ``taken``: the number of actions until it was over.
     """
 
-    wrong: str | None
+    wrong: Fate | None
     slowest: float
     taken: int
 
@@ -141,11 +140,8 @@ class Survival(NamedTuple):
 def survives(target: Target, done: Sequence[Action], every: int = EVERY) -> Survival:
     """Return how a target survives these actions.
 
-    After ``every`` of them, somebody else wants a reply. Where it has hung before, that is waited
-    for less; then only a hang counts.
+    After ``every`` of them, somebody else wants a reply.
     """
-    silences, full = target.learnt.silences, target.limits.reply
-    patience = max(silences.patience(SERVED, full), LEAST_ALIVE)
     clients: dict[int, Transport] = {}
     slowest, taken = 0.0, 0
     try:
@@ -154,21 +150,15 @@ def survives(target: Target, done: Sequence[Action], every: int = EVERY) -> Surv
                 _take(target, clients, action)
                 if taken % every == 0 or taken == len(done):
                     start = time.monotonic()
-                    ask(bystander, target.asked, patience)
+                    ask(bystander, target.sync_line, target.limits.reply)
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
-        fate = target.fate(NOISE)
-        if isinstance(error, TimeoutError):
-            if hangs(fate):
-                silences.note(SERVED, full)
-            elif patience < full:
-                return Survival(fate, slowest, taken)
-        said = str(error) or type(error).__name__
-        return Survival(fate or f"somebody else was not served: {said}", slowest, taken)
+        how = f"another client was not served: {str(error) or type(error).__name__}"
+        return Survival(target.fate() or Fate(Kind.HANGS, how), slowest, taken)
     finally:
         for client in clients.values():
             client.close()
-    return Survival(target.fate(NOISE), slowest, taken)
+    return Survival(target.fate(), slowest, taken)
 
 
 def _take(target: Target, clients: dict[int, Transport], action: Action) -> None:

@@ -247,7 +247,7 @@ def _recognised(options: Options, limits: Limits) -> Iterator[Target]:
 
 def _scenes(target: Target) -> tuple[Scene, ...]:
     """Return the conversations that a server can hold."""
-    return scenes(target.profile, target.learnt.max_job_size or LARGEST)
+    return scenes(target.profile, target.traits.max_body or LARGEST)
 
 
 def _left(recording: Recording) -> Left:

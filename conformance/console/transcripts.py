@@ -11,7 +11,6 @@ from conformance.console.progress import ProgressBar
 from conformance.oracle.check import Finding
 from conformance.oracle.check import check as judged
 from conformance.random_testing.again import replayed
-from conformance.random_testing.replay import GOES_ON
 from conformance.reading import NotATranscript
 from conformance.recorded import Conversation, Recorded
 from conformance.run.named_target import names_target
@@ -20,7 +19,7 @@ from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
 from conformance.transcript import RESTARTS, Transcript, rendered
 from conformance.usage import ConsoleCommand, refuse
-from conformance.verdict import Inconclusive, NotTestable
+from conformance.verdict import GOES_ON, Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.dialect import DialectError
 from reference_server.finding import find_profile
@@ -106,7 +105,7 @@ def _replay(transcript: Transcript, options: Options) -> int:
                 first.close()
         if is_wild(transcript, profile):
             wrong = survives(target, actions_of(transcript)).wrong
-            lost = Finding(len(transcript.entries) - 1, GOES_ON, wrong or "", "must")
+            lost = Finding(len(transcript.entries) - 1, GOES_ON, str(wrong), "must")
             shown, finding, counts = transcript, lost if wrong else None, False
         else:
             shown, finding = replayed(target, profile, transcript)

@@ -14,28 +14,27 @@ from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
-from conformance.target.learnt import SURE
-from conformance.target.silences import FEWER, GIVEN_UP, HALF_CLOSES, THE_END, Awaited, awaited
-from conformance.target.starvation import SEEN, watch
 from conformance.target.target import Target
+from conformance.target.timeouts import SLOWER, end_timeout, full_timeout
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import UNASKED, Deviation, NotTestable, TargetLost
+from conformance.verdict import Deviation, Kind, NotTestable, Step, TargetLost
+from reference_server.commands import VERBS
 from reference_server.profiles import Profile
 from reference_server.wire import (
     CRLF,
     DELETED,
-    TIMED_OUT,
-    Malformed,
     ProtocolError,
     Reply,
     ReplyReader,
     escape,
-    parse_line,
 )
 
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
+THE_END = "the end of the connection"
+IN_STEP = "protocol.serial-replies"
+"""The requirement of a reply that nobody asked for."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
 
@@ -66,12 +65,9 @@ class Connection(UsualCommands):
         self._garbage: str | None = None
         self._answered = 0
         self._asked: list[bytes] = []
-        self.missed: Awaited | None = None
-        """The reply that was waited for in vain."""
-        self.hurried = False
-        """It has come after all, when a wait that was not a full one was over."""
-        self._half_closed = self._quits = False
-        self._generation = target.generation
+        self.has_timed_out = False
+        """A reply was missing after its full timeout."""
+        self._half_closed = False
         timeline.add(self)
 
     @property
@@ -98,9 +94,9 @@ class Connection(UsualCommands):
     def raw(self, data: bytes, replies: int = 1, role: Role = UNDER_TEST) -> Exchange:
         """Send bytes as they are; return the exchange of the first of ``replies`` replies.
 
-        Raises NotTestable if the target has been lost after such a command again and again.
+        Raises Deviation if the survey has shown that the target cannot be sent this command.
         """
-        self._target.needs_to_survive(data)
+        self.needs_usable(data)
         self._timeline.before_sending()
         exchange = Exchange(self, len(self._asked), self._timeline.nominal, role)
         self._write(data)
@@ -114,11 +110,14 @@ class Connection(UsualCommands):
         request; if there are none, all are under test.
         """
         roles = roles or [UNDER_TEST] * len(requests)
-        if not self._target.learnt.pipelines:
+        if not self._target.traits.pipelines:
             for request, role in zip(requests, roles, strict=True):
                 yield self.raw(request, role=role)
             return
+        for request in requests:
+            self.needs_usable(request)
         first = self.raw(b"".join(requests), replies=len(requests))
+        self._asked[-len(requests) :] = requests
         for number, role in enumerate(roles):
             yield first.nth(number, role)
 
@@ -129,7 +128,7 @@ class Connection(UsualCommands):
         """
         exchanges = self.each([line.encode() + CRLF for line, _ in dialogue])
         if unread:
-            if not self._target.learnt.pipelines:
+            if not self._target.traits.pipelines:
                 raise NotTestable("needs a target that takes several commands at once")
             exchanges = iter(list(exchanges))
             self.transport.leave_unread(unread)
@@ -153,7 +152,6 @@ class Connection(UsualCommands):
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
         self._timeline.sends()
-        self._quits |= b"quit" in data
         self._send_all(data, position)
 
     def _send_all(self, data: bytes, position: int) -> None:
@@ -164,7 +162,10 @@ class Connection(UsualCommands):
             waits = waits or self._timeline.waits()
             if time.monotonic() > limit:
                 waited = self._limits.reply
-                raise self._gone("a target that reads", "it stopped reading", position, waited)
+                step = Step(Kind.NO_REPLY, command_of(data))
+                raise self._gone(
+                    "a target that reads", "it stopped reading", step, position, waited
+                )
             wait_for([self.transport], 0.1)
             self.poll()
         if self.transport.is_deaf:
@@ -174,62 +175,35 @@ class Connection(UsualCommands):
         """Send nothing more, but go on reading."""
         self._timeline.before_sending()
         self._half_closed = True
-        self._transcript.add(self.name, "!", HALF_CLOSES, self._timeline.now())
+        self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
         self.transport.half_close()
 
     def finish(self, limit: float) -> None:
         """End the connection so that the target has noticed when this returns.
 
-        Gives up at the real time ``limit``, and for good if the target had nothing else to do.
+        Gives up at the real time ``limit``, and at once if a reply is missing, or if the target is
+        known not to end connections.
         """
         self.poll()
-        self._look_for_missed()
+        traits = self._target.traits
         self.transport.half_close()
-        if self.missed:
-            # Its end is waited for no longer than a reply that was missed before.
-            seconds = self._target.learnt.until_end(self._limits.reply / FEWER)
-            wait = Awaiting(self._target, self.missed, seconds)
-            self._wait_until(lambda: self.stopped, lambda: wait.left)
-            self._look_for_missed(TIMED_OUT.word)
-        elif not self._target.learnt.silences.ignores_ends:
-            self._await_end_within(self._target.learnt.until_end(limit - time.monotonic()))
+        if not self.has_timed_out and (traits.ends_waiting if self.is_owed else True):
+            end = time.monotonic() + end_timeout(limit - time.monotonic(), traits)
+            self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
         self.transport.close()
 
-    def _await_end_within(self, seconds: float) -> None:
-        """Wait until the target ends this, and learn of it if it does not."""
-        learnt = self._target.learnt
-        patience = learnt.silences.patience(GIVEN_UP, seconds) if self.is_owed else seconds
-        end, late = time.monotonic() + patience, watch().overslept()
-        self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
-        is_sure = SEEN * (watch().overslept() - late) < patience
-        if self.is_owed:
-            if is_sure and seconds > SURE and not self.stopped:
-                learnt.silences.note(GIVEN_UP, seconds)
-        elif not self.stopped:
-            learnt.missed_end(seconds, is_sure)
-
-    def _look_for_missed(self, but: str = "") -> None:
-        """Look whether what was missed was only late; ``but``: what the end itself may bring."""
-        if self.missed is None:
-            return
-        word = self._arrivals[0].reply.word if self._arrivals else but
-        if THE_END in self.missed.words:
-            # The replies before it were there in time.
-            word = THE_END if self.transport.ended else but
-        if word != but:
-            silences, full = self._target.learnt.silences, self._limits.reply
-            before = silences.patience(self.missed, full)
-            silences.was_late(self.missed, word, full)
-            self.hurried = before < silences.patience(self.missed, full)
-            self.missed = None
-
-    def unasked(self) -> Deviation | None:
+    def extra_reply(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""
         surplus = self._answered + len(self._arrivals) - len(self._asked)
         if surplus <= 0:
             return None
         arrival = self._arrivals[-surplus]
-        return Deviation(UNASKED, str(arrival.reply), arrival.position)
+        step = Step(Kind.EXTRA_REPLY, came=arrival.reply.word)
+        deviation = Deviation(
+            "no reply without a request", str(arrival.reply), arrival.position, step=step
+        )
+        deviation.owner = IN_STEP
+        return deviation
 
     def close(self) -> None:
         """Close the connection, without waiting for anything."""
@@ -291,13 +265,14 @@ class Connection(UsualCommands):
         if index != self._answered:
             raise AssertionError("replies must be expected in the order of their commands")
         timing = self._timeline.timing(sent_at)
-        wait = self._waiting(self._awaited(self._asked[index], expected))
+        command = self.command(index)
+        wait = self._waiting(command)
         is_awaited, waits = not self._arrivals, False
         self.poll()
         while not self._arrivals:
             left = wait.left
-            if self.stopped or left <= 0 or wait.finds_hang():
-                raise self._missing(expected, wait)
+            if self.stopped or left <= 0:
+                raise self._missing(expected, wait, command)
             wait_for([self.transport], min(left, UNHURRIED))
             self.poll()
             waits = waits or (not self._arrivals and self._timeline.waits())
@@ -306,46 +281,45 @@ class Connection(UsualCommands):
                 self._timeline.before_sending()
         self._answered += 1
         arrival = self._arrivals.popleft()
-        self._target.learnt.silences.came(wait.key, arrival.reply.word, wait.passed)
         if timing is not None:
-            timing.judge(arrival, expected)
+            timing.judge(arrival, expected, command)
         self._timeline.measure(timing, arrival.time, is_awaited)
         return arrival
 
-    def _awaited(self, sent: bytes, expected: str) -> Awaited:
-        # Whatever was sent before it, these are the answer to the end of what is sent.
-        ends = self._half_closed and not self._quits and expected in (THE_END, str(TIMED_OUT))
-        return awaited(HALF_CLOSES if ends else sent, expected)
+    def command(self, index: int) -> str:
+        """Return the command that the reply with this number belongs to."""
+        return command_of(self._asked[index]) if index < len(self._asked) else ""
 
-    def _waiting(self, key: Awaited) -> Awaiting:
+    def _waiting(self, command: str) -> Awaiting:
         limits = self._limits
-        limit = min(limits.reply, limits.raced) if self._timeline.is_tried_again else limits.reply
-        return Awaiting(self._target, key, limit)
+        seconds = full_timeout(command, limits, self._target.traits)
+        if self._timeline.is_tried_again:
+            seconds = min(seconds, max(limits.raced, SLOWER * self._target.traits.slowest(command)))
+        return Awaiting(self._target, seconds)
 
-    def _missing(self, expected: str, wait: Awaiting) -> Deviation:
-        observed, waited = self._garbage, 0.0
-        if observed is None and self.transport.ended:
-            observed = "the target closed the connection"
-        elif observed is None:
-            observed, waited, self.missed = str(wait), wait.passed, wait.key
-            if self._reader.pending:
-                observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
-        sent = wait.key.verb.encode("latin-1")
-        return self._gone(expected, observed, None, waited, sent)
+    def _missing(self, expected: str, wait: Awaiting, command: str = "") -> Deviation:
+        if self._garbage is not None:
+            return self._gone(expected, self._garbage, Step(Kind.NOT_A_REPLY, command))
+        if self.transport.ended:
+            step = Step(Kind.DISCONNECTED, command)
+            return self._gone(expected, "the target closed the connection", step)
+        self.has_timed_out = True
+        observed = f"no reply within {wait.seconds:g} seconds"
+        if self._reader.pending:
+            observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
+        kind = Kind.NO_REPLY if command else Kind.NOT_DISCONNECTED
+        return self._gone(expected, observed, Step(kind, command), waited=wait.passed)
 
     def _gone(
         self,
         expected: str,
         observed: str,
-        position: int | None,
-        waited: float,
-        after: bytes = b"",
+        step: Step,
+        position: int | None = None,
+        waited: float = 0.0,
     ) -> Deviation:
-        is_to_blame = self._is_to_blame(after)
-        if not self._garbage and (fate := self._target.fate(after)) is not None:
-            if is_to_blame:
-                self._target.learnt.silences.lost(after)
-            return TargetLost(expected, fate, position)
+        if not self._garbage and (fate := self._target.fate()) is not None:
+            return TargetLost(expected, fate, position, step.command)
         if not self._timeline.timed:
             self.poll()
             if not (self._arrivals or self.stopped):
@@ -353,15 +327,8 @@ class Connection(UsualCommands):
                 waited = 0.0
         begun = self._timeline.last_wait if waited else None
         # The time at which it came does not make it a reply, nor end a connection.
-        return Deviation(expected, observed, position, 0.0, self.stopped, waited, begun)
-
-    def _is_to_blame(self, verb: bytes) -> bool:
-        """Return whether a command may be fatal: it is well-formed, and was sent to this server."""
-        asked = self._asked[self._answered :] or [verb]
-        request = parse_line(asked[0].partition(CRLF)[0], self.profile)
-        is_whole = verb == HALF_CLOSES or not isinstance(request, Malformed)
-        is_there = self._target.generation == self._generation
-        return bool(verb) and is_whole and is_there and not self._transcript.has_events
+        is_sure = self.stopped
+        return Deviation(expected, observed, position, 0.0, is_sure, waited, begun, step=step)
 
     # ------------------------------------------------------------ expectations
 
@@ -370,7 +337,8 @@ class Connection(UsualCommands):
         for reply in replies:
             arrival = self.take(self._answered, self._timeline.nominal, str(reply))
             if arrival.reply != reply:
-                raise Deviation(str(reply), str(arrival.reply), arrival.position)
+                step = Step(Kind.WRONG_REPLY, "", (reply.word,), arrival.reply.word)
+                raise Deviation(str(reply), str(arrival.reply), arrival.position, step=step)
 
     def has_no_reply(self, sent_at: float) -> None:
         """Expect that nothing has come that a command sent at ``sent_at`` waits for."""
@@ -378,7 +346,8 @@ class Connection(UsualCommands):
         timing = self._timeline.timing(sent_at)
         for arrival in self._arrivals:
             if timing is None or arrival.time < timing.earliest:
-                raise Deviation("no reply yet", str(arrival.reply), arrival.position)
+                step = Step(Kind.TOO_EARLY, came=arrival.reply.word)
+                raise Deviation("no reply yet", str(arrival.reply), arrival.position, step=step)
 
     def rest(self) -> list[Reply]:
         """Return all replies until the target closes the connection."""
@@ -392,14 +361,19 @@ class Connection(UsualCommands):
         self._await_end(lambda: self.stopped or bool(self._arrivals))
         if self._arrivals:
             arrival = self._arrivals[0]
-            raise Deviation(THE_END, str(arrival.reply), arrival.position)
+            step = Step(Kind.NOT_DISCONNECTED, came=arrival.reply.word)
+            raise Deviation(THE_END, str(arrival.reply), arrival.position, step=step)
 
     def _await_end(self, is_over: Callable[[], bool]) -> None:
         """Expect the end of the connection, or whatever else ends the wait for it."""
         self._timeline.waits()
-        wait = self._waiting(self._awaited(b"", THE_END))
+        wait = self._waiting("")
         self._wait_until(is_over, lambda: wait.left)
-        if self.transport.ended:
-            self._target.learnt.silences.came(wait.key, THE_END)
-        elif self._garbage or not is_over():
+        if not self.transport.ended and (self._garbage or not is_over()):
             raise self._missing(THE_END, wait)
+
+
+def command_of(data: bytes) -> str:
+    """Return the command that a message begins with; its first word if it is none."""
+    word = data.partition(CRLF)[0].partition(b" ")[0].decode("latin-1")
+    return word if word in VERBS else "another line"

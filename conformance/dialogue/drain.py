@@ -7,14 +7,13 @@ from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.soon import STEP
 from conformance.target.signals import named
-from conformance.target.silences import awaited
 from conformance.target.target import Target
-from conformance.verdict import TargetLost
+from conformance.verdict import Deviation, Kind, Step, TargetLost
 from reference_server.profiles import Profile
 from reference_server.wire import DRAINING
 
 _SIGNAL = "SIGUSR1"
-_REFUSED = awaited(_SIGNAL.encode(), DRAINING.word)
+_DRAINING = "put.draining"
 
 
 def is_told(profile: Profile) -> bool:
@@ -23,11 +22,13 @@ def is_told(profile: Profile) -> bool:
 
 
 def drain(server: Target, connect: Connect) -> None:
-    """Put a server into drain mode, and jobs until it has noticed the signal."""
+    """Put a server into drain mode, and jobs until it has noticed the signal.
+
+    Raises Deviation, of put.draining, if it does not survive the signal or never notices it.
+    """
     server.signal(named(_SIGNAL))
     put = b"put 9 0 60 1\r\na\r\n"
-    silences, full = server.learnt.silences, server.limits.reply
-    wait, drains = Awaiting(server, _REFUSED, full), False
+    wait, drains = Awaiting(server, server.limits.reply), False
     try:
         while not drains and wait.left > 0:
             # Where a put is refused at once, its body may be taken for a command.
@@ -36,9 +37,11 @@ def drain(server: Target, connect: Connect) -> None:
                 time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        lost.de_facto = not is_told(server.profile) and lost.observed.endswith(_SIGNAL)
+        lost.de_facto = not is_told(server.profile) and lost.fate.signal == named(_SIGNAL)
+        lost.owner = _DRAINING
         raise
     if not drains:
-        silences.note(_REFUSED, full)
-    assert drains, "put was never answered DRAINING"
-    silences.came(_REFUSED, DRAINING.word)
+        step = Step(Kind.WRONG_REPLY, "put", (DRAINING.word,))
+        deviation = Deviation(str(DRAINING), "put was never answered DRAINING", step=step)
+        deviation.owner = _DRAINING
+        raise deviation

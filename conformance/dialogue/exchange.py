@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
 from conformance.usual_answers import key_requirement
-from conformance.verdict import Deviation, NotOffered
+from conformance.verdict import Deviation, Kind, NotOffered, Step
 from reference_server.commands import COMMANDS
 from reference_server.wire import OK, Reply
 
@@ -42,7 +42,8 @@ class Values(dict[str, str]):
         return int(value)
 
     def _deviation(self, key: str, expected: str, observed: str) -> Deviation:
-        deviation = Deviation(expected, observed, conclusive=True)
+        step = Step(Kind.WRONG_VALUE, self.command, subject=key)
+        deviation = Deviation(expected, observed, conclusive=True, step=step)
         deviation.owner = key_requirement(self.command, key) if self.command else ""
         return deviation
 
@@ -66,6 +67,10 @@ class Replies(Protocol):
     @property
     def nominal(self) -> float:
         """The scenario's nominal time, in seconds."""
+        ...
+
+    def command(self, index: int) -> str:
+        """Return the command that the reply with this number belongs to."""
         ...
 
     def take(self, index: int, sent_at: float, expected: str) -> Arrival:
@@ -155,7 +160,15 @@ class Exchange:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
         reply = arrival.reply
         timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
-        deviation = Deviation(expected, str(reply), arrival.position, conclusive=timeless)
+        step = Step(
+            Kind.WRONG_REPLY,
+            self._connection.command(self._index),
+            tuple(sorted(words)),
+            reply.word,
+        )
+        deviation = Deviation(
+            expected, str(reply), arrival.position, conclusive=timeless, step=step
+        )
         if reply.word not in self._role.answers:
             deviation.owner = self._role.owner
         return deviation
@@ -182,6 +195,7 @@ class Exchange:
             return parse(body)
         except ValueError as error:
             observed = f"{OK(body)}: {error}"
-            deviation = Deviation(f"OK with {what}", observed, conclusive=True)
+            step = Step(Kind.WRONG_VALUE, self._connection.command(self._index), subject=what)
+            deviation = Deviation(f"OK with {what}", observed, conclusive=True, step=step)
             deviation.owner = self._role.owner
             raise deviation from error

@@ -15,11 +15,10 @@ from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.resources import Resources
-from conformance.target.silences import Awaited
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript, letters
-from conformance.verdict import Deviation, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import Deviation, Fate, Kind, NotApplicable, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
 
 _running: weakref.WeakSet[Scenario] = weakref.WeakSet()
@@ -157,9 +156,9 @@ class Scenario:
         try:
             transport = self.target.connect()
         except OSError as error:
-            reason = f"the target cannot be reached: {error.strerror or error}"
-            reason = self.target.fate() or reason
-            raise TargetLost("a connection", reason) from error
+            reason = f"it cannot be reached: {error.strerror or error}"
+            fate = self.target.fate() or Fate(Kind.GONE, reason)
+            raise TargetLost("a connection", fate) from error
         name = next(self._letters)
         connection = Connection(
             name, transport, self.tube, self.transcript, self.clock, self.target, self.connect
@@ -198,7 +197,7 @@ class Scenario:
         """Return whether the target got less than it needs."""
         return self.resources is not None and self.resources.were_limited
 
-    def may_end(self, fate: str) -> bool:
+    def may_end(self, fate: Fate) -> bool:
         """Return whether the target may end like this, for want of everything."""
         return self.resources is not None and self.resources.may_end(fate)
 
@@ -216,26 +215,15 @@ class Scenario:
         """Return some of the target's statistics; the connection that asks for them is counted."""
         limit = self.target.limits.alive
         try:
-            with visit(self.target.address, limit, self.target.learnt) as sock:
+            with visit(self.target.address, limit, self.target.traits) as sock:
                 stats = yamlish.dictionary(ask(sock, b"stats", limit).body or b"")
                 return [int(stats[key]) for key in keys]
         except (OSError, EOFError, ProtocolError, ValueError, KeyError) as error:
             raise NotTestable("needs a server of its own, or stats that show that") from error
 
-    @property
-    def missed(self) -> Awaited | None:
-        """The reply that was waited for in vain, and has not come later either."""
-        missed = (connection.missed for connection in self._connections)
-        return next(filter(None, missed), None)
-
-    @property
-    def hurried(self) -> bool:
-        """Return whether a reply was missed only because it was not waited for in full."""
-        return any(connection.hurried for connection in self._connections)
-
-    def unasked(self) -> Deviation | None:
+    def extra_reply(self) -> Deviation | None:
         """Return the deviation if the target has sent more replies than it owes."""
-        found = (connection.unasked() for connection in self._connections)
+        found = (connection.extra_reply() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 
     def abandon(self) -> None:
@@ -249,8 +237,7 @@ class Scenario:
         self._let_go()
         limit = self.target.limits.clean_up
         end = time.monotonic() + limit
-        # Who has missed a reply comes first: it may get a job when another client ends.
-        for connection in sorted(self._connections, key=lambda each: each.missed is None):
+        for connection in self._connections:
             connection.finish(end)
         if (created := self.created) and not self._is_last:
             delete_jobs(self.target, self.generation, created, limit)

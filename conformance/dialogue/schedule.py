@@ -23,7 +23,7 @@ from conformance.target.clock import GRANULARITY, TargetClock
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
 from conformance.target.transport import Transport, wait_for
-from conformance.verdict import Deviation, NotTestable
+from conformance.verdict import Deviation, Kind, NotTestable, Step
 from reference_server.wire import Reply
 
 APPROACH = 0.03
@@ -56,7 +56,7 @@ class Timing(NamedTuple):
     begun: float | None = None
     due: float | None = None
 
-    def judge(self, arrival: Arrival, expected: str) -> None:
+    def judge(self, arrival: Arrival, expected: str, command: str) -> None:
         """Raise :class:`Deviation` if a reply came too early or too late."""
         early = self.earliest - arrival.time
         if early > 0:
@@ -64,6 +64,7 @@ class Timing(NamedTuple):
                 f"{expected}, not before its time",
                 f"{arrival.reply}, {early:.3f} s early",
                 arrival.position,
+                step=Step(Kind.TOO_EARLY, command, came=arrival.reply.word),
             )
         if self.latest is not None and arrival.time > self.latest:
             late = arrival.time - self.latest
@@ -74,6 +75,7 @@ class Timing(NamedTuple):
                 late=late,
                 begun=self.begun,
                 due=self.due,
+                step=Step(Kind.TOO_LATE, command, came=arrival.reply.word),
             )
 
 

@@ -9,11 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Values, observation
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
+from conformance.target.timeouts import end_timeout
 from conformance.usual_answers import usual_answer
 from conformance.verdict import Deviation, NotApplicable, NotOffered
 from reference_server.commands import VERBS
 from reference_server.profiles import LIST_TUBE_USED
-from reference_server.wire import CRLF, NOT_FOUND, RESERVED, TIMED_OUT, USING, Reply
+from reference_server.wire import (
+    CRLF,
+    NOT_FOUND,
+    RESERVED,
+    TIMED_OUT,
+    USING,
+    Malformed,
+    Reply,
+    parse_line,
+)
 
 STALE_STEP = 0.25
 """Seconds after which it is looked again whether a target has renewed its statistics."""
@@ -58,6 +68,17 @@ class UsualCommands(ABC):
         if verb not in profile.commands and verb in VERBS:
             kind = NotOffered if verb in profile.dialect.without else NotApplicable
             raise kind(f"profile {profile.name} has no {verb}")
+
+    def needs_usable(self, data: bytes) -> None:
+        """Raise Deviation if the survey has shown that a well-formed command does not work."""
+        traits = self._target.traits
+        if not traits.unusable:
+            return
+        line = data.partition(CRLF)[0]
+        if isinstance(parse_line(line, traits.profile), Malformed):
+            return
+        if deviation := traits.blocks(line.partition(b" ")[0].decode("latin-1")):
+            raise deviation
 
     @abstractmethod
     def send(self, line: str | bytes, role: Role = UNDER_TEST) -> Exchange:
@@ -238,7 +259,7 @@ class UsualCommands(ABC):
         """
         seconds = self._limits.soon if soon else self._limits.reply
         if with_ends:
-            seconds = self._target.learnt.until_end(seconds)
+            seconds = end_timeout(seconds, self._target.traits)
         limit = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > limit:
@@ -357,13 +378,12 @@ class UsualCommands(ABC):
         """
         first = self._told("stats", "stats")
         tries = round(self._limits.renewal / STALE_STEP)
-        for _ in range(1 if self._target.learnt.counts_nothing else tries):
+        renews = self._target.traits.renews_stats
+        for _ in range(tries if renews else 1):
             stats = self._told("stats", "stats")
-            if stats.get("cmd-stats") != first.get("cmd-stats"):
+            if not renews or stats.get("cmd-stats") != first.get("cmd-stats"):
                 return stats
-            if not self._target.learnt.counts_nothing:
-                self._timeline.renew(STALE_STEP)
-        self._target.learnt.counts_nothing = True
+            self._timeline.renew(STALE_STEP)
         return stats
 
 

@@ -44,7 +44,7 @@ def broken(
         # Some faults are about what no conversation shows.
         if rule is not None and not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
             (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
-    silent = violation is not None and violation.observed == "nothing"
+    silent = violation is not None and violation.is_silence
     recording = Recording.of(entries, profile, silent)
     plain, footprint = traced(recording, profile)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):

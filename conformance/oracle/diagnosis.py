@@ -18,9 +18,9 @@ from conformance.oracle.underspecification import (
     talks,
     understood,
 )
-from conformance.oracle.violation import Violation
+from conformance.oracle.violation import UNASKED, Violation
 from conformance.transcript import Entry
-from conformance.verdict import Deviation, TargetLost
+from conformance.verdict import WRONG_VALUE, Deviation, Fate, Kind, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import CRLF, UNKNOWN_COMMAND, escape
@@ -30,6 +30,8 @@ _FAILURES = {
     "UNKNOWN_COMMAND",
 }
 _COUNTED = re.compile("OK with (?:cmd-([a-z-]+)|current-(producers|workers)): ")
+_KEY = re.compile("OK with ([a-z-]+): ")
+_REPLY = re.compile("[A-Z][A-Z_]+(?= |$)")
 _ISSUED = {
     "producers": ("put",),
     "workers": ("reserve", "reserve-with-timeout", "reserve-job"),
@@ -58,6 +60,9 @@ class Diagnosis:
     of_failures: bool = False
     profile: str = NEWEST.name
     behind: str = ""
+    step: Step = WRONG_VALUE
+    fate: Fate | None = None
+    """What became of the target, if it was lost."""
 
     @property
     def de_facto(self) -> bool:
@@ -69,7 +74,7 @@ class Diagnosis:
     @property
     def is_loss(self) -> bool:
         """The target has crashed, or hangs, or is gone otherwise."""
-        return self.observed.startswith("the target ")
+        return self.fate is not None
 
     @property
     def is_loosened(self) -> bool:
@@ -93,10 +98,14 @@ class Diagnosis:
 
     def deviation(self, mark: int, more: str = "") -> Deviation:
         """Return the failure of a test, shown at this position; its text ends with ``more``."""
+        if self.fate is not None:
+            fate = replace(self.fate, more=more)
+            return TargetLost(self.expected, fate, mark, self.behind)
         about = f"; {self.about}" if self.about else ""
-        kind = TargetLost if self.is_loss else Deviation
-        deviation = kind(self.expected, self.observed + about + more, mark, conclusive=True)
+        observed = self.observed + about + more
+        deviation = Deviation(self.expected, observed, mark, conclusive=True, step=self.step)
         deviation.de_facto = self.de_facto
+        deviation.suspects = self.requirements if self.open_line is None else ()
         return deviation
 
     @property
@@ -119,10 +128,12 @@ class Diagnosis:
 def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -> Diagnosis:
     """Return the diagnosis of the violation that the last of these messages shows."""
     expected = " or ".join(violation.expected)
-    lost = Diagnosis(expected, violation.observed)
+    behind = last_command(entries)
+    step = _step(violation, behind)
+    lost = Diagnosis(expected, violation.observed, behind=behind, step=step, fate=violation.fate)
     if lost.is_loss:
         # Nothing that anybody sends may end a server.
-        return replace(lost, behind=last_command(entries))
+        return lost
     readers = understood(entries, profile)
     of_failures = _is_of_failures(violation, entries, profile)
     names = [] if of_failures else broken(entries, profile, violation)
@@ -135,7 +146,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     odd = any(line is not None and has_odd_word(line, profile) for line in lines)
     # Many faults explain that nothing came, and some a limit that is not in an old text, or how
     # a server that knows more words than others takes what follows one of them.
-    trusted = names and violation.observed != "nothing" and not (unlimited or fits or odd)
+    trusted = names and not violation.is_silence and not (unlimited or fits or odd)
     return Diagnosis(
         expected,
         violation.observed,
@@ -144,8 +155,30 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
         any(reader.is_quirk for reader in readers),
         of_failures,
         profile.stage,
-        last_command(entries),
+        behind,
+        step,
     )
+
+
+def _step(violation: Violation, command: str) -> Step:
+    """Return the exchange that a violation is about, by the command that was sent last."""
+    words = tuple(sorted({_word(expected) for expected in violation.expected}))
+    if violation.is_silence:
+        return Step(Kind.NO_REPLY, command, words)
+    if violation.is_end:
+        return Step(Kind.DISCONNECTED, command, words)
+    if violation.expected == (UNASKED,):
+        return Step(Kind.EXTRA_REPLY, command, (), _word(violation.observed))
+    key = _KEY.match(violation.expected[0])
+    if key is not None:
+        return Step(Kind.WRONG_VALUE, command, subject=key[1])
+    return Step(Kind.WRONG_REPLY, command, words, _word(violation.observed))
+
+
+def _word(reply: str) -> str:
+    """Return the first word of a reply; empty if this is none."""
+    match = _REPLY.match(reply)
+    return match[0] if match else ""
 
 
 def last_command(entries: Sequence[Entry]) -> str:

@@ -10,7 +10,7 @@ from conformance.oracle.fast_gear import FastGear
 from conformance.oracle.open_model import OpenModel
 from conformance.oracle.oracle import Oracle
 from conformance.oracle.reply_comparison import NOTHING, Before
-from conformance.oracle.violation import Violation
+from conformance.oracle.violation import THE_END, Violation
 from conformance.transcript import Counters
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
@@ -174,7 +174,7 @@ class Judge:
     def ended(self, conn: int, now: int, mark: int = 0) -> None:
         """Note that the target has closed a connection."""
         if pending := self._readers[conn].pending:
-            observed = f"the end of the connection behind {pending!r}"
+            observed = f"{THE_END} behind {pending!r}"
             raise Violation(["a complete reply"], observed, mark)
         self._gear.do("ended", mark, conn, now)
         del self._readers[conn]

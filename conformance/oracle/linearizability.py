@@ -17,7 +17,7 @@ from typing import NamedTuple
 from conformance.oracle.oracle import FOR_EVER
 from conformance.oracle.states import State, Undecided, restored
 from conformance.oracle.transitions import Item, Transitions
-from conformance.oracle.violation import Violation
+from conformance.oracle.violation import NOTHING, Violation
 from conformance.verdict import Inconclusive
 from reference_server import wire
 from reference_server.commands import WAITING
@@ -326,7 +326,7 @@ class History(Transitions):
             for other, reply in self._misfits
             if other == heard
         )
-        observed, mark = ("nothing", -1) if heard is None else (str(heard.reply), heard.mark)
+        observed, mark = (NOTHING, -1) if heard is None else (str(heard.reply), heard.mark)
         return Violation(list(expected), observed, mark)
 
 

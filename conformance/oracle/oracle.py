@@ -18,9 +18,10 @@ from collections.abc import Iterator, Sequence
 from conformance.oracle.reply_comparison import NOTHING, Before, difference
 from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by, restarted
 from conformance.oracle.transitions import SIGNALS, Item, Transitions
-from conformance.oracle.violation import Violation
+from conformance.oracle.violation import NOTHING as NO_REPLY
+from conformance.oracle.violation import THE_END, UNASKED, Violation
 from conformance.transcript import Counters
-from conformance.verdict import UNASKED, Inconclusive
+from conformance.verdict import Inconclusive
 from reference_server.events import HalfClose
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND, Alarm
@@ -254,7 +255,7 @@ class Oracle(Transitions):
             owes = self.may_wait(conn) or any(w.done[conn] < sent for w in self.states)
             self._expected.append("no reply yet" if owes else UNASKED)
         if reply is None:
-            self._keep(states, "the end of the connection")
+            self._keep(states, THE_END)
         else:
             self._keep(states, self._observed or reply)
 
@@ -298,7 +299,7 @@ class Oracle(Transitions):
                     found.append(state)
             self._count(1)
             frontier.states += self._after(state, alarms, conns, now)
-        self._keep(found, "nothing")
+        self._keep(found, NO_REPLY)
         self._forget()
 
     def _forget(self) -> None:

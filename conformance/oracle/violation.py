@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from conformance.printable import printable
+from conformance.verdict import Fate
+
+NOTHING = "nothing"
+"""What is observed where no reply comes."""
+THE_END = "the end of the connection"
+"""What is observed where the target ends a connection."""
+UNASKED = "no reply without a request"
+"""What is expected where nothing is owed."""
 
 
 class Violation(Exception):
@@ -13,10 +21,14 @@ class Violation(Exception):
     ``mark``: the number that was given to the message that shows it.
     """
 
-    def __init__(self, expected: Sequence[str], observed: str, mark: int = 0) -> None:
+    def __init__(
+        self, expected: Sequence[str], observed: str, mark: int = 0, fate: Fate | None = None
+    ) -> None:
         self.expected, self.observed = tuple(map(printable, expected)), printable(observed)
         super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
         self.mark = mark
+        self.fate = fate
+        """What became of the target, if that is what was observed."""
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -26,9 +38,9 @@ class Violation(Exception):
     @property
     def is_silence(self) -> bool:
         """Return whether nothing has come though the target has had all the time to answer."""
-        return self.observed == "nothing"
+        return self.observed == NOTHING
 
     @property
     def is_end(self) -> bool:
         """Return whether the target has ended a connection."""
-        return self.observed.startswith("the end of the connection")
+        return self.observed.startswith(THE_END)

@@ -37,11 +37,11 @@ def round_trip(target: Target) -> float:
     taken, limit = [0.0], target.limits.probe
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError),
-        visit(target.address, limit, target.learnt) as sock,
+        visit(target.address, limit, target.traits) as sock,
     ):
         for _ in range(SAMPLES):
             start = time.perf_counter()
-            ask(sock, target.asked, limit)
+            ask(sock, target.sync_line, limit)
             taken.append(time.perf_counter() - start)
     return min(taken[1:], default=0.0)
 

@@ -11,15 +11,15 @@ from random import Random
 
 from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
 from conformance.oracle.linearizability import History, Misplaced
-from conformance.oracle.violation import Violation
+from conformance.oracle.violation import NOTHING, THE_END, UNASKED, Violation
 from conformance.random_testing.crowd_client import CrowdClient
 from conformance.random_testing.crowd_requests import NAME, Requests, Said
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
+from conformance.target.timeouts import end_timeout
 from conformance.target.transport import wait_for
 from conformance.transcript import Transcript, letters
-from conformance.verdict import UNASKED
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 
@@ -108,14 +108,14 @@ class Crowd:
         if not self._clients:
             return
         for client in self._clients:
-            self._target.learnt.hang_up(client.transport, self._limits.goodbye)
+            client.transport.hang_up(end_timeout(self._limits.goodbye, self._target.traits))
         self._clients.clear()
         if "ready" not in self._profile.deletes:
             delete_jobs(self._target, self._generation, jobs, self._limits.reply)
             return
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self._target.address, self._limits.reply, self._target.learnt) as sock,
+            visit(self._target.address, self._limits.reply, self._target.traits) as sock,
         ):
             for tube in self._tubes:
                 ask(sock, f"use {tube}".encode(), self._limits.reply)
@@ -260,7 +260,7 @@ class Crowd:
         while busy := [client for client in self._clients if client.is_busy]:
             if not self._listen(end - time.monotonic()) and time.monotonic() > end:
                 client = busy[0]
-                missing = "the end of the connection" if client.leaving else "a reply"
+                missing = THE_END if client.leaving else "a reply"
                 said = f"nothing for {client.name} within {self._limits.reply:g} s"
                 if client.leaving and client.may_wait:
                     # It has half-closed: nothing else of it would be awaited.
@@ -293,7 +293,7 @@ class Crowd:
             if not self._listen(end - time.monotonic()):
                 waiting = " or ".join(client.name for client in self._clients if client.asked)
                 said = f"job {job} for {waiting}, who wait"
-                raise Violation([said], "nothing", self.transcript.last)
+                raise Violation([said], NOTHING, self.transcript.last)
         while any(client.asked for client in self._clients):
             try:
                 self._history.explain()

@@ -23,15 +23,14 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Happen, Program, play, waits
 from conformance.target.address import TargetError
 from conformance.target.target import Target
+from conformance.target.timeouts import short_timeout
 from conformance.transcript import Entry, Transcript
-from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
+from conformance.verdict import Deviation, Fate, Inconclusive, NotTestable, TargetLost
 from reference_server.profiles import NEWEST, Profile
 from reports.results import World
 from reports.words import counted
 from reports.worlds import transitions
 
-PATIENCE = 0.5
-"""Seconds after which a reply is missing where something is looked for again."""
 LIMIT = 5.0
 """Seconds after which that is given up."""
 LONGEST = 1000
@@ -76,7 +75,7 @@ class Exploration:
     """Kept findings that were not played again: they, or their waits in real time, are too long."""
     hastens: bool = False
     """The finding at hand is about a reply that never came."""
-    fate: str = ""
+    fate: Fate | None = None
     """The fate of a target that has ended a connection."""
     _new: Target | None = None
     """The target that was started anew, and nothing has been said to it since."""
@@ -280,14 +279,15 @@ class Exploration:
         self,
         target: Target,
         program: Program,
-        patience: float = PATIENCE,
+        patience: float = 0.0,
         limit: float = LIMIT,
         look: bool = True,
         anew: bool = True,
     ) -> Counterexample | None:
         """Return the violation of a program without waits, within so many seconds.
 
-        ``patience``: the seconds that a reply may take; ``look``: see :meth:`Session.finish`.
+        ``patience``: the seconds that a reply may take, a short timeout if 0; ``look``: see
+        :meth:`Session.finish`.
         ``anew``: on a target that is started for it, which takes longer; a target that gets a
         signal is always started for it, and again for the next program.
         """
@@ -299,6 +299,7 @@ class Exploration:
             # They may be what the last one could not delete.
             self.start_anew(session)
             session = self.session(target)
+        patience = patience or short_timeout(target.limits, target.traits)
         session.patience = patience
         if not target.clock.movable:
             limit += waits(program)
@@ -326,9 +327,7 @@ class Exploration:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         hastily = partial(replayed, anew=False)
-        # It did not come in all that time: do not wait so long again.
-        patience = PATIENCE if found.violation.is_silence else target.limits.reply
-        patiently = partial(replayed, patience=patience, limit=math.inf)
+        patiently = partial(replayed, patience=target.limits.reply, limit=math.inf)
         with self.effort.spent(target.cpu_time):
             return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 

@@ -13,15 +13,15 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
 from conformance.transcript import Transcript
+from conformance.verdict import GOES_ON, Fate, Kind
 from reference_server.commands import ABOUT_A_JOB, any_of
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
 _ABOUT_A_JOB = re.compile(rb"(%b) +([0-9]{1,20})(?=[ \r])" % any_of(*ABOUT_A_JOB))
-_STOPS, _GOES_ON = b"SIGSTOP", b"SIGCONT"
+_STOPS, _CONTINUES = b"SIGSTOP", b"SIGCONT"
 _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
 """Replies that a put can get."""
-GOES_ON = "a server that goes on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,15 @@ class Counterexample:
 def told(violation: Violation, target: Target) -> Violation:
     """Return the violation; if the target is gone, that is what was observed."""
     fate = target.fate() if violation.is_end else None
-    return violation if fate is None else Violation(violation.expected, fate, violation.mark)
+    if fate is None:
+        return violation
+    return Violation(violation.expected, str(fate), violation.mark, fate)
 
 
 def lost(error: OSError, session: Session) -> Violation:
     """Return the violation of a target that accepts no connections, or is gone otherwise."""
-    return Violation([GOES_ON], session.target.fate() or str(error), session.transcript.last)
+    fate = session.target.fate() or Fate(Kind.GONE, str(error))
+    return Violation([GOES_ON], str(fate), session.transcript.last, fate)
 
 
 def program_of(transcript: Transcript) -> list[Step]:
@@ -61,7 +64,7 @@ def program_of(transcript: Transcript) -> list[Step]:
         if entry.direction == "+":
             steps.append(Wait(float(entry.data.decode().removesuffix("s"))))
             continue
-        if entry.data in (_STOPS, _GOES_ON) and not entry.connection:
+        if entry.data in (_STOPS, _CONTINUES) and not entry.connection:
             # It would answer nothing meanwhile. Nobody waits for replies instead.
             held = entry.data == _STOPS
             continue

@@ -11,11 +11,12 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 
 from conformance.oracle.underspecification import is_free
 from conformance.oracle.violation import Violation
-from conformance.random_testing.exploration import PATIENCE, Exploration
+from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import Reducer
 from conformance.target.target import Target
+from conformance.target.timeouts import short_timeout
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Inconclusive, TargetLost
 
@@ -40,7 +41,7 @@ class AnyConversation(RuleBasedStateMachine):
         super().__init__()
         self.session = exploration.session(server)
         if exploration.hastens:
-            self.session.patience = PATIENCE
+            self.session.patience = short_timeout(server.limits, server.traits)
         self._exploration = exploration
         self._puts = 0
         self._over = not exploration.budget.allows()
@@ -62,7 +63,7 @@ class AnyConversation(RuleBasedStateMachine):
             seen = told(violation, self.session.target)
             self._exploration.note(seen, self.session.transcript)
             if seen is not violation:
-                self._exploration.fate = seen.observed
+                self._exploration.fate = seen.fate
             raise seen from violation
 
     def _ask(

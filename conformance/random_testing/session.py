@@ -21,7 +21,6 @@ from conformance.random_testing.traffic import SessionClient, Traffic
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.signals import named
-from conformance.target.silences import FEWER
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript
 from conformance.verdict import Inconclusive
@@ -337,15 +336,13 @@ class Session:
 
     def _await_tubes(self, number: int) -> None:
         """See that tubes go that nothing keeps, in the time that they have."""
-        learnt = self.target.learnt
-        share = 1 / FEWER if learnt.keeps_tubes else 1.0
+        traits = self.target.traits
         # Where clients never end, they keep their tubes for ever.
-        has_ends = not learnt.silences.ignores_ends
-        for is_last in looks(self._limits, share) if has_ends else (True,):
+        goes = traits.ends_connections and not traits.keeps_tubes
+        for is_last in looks(self._limits) if goes else (True,):
             self._traffic.unforeseen = None
             if is_last:
                 self.judge.forget_gone()
-                learnt.keeps_tubes = has_ends
             self.ask(number, b"list-tubes\r\n", apart=True)
             self.flush()
             reply = self._traffic.unforeseen
@@ -355,7 +352,6 @@ class Session:
             self._traffic.poll(STEP)
             if self.target.clock.movable:
                 self._move(self.now() + round(STEP * 1e9))
-        learnt.keeps_tubes = False
         self.judge.forget_gone()
 
     def _kick_all(self, number: int) -> None:
@@ -387,7 +383,7 @@ class Session:
     def _end_pause(self, limit: float) -> None:
         with (
             contextlib.suppress(OSError, EOFError, ProtocolError),
-            visit(self.target.address, limit, self.target.learnt) as sock,
+            visit(self.target.address, limit, self.target.traits) as sock,
         ):
             # Where there are no pauses, that is unknown.
             ask(sock, b"pause-tube default 0", limit)

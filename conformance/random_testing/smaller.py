@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
 from conformance.oracle.underspecification import Lines
-from conformance.random_testing.exploration import PATIENCE, Exploration
+from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.minimise import OutOfTime, Shows, minimise, without_steps
 from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.steps import Ask, Leave, Program
 from conformance.target.target import Target
+from conformance.target.timeouts import SLOWER, short_timeout
 from reference_server.commands import U64
 from reference_server.profiles import Profile
 
@@ -54,22 +55,33 @@ class Reducer:
     def smallest(self, found: Counterexample) -> Counterexample:
         """Return the smallest form of a finding; itself, if it is not seen again."""
         with self.exploration.effort.spent(self.target.cpu_time):
-            small = self._made_small(found)
+            small = self._confirmed(self._made_small(found), found)
             firm = self.exploration.firmest(small, self.target, self.looks)
             if diagnosis_of(firm, self.exploration.profile).is_loosened:
                 return firm
             # Without its open lines, less of the rest may be needed.
-            return small if firm is small else self._made_small(firm, firmly=True)
+            if firm is small:
+                return small
+            return self._confirmed(self._made_small(firm, firmly=True), firm)
+
+    def _confirmed(self, small: Counterexample, found: Counterexample) -> Counterexample:
+        """Return the smaller finding if it does not come from a short timeout, else the other."""
+        if small is found or not small.violation.is_silence:
+            return small
+        return self._replayed(small.program, self.target.limits.reply, math.inf) or found
 
     def _made_small(self, found: Counterexample, firmly: bool = False) -> Counterexample:
         """Make it small; ``firmly``: it stays one that breaks the text."""
         # In haste most of the way; but on a busy machine, what is shown may have been missed.
-        hastily = _Pace(minimise, HASTE, TRY, firmly)
+        slowest = SLOWER * self.target.traits.slowest()
+        hastily = _Pace(minimise, max(HASTE, slowest), max(TRY, 2 * slowest), firmly)
         smaller = self._reduced(found, hastily)
         if smaller is None:
             # It may depend on all that the target was told before.
             smaller = self._reduced(found, hastily._replace(anew=True)) or found
-        return self._reduced(smaller, _Pace(without_steps, PATIENCE, LONG_TRY, firmly)) or smaller
+        return (
+            self._reduced(smaller, _Pace(without_steps, self._short, LONG_TRY, firmly)) or smaller
+        )
 
     def _reduced(self, found: Counterexample, pace: _Pace) -> Counterexample | None:
         """Return what becomes of a finding at a pace; None if it is not seen again."""
@@ -93,8 +105,12 @@ class Reducer:
         if first is None and [*program] == [*found.program]:
             # Nor was anything smaller seen: the whole takes too long to look for it once more.
             return None
-        shown = self._replayed(program, PATIENCE, math.inf)
+        shown = self._replayed(program, self._short, math.inf)
         return shown if self._is_good(shown, pace.firmly) else None
+
+    @property
+    def _short(self) -> float:
+        return short_timeout(self.target.limits, self.target.traits)
 
     def _is_good(self, shown: Counterexample | None, firmly: bool) -> TypeGuard[Counterexample]:
         profile = self.exploration.profile

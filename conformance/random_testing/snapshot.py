@@ -14,10 +14,10 @@ from conformance.oracle.reply_comparison import Before
 from conformance.target.address import TargetError, ask, visit
 from conformance.target.clock import TargetClock
 from conformance.target.limits import Limits
-from conformance.target.silences import awaited
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Counters
+from conformance.usual_answers import key_requirement
 from conformance.verdict import TargetLost
 from reference_server.profiles import Profile
 from reference_server.state import JobState
@@ -34,8 +34,8 @@ class Unanswered(TargetError):
     """After ``line``, a reply with this word should come; nothing came within so many seconds."""
 
     def __init__(self, line: bytes, word: str, seconds: float) -> None:
-        super().__init__(f"nothing within {seconds:.2f} seconds")
-        self.line, self.expected = line, f"{word} …"
+        super().__init__(f"no reply within {seconds:g} seconds")
+        self.line, self.word, self.expected = line, word, f"{word} …"
 
 
 class Counted(NamedTuple):
@@ -61,10 +61,10 @@ def counted(target: Target, profile: Profile) -> Counted:
     """
     last, tubes = 0, frozenset[str]()
     try:
-        with visit(target.address, target.limits.probe, target.learnt) as sock:
+        with visit(target.address, target.limits.probe, target.traits) as sock:
             client = _Client(sock, target)
             if target.exclusive and profile.has_tubes:
-                if not target.learnt.silences.ignores_ends:
+                if target.traits.ends_connections and not target.traits.keeps_tubes:
                     # Else clients that have left keep them.
                     _await_tubes(client, target.clock, target.limits)
                 tubes = client.other_tubes()
@@ -82,10 +82,12 @@ def counted(target: Target, profile: Profile) -> Counted:
         if fate := target.fate():
             raise TargetLost("a server that tells its stats", fate) from error
         if isinstance(error, Unanswered):
-            target.learnt.silences.note(awaited(error.line, error.expected), target.limits.probe)
             raise
         if isinstance(error, KeyError):
-            raise TargetError(f"the stats of the target have no key {error}") from error
+            key = str(error.args[0])
+            missing = TargetError(f"the stats of the target have no key {key!r}")
+            missing.requirement = key_requirement("stats", key)
+            raise missing from error
         if isinstance(error, ProtocolError):
             raise GarbledReply(str(error)) from error
         why = str(error) or "it closes the connection"
@@ -94,31 +96,23 @@ def counted(target: Target, profile: Profile) -> Counted:
     of_default = stats if default is None else default
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
     known = Counters(stats, of_default, last + 1) if complete else None
-    there = Before.of(stats, tubes, target.settling_verb)
+    there = Before.of(stats, tubes, target.sync_verb)
     return Counted(profile, fresh, known, there, _jobs(of_default), taken)
 
 
 class _Client:
-    """A client that asks a target for its counters.
-
-    Raises Unanswered if it is not answered, which it does not wait for in full again.
-    """
+    """A client that asks a target for its counters; raises Unanswered if it is not answered."""
 
     def __init__(self, sock: Transport, target: Target) -> None:
         self._sock = sock
-        self._silences, self._limit = target.learnt.silences, target.limits.probe
+        self._limit = target.limits.probe
 
     def _ask(self, line: bytes, word: str = "OK", tells_priority: bool | None = False) -> Reply:
         """Return the reply, which should begin with this word."""
-        silences, key, seconds = self._silences, awaited(line, word), self._limit
-        if silences.is_expected_in_vain(key):
-            seconds = silences.patience(key, seconds)
         try:
-            reply = ask(self._sock, line, seconds, tells_priority)
+            return ask(self._sock, line, self._limit, tells_priority)
         except TimeoutError:
-            raise Unanswered(line, word, seconds) from None
-        silences.came(key, reply.word)
-        return reply
+            raise Unanswered(line, word, self._limit) from None
 
     def dictionary(self, line: bytes) -> dict[str, str]:
         """Return the statistics that this line asks for; raises ValueError if there are none."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from conformance.dialogue.awaiting import Awaiting
 from conformance.oracle.judge import Judge
 from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
-from conformance.random_testing.waiting import Silence, Waiting
+from conformance.random_testing.waiting import Waiting
 from conformance.target.clock import Attendant
-from conformance.target.learnt import BRIEF, SURE
-from conformance.target.silences import HALF_CLOSES, SERVED, Awaited, awaited
 from conformance.target.target import Target
+from conformance.target.timeouts import BRIEF, end_timeout
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
@@ -25,7 +24,7 @@ CHUNK = 2048
 PIECE = 0.05
 """Seconds in which the target has read a piece of a burst, if it serves others meanwhile."""
 UNHURRIED = 0.1
-"""Seconds of waiting after which we look whether such a wait was in vain before."""
+"""Seconds of waiting after which we look who is kept from a CPU."""
 SMALL = 2**12
 """Bytes that are asked for, at least, where another reply than the right one may come."""
 LOOKS = 0.25
@@ -49,8 +48,6 @@ class SessionClient:
     """All replies to what it sent last were known at once."""
     behind: int = 0
     """Bytes that it has sent while it waits."""
-    said: bytes = b""
-    """The command that it has sent last, or that it half-closes."""
 
 
 class Traffic:
@@ -93,7 +90,7 @@ class Traffic:
 
     def _attend(self, attendant: Attendant) -> None:
         target = self._target
-        attendant.watch(target.address, target.settled_within, target.settling)
+        attendant.watch(target.address, target.limits.alive, target.sync_line)
 
     def settle(self, seconds: float = math.inf) -> bool:
         """Let the target come to what it was sent, within so many seconds if it can.
@@ -121,7 +118,6 @@ class Traffic:
     def half_close(self, number: int) -> None:
         """Let a client send nothing more, and take in what comes until it ends, if it ever does."""
         client = self.clients[number]
-        client.said = HALF_CLOSES
         client.half_closed = True
         client.transport.half_close()
         # If a reply is missing, no end comes either.
@@ -129,9 +125,7 @@ class Traffic:
         if not (self._is_served or self.settle()):
             # Nor if nobody is served, which is judged when something is asked.
             return
-        learnt = self._target.learnt
-        has_come = self._ends(number, learnt.until_end(self.patience))
-        learnt.saw_end(has_come, self.patience, is_sure=self.patience > SURE)
+        self._ends(number, end_timeout(self.patience, self._target.traits))
         self.hear()
 
     def _ends(self, number: int, seconds: float) -> bool:
@@ -154,15 +148,14 @@ class Traffic:
 
         ``before_restart``: it is ended next, so that it need not notice.
         """
-        limits, learnt = self._target.limits, self._target.learnt
+        limits, traits = self._target.limits, self._target.traits
         if not self._is_served:
             self._target.note_hang()
         notices = self._is_served and not before_restart
         for client in self.clients.values():
-            # It may have been ended for another reason, of which nothing is learnt.
-            client.transport.hang_up(learnt.until_end(limits.goodbye) if notices else BRIEF)
+            client.transport.hang_up(end_timeout(limits.goodbye, traits) if notices else BRIEF)
         if self._attendant is not None:
-            self._attendant.close(learnt.until_end(limits.alive))
+            self._attendant.close(end_timeout(limits.alive, traits))
 
     # ------------------------------------------------------------ sending
 
@@ -171,7 +164,6 @@ class Traffic:
         if not client.burst and not client.unsent:
             self._since = self.now()
         self._since += 1
-        client.said = text
         client.known = self.judge.sent(client.conn, text, self._since)
 
     def pass_on(self, client: SessionClient, text: bytes, cuts: tuple[int, ...]) -> None:
@@ -234,9 +226,8 @@ class Traffic:
         if self._attendant is not None:
             # Some servers have a thread for each client.
             self.poll(self._target.limits.grace)
-        silence: Silence | None = None
-        expected: Sequence[str] = ()
-        while (came := self.poll(0.0)) or (expected := self.judge.awaits(self.now())):
+        silence: Awaiting | None = None
+        while (came := self.poll(0.0)) or self.judge.awaits(self.now()):
             if came or self.poll(min(pause, LOOKS)):
                 wait.goes_on()
                 silence = None
@@ -244,29 +235,10 @@ class Traffic:
                 pause *= 2
                 is_served = self.settle()
                 if silence is None and (pause > UNHURRIED or not is_served):
-                    keys = self._awaited(expected) if is_served else [SERVED]
-                    silence = Silence(self._target, keys, self.patience) if keys else None
-            if (silence or wait).is_over:
-                self._judge_silence(silence)
+                    silence = Awaiting(self._target, self.patience)
+            if wait.is_over if silence is None else silence.left <= 0:
+                self.judge.quiet(self.now(), self._transcript.last)
                 return
-
-    def _awaited(self, expected: Sequence[str]) -> list[Awaited]:
-        """Return what the clients must get whose commands are open."""
-        said = {
-            client.said
-            for client in self.clients.values()
-            if not self.judge.is_answered(client.conn) or self.judge.owes(client.conn)
-        }
-        return [awaited(text, " or ".join(expected)) for text in said]
-
-    def _judge_silence(self, silence: Silence | None) -> None:
-        """Judge that nothing more comes, after this wait for it."""
-        try:
-            self.judge.quiet(self.now(), self._transcript.last)
-        except Violation:
-            if silence is not None:
-                silence.was_in_vain()
-            raise
 
     def poll(self, seconds: float) -> bool:
         """Take in what has come, or comes within this time; tell whether anything goes on."""
@@ -289,7 +261,6 @@ class Traffic:
             client.transport.close()
             self.judge.ended(client.conn, now, mark)
             return False
-        self._target.learnt.silences.heard(client.said, data)
         mark = self._transcript.add_to_reply(client.letter, data, at)
         begun = time.monotonic()
         replies = self.judge.received(client.conn, data, now, mark)

@@ -10,7 +10,6 @@ from conformance.catalogue import Requirement
 from conformance.printable import printable
 from conformance.run.keeping import Keeper
 from conformance.run.runner import Outcome
-from conformance.run.step import Step
 from conformance.verdict import Deviation
 from reports.results import Cause, Evidence
 
@@ -37,9 +36,8 @@ def gather(
     )
 
 
-def told_cause(step: Step) -> Cause:
-    """Return the cause of a deviation as results tell it."""
-    cause = step.cause
+def printable_cause(cause: Cause) -> Cause:
+    """Return a cause that any reader of results takes."""
     return Cause(
         command=cause.command, expected=clean(cause.expected), observed=clean(cause.observed)
     )

@@ -8,16 +8,24 @@ that somebody else runs stays away: one test is blamed, the others are not teste
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
-from conformance.run.runner import Outcome
-from conformance.target.fate import CRASHED, hangs
+from conformance.run.runner import CLOSES, Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.verdict import GOES_ON, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import (
+    GOES_ON,
+    Deviation,
+    Fate,
+    Kind,
+    NotApplicable,
+    NotTestable,
+    TargetLost,
+)
 
 _SET_UP = tuple(f"{verb} {NAMES}".encode() for verb in ("use", "watch"))
 MOST = {True: 30, False: 3}
@@ -37,12 +45,6 @@ def _has_begun(transcript: Transcript) -> bool:
         entry.direction == "<" or (entry.direction == ">" and not entry.data.startswith(_SET_UP))
         for entry in transcript.entries
     )
-
-
-def _has_sent(loss: Loss, verb: str | None) -> bool:
-    """Return whether the last that a test has sent is this command."""
-    sent = [entry.data for entry in loss.outcome.transcript.entries if entry.direction == ">"]
-    return verb is not None and bool(sent) and sent[-1].startswith(verb.encode())
 
 
 class Losses:
@@ -84,7 +86,7 @@ class Losses:
         error = outcome.error
         if isinstance(error, TargetLost) and target.exclusive:
             outcome = self._once_more(Loss(item, outcome), target, others, again)
-        elif isinstance(error, TargetLost) and not hangs(error.observed):
+        elif isinstance(error, TargetLost) and error.fate.kind is not Kind.HANGS:
             outcome = self._dies(Loss(item, outcome), error, target, others)
         lost = isinstance(outcome.error, TargetLost)
         self.in_a_row = self.in_a_row + 1 if lost else 0
@@ -106,10 +108,9 @@ class Losses:
         outcome.reported = [*loss.outcome.reported, *outcome.reported]
         if isinstance(outcome.error, TargetLost):
             return outcome
-        observed = error.observed
         if not others:
-            self._blame_last(observed, target)
-        elif observed.startswith(CRASHED):
+            self._blame_last(error.fate, target)
+        elif error.fate.kind is Kind.CRASHED:
             # It may be gone for a moment as another test has started it again.
             self._dismissed.append(loss)
         return outcome
@@ -121,32 +122,38 @@ class Losses:
         blamed = loss
         if self._last is not None and not _has_begun(loss.outcome.transcript):
             blamed = self._last
-            self._blame_last(error.observed, target)
+            self._blame_last(error.fate, target)
         self._died = f"the target died during {blamed.item.name}"
         if blamed is not loss:
             return Outcome(NotTestable(self._died))
         if others:
-            observed = f"{error.observed}; {others} other tests went on at the same time"
-            loss.outcome.error = TargetLost(error.expected, observed, error.marked)
+            more = f"; {others} other tests went on at the same time"
+            fate = replace(error.fate, more=more)
+            lost = TargetLost(error.expected, fate, error.marked, error.step.command)
+            lost.owner = error.owner
+            loss.outcome.error = lost
         return loss.outcome
 
-    def _blame_last(self, fate: str, target: Target) -> None:
+    def _blame_last(self, fate: Fate, target: Target) -> None:
         """Note that the test before has ended the target, if that is not known yet."""
         if self._last is None or isinstance(self._last.outcome.error, TargetLost):
             return
         item, seen = self._last
-        error = TargetLost(GOES_ON, f"{fate}, as was seen when the test was over")
+        error = TargetLost(GOES_ON, replace(fate, more=", as was seen when the test was over"))
+        if not isinstance(seen.error, Deviation):
+            # All that it has asked for was answered.
+            error.owner = CLOSES
         self._late.append(Loss(item, Outcome(error, seen.transcript, said=target.said())))
         self._is_explained = True
 
-    def late(self, is_over: bool, fatal: str | None = None) -> list[Loss]:
+    def late(self, is_over: bool) -> list[Loss]:
         """Return tests of which something else was told before than has to be told now.
 
         ``is_over``: no test goes on at the same time as others any more. If no test has ended the
-        target alone, one is blamed that lost it: one that has sent ``fatal``, if there is one.
+        target alone, the first is blamed that lost it.
         """
         if is_over and self._dismissed and not self._is_explained:
-            self._late.append(max(self._dismissed, key=lambda loss: _has_sent(loss, fatal)))
+            self._late.append(self._dismissed[0])
             self._is_explained = True
         late, self._late = self._late, []
         return late

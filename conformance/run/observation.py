@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from pydantic import TypeAdapter
 
-from conformance.run.step import Step
+from conformance.run.attribution import Blame
 from conformance.target.vitals import Vitals
 from reports.results import Target, Test, World
 
@@ -22,7 +22,7 @@ _NAME = "observation"
 class Observation:
     """The finding of a test on a target, and the measurements beside it.
 
-    ``test`` does not tell yet what blocks it. ``step``: where it has deviated, if it has.
+    ``test`` does not tell yet what blocks it. ``blame``: whom a failure blames.
     ``health``: remarks on the target that change no verdict; ``worlds``: the small worlds that were
     looked at; ``vitals`` are those of the servers that were started. ``selected``: not all tests
     were meant to be run. ``latencies`` and ``latenesses`` of replies, ``longest_wait`` for one of
@@ -31,7 +31,7 @@ class Observation:
 
     test: Test
     target: Target
-    step: Step | None = None
+    blame: Blame | None = None
     health: tuple[str, ...] = ()
     worlds: tuple[World, ...] = ()
     vitals: tuple[Vitals, ...] = ()

@@ -14,9 +14,9 @@ from conformance.run.labels import parsed
 from conformance.target.builtin import BuiltIn
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launched_target import LaunchedTarget
-from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
+from conformance.target.traits import Traits
 from conformance.usage import refuse
 from reference_server.dialect import DialectError
 from reference_server.finding import find_profile
@@ -91,25 +91,23 @@ class Options:
 
     def recognise(self, target: Target) -> Profile:
         """Set the profile of a target: the one that they name, or else the one that it tells."""
-        found = target.probe()
-        target.profile = self.named_profile() or found
-        return target.profile
+        return target.probe(self.named_profile())
 
-    def target(self, learnt: Learnt | None = None) -> Target:
+    def target(self, traits: Traits | None = None) -> Target:
         """Return the target that they name; raises TargetError or LaunchError.
 
-        ``learnt``: what is known of it.
+        ``traits``: those of the target, if it was surveyed already.
         """
         limits = Limits(lateness=self.lateness, start=self.start_timeout, peers=self.peers)
         if self.address is not None:
-            return Remote(self.address, limits, learnt)
+            return Remote(self.address, limits, traits)
         if self.command is not None:
             return LaunchedTarget(
                 self.command,
                 self.clock,
                 limits=limits,
                 environment=self.environment,
-                learnt=learnt,
+                traits=traits,
             )
         return BuiltIn(self.named_profile() or NEWEST, limits=limits)
 

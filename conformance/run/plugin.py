@@ -11,11 +11,11 @@ import pytest
 
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
+from conformance.run.attribution import blame_of, cause_of
 from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
-from conformance.run.evidence import clean, describe, gather, told_cause
-from conformance.run.handing_down import HandingDown, take_over
+from conformance.run.evidence import clean, describe, gather, printable_cause
 from conformance.run.interruption import Interruption
 from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
@@ -26,9 +26,9 @@ from conformance.run.own import check_named, take_in
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
-from conformance.run.step import step_of
 from conformance.run.suite import Suite, module_of, requirements, slugs, test_id
 from conformance.run.summary import REMARKS, Summary
+from conformance.run.worker_setup import WorkerSetup, set_up_worker
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
 from conformance.target.vitals import WATCH
@@ -108,10 +108,10 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(str(error)) from None
     if options.names_server:
         if _is_worker(config):
-            take_over(config, config.stash[_SUITE])
+            set_up_worker(config, config.stash[_SUITE])
         else:
-            handing_down = HandingDown(config.stash[_SUITE])
-            config.pluginmanager.register(handing_down, "conformance-handing-down")
+            worker_setup = WorkerSetup(config.stash[_SUITE])
+            config.pluginmanager.register(worker_setup, "conformance-worker-setup")
         interruption = Interruption(config, config.stash[_SUITE], _is_worker(config))
         config.pluginmanager.register(interruption, "conformance-interruption")
         interruption.attend()
@@ -285,13 +285,13 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
     suite, error = item.config.stash[_SUITE], outcome.error
     verdict, reason = _verdict(item, outcome)
     deviation = error.deviation if isinstance(error, Inconclusive) else error
-    step = evidence = None
+    blame = evidence = None
     if isinstance(deviation, Deviation) and verdict is not Verdict.SEEN:
         evidence = gather(
             deviation, outcome, _reproduce(item), test_id(item), item.config.stash[_KEEPER]
         )
     if isinstance(error, Deviation):
-        step = step_of(error, outcome.transcript, suite.target.profile)
+        blame = blame_of(error)
     test = Test(
         id=clean(test_id(item)),
         requirements=list(slugs(item)),
@@ -299,13 +299,13 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         reason=clean(reason),
         seconds=0,
         known=all(is_known(item.config.stash[_BASELINE], slug, verdict) for slug in slugs(item)),
-        cause=told_cause(step) if step is not None and verdict in DEVIATIONS else None,
+        cause=printable_cause(cause_of(blame)) if blame and verdict in DEVIATIONS else None,
         evidence=evidence,
     )
     return Observation(
         test,
         suite.identity(),
-        step,
+        blame,
         tuple(map(clean, outcome.health)),
         tuple(outcome.worlds),
         tuple(WATCH.look()),
@@ -342,6 +342,9 @@ def _asked(item: pytest.Item) -> list[Requirement]:
 def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
     error = outcome.error
     levels = {requirement.level for requirement in _asked(item)}
+    if isinstance(error, Deviation) and error.owner:
+        profile = item.config.stash[_SUITE].target.profile
+        levels = {catalogue()[error.owner].judged_by(profile.stage).level}
     if isinstance(error, TargetLost) and not error.de_facto:
         # Nothing that anybody sends may end a server, whatever a test is about.
         return Verdict.FAIL, str(error).splitlines()[0][:300]

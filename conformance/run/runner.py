@@ -13,15 +13,25 @@ from conformance.random_testing.snapshot import Unanswered
 from conformance.run.doubt import RACED, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
-from conformance.target.fate import hangs
 from conformance.target.sanitizers import Report
-from conformance.target.silences import Awaited
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.verdict import GOES_ON, Deviation, Inconclusive, NotTestable, TargetLost
+from conformance.usual_answers import usual_answer
+from conformance.verdict import (
+    GOES_ON,
+    Deviation,
+    Fate,
+    Inconclusive,
+    Kind,
+    NotTestable,
+    Step,
+    TargetLost,
+)
 from reference_server.wire import CRLF
 from reports.results import World
 
+CLOSES = "protocol.close-ends-connection"
+"""The requirement of a target that does not outlive the end of a test's connections."""
 MANY = 1000
 """Tests that may wait at the same time."""
 
@@ -32,9 +42,8 @@ Test = Callable[..., object]
 class Outcome:
     """The outcome of a test: an exception or none, its evidence, and how long it waited.
 
-    ``doubt`` says why a failure should be looked for again, see :func:`doubt`; ``missed`` is the
-    reply that was waited for in vain, ``hurried``: one came when a short wait for it was over.
-    ``reported``: what sanitizers have printed.
+    ``doubt`` says why a failure should be looked for again, see :func:`doubt`. ``reported``: what
+    sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     ``health``: what else was remarked on the target, no matter for a verdict. ``worlds``: the
     small worlds that were looked at.
@@ -44,8 +53,6 @@ class Outcome:
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
     doubt: str | None = None
-    missed: Awaited | None = None
-    hurried: bool = False
     reported: list[Report] = field(default_factory=list)
     said: str = ""
     seen: str = ""
@@ -59,18 +66,8 @@ class Outcome:
 
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     """Run a test function, its parts taken from a scenario, the rest from ``arguments``."""
-    outcome = _outcome(test, arguments, target)
-    if outcome.hurried and isinstance(outcome.error, Deviation):
-        # Now it is waited for in full again.
-        outcome = _outcome(test, arguments, target)
-    # A shortage cannot be tested where a reply is missing before it, too.
-    causes = outcome.error, outcome.error and outcome.error.__cause__
-    if outcome.missed is not None and any(isinstance(cause, Deviation) for cause in causes):
-        target.learnt.silences.note(outcome.missed, target.limits.reply)
-    return outcome
-
-
-def _outcome(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
+    if (defect := target.traits.defect) is not None:
+        return _surveyed(defect.deviation(target.traits.defective))
     outcomes: list[Outcome] = []
     for arrival in target.limits.arrival:
         outcome = _attempt(test, arguments, target, arrival)
@@ -90,6 +87,11 @@ def _outcome(test: Test, arguments: Mapping[str, object], target: Target) -> Out
         reason = f"{outcome.doubt}, {len(outcomes)} times: {outcome.error}"
         outcome.error = Inconclusive(reason, outcome.error)
     return outcome
+
+
+def _surveyed(deviation: Deviation) -> Outcome:
+    """Return the outcome of a test that needs what the survey has shown to be broken."""
+    return Outcome(deviation, deviation.surveyed or Transcript())
 
 
 def _attempt(
@@ -129,8 +131,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     outcome = Outcome(None)
     try:
         if "exploration" in arguments:
-            # It would find the same once more, and take its time.
-            scenario.target.needs_to_survive()
+            # It would only find the same failures again, slowly.
+            _needs_all_commands(scenario.target)
         scenario.prepare()
         parts = {
             name: scenario.part(name) if name in PARTS else value
@@ -138,14 +140,23 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         }
         seen = test(**parts)
         outcome.seen = printable(seen) if isinstance(seen, str) else ""
+    except Deviation as error:
+        if error.surveyed is not None:
+            scenario.close()
+            return _surveyed(error)
+        outcome.error = error
     except AssertionError as error:
         outcome.error = as_deviation(error)
     except Unanswered as error:
         # It was asked before anything of the test was said.
         scenario.transcript.add("A", ">", error.line + CRLF, scenario.target.clock.time())
-        outcome.error = Deviation(error.expected, str(error))
+        command = error.line.split()[0].decode()
+        step = Step(Kind.NO_REPLY, command, (error.word,))
+        outcome.error = Deviation(error.expected, str(error), step=step)
+        outcome.error.owner = usual_answer(command, scenario.target.profile)
     except TargetError as error:
         outcome.error = Deviation(error.expected, str(error))
+        outcome.error.owner = error.requirement
     except OSError as error:
         fate = scenario.target.fate()
         outcome.error = TargetLost(GOES_ON, fate) if fate else error
@@ -154,7 +165,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
         if scenario.target.generation != scenario.generation:
             # It has not seen what the test had sent before.
-            outcome.error = TargetLost(outcome.error.expected, "the target was lost meanwhile")
+            fate = Fate(Kind.GONE, "it was lost meanwhile")
+            outcome.error = TargetLost(outcome.error.expected, fate)
         elif scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
@@ -175,44 +187,49 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     outcome.longest_wait, outcome.waited = clock.longest_wait, clock.nominal
     outcome.latencies, outcome.latenesses = clock.latencies, clock.latenesses
     if isinstance(outcome.error, TargetLost):
-        outcome.missed = scenario.missed
         scenario.abandon()
         scenario.target.restore()
         _excuse(scenario, outcome)
         return outcome
     scenario.close()
-    outcome.missed, outcome.hurried = scenario.missed, scenario.hurried
     if fate := scenario.target.ended():
         outcome.error = TargetLost(GOES_ON, fate)
+        # All that the test has asked for was answered.
+        outcome.error.owner = CLOSES
         outcome.error.de_facto = scenario.exhausts
         outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()
         scenario.target.restore()
         _excuse(scenario, outcome)
     if outcome.error is None:
-        outcome.error = scenario.unasked()
+        outcome.error = scenario.extra_reply()
         # It may have come while the connections were ended.
         outcome.transcript = scenario.transcript.copy()
     return outcome
 
 
+def _needs_all_commands(target: Target) -> None:
+    """Raise Deviation if the survey has shown that a command does not work."""
+    for command in target.traits.unusable:
+        if deviation := target.traits.blocks(command):
+            raise deviation
+
+
 def _excuse(scenario: Scenario, outcome: Outcome) -> None:
     """Let a target that has ended as it may be none that is lost."""
     assert isinstance(outcome.error, TargetLost)
-    if scenario.may_end(outcome.error.observed):
-        reason = f"it does not go on when no allocation succeeds: {outcome.error.observed}"
-        # In place: other servers of this kind do no better.
-        scenario.target.learnt.gave_up.add(reason)
+    if scenario.may_end(outcome.error.fate):
+        reason = f"it does not go on when no allocation succeeds: {outcome.error.fate}"
         outcome.error = NotTestable(reason)
 
 
-def _end_of(scenario: Scenario, outcome: Outcome) -> str | None:
+def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
     """Return how a target that has closed a connection has ended; not every test minds."""
     if isinstance(outcome.error, TargetLost) or not any(
         entry.data == b"closed by the target" for entry in scenario.transcript.entries
     ):
         return None
     fate = scenario.target.fate()
-    return None if fate is None or hangs(fate) else fate
+    return None if fate is None or fate.kind is Kind.HANGS else fate
 
 
 class Overlapped:

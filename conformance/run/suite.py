@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import pytest
 
@@ -25,8 +24,8 @@ from conformance.run.reported import remarks
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.learnt import Learnt
 from conformance.target.target import Target
+from conformance.target.traits import Traits
 from conformance.verdict import NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reports import results
@@ -35,8 +34,6 @@ from reports.words import counted
 
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
-LEAST_SHARE = 0.25
-"""The share of what is made up that is tried however long replies were waited for in vain."""
 
 
 def slugs(item: pytest.Item) -> tuple[str, ...]:
@@ -78,6 +75,17 @@ def _arguments(item: pytest.Function) -> Mapping[str, object]:
     return {name: values.get(name) for name in inspect.signature(item.function).parameters}
 
 
+class Known(NamedTuple):
+    """What one process has measured for all: the survey, and what goes with it."""
+
+    traits: Traits
+    version: str
+    profile_reason: str
+    clock_reason: str
+    movable: bool
+    round_trip: float
+
+
 class Suite:
     """The state that all tests of this process share.
 
@@ -88,8 +96,8 @@ class Suite:
         self.options = options
         self.losses = Losses()
         self.selected = False
-        self.learnt: Learnt | None = None
-        """The knowledge of the target that another process has handed down."""
+        self.known: Known | None = None
+        """What another process has measured."""
         self.effort = Effort(EACH, IN_ALL)
         """The time for making findings small; processes share that of a run."""
         self._distributed = distributed
@@ -101,7 +109,10 @@ class Suite:
     def start(self) -> Target:
         """Start and probe the target, once, and give it; raises TargetError or LaunchError."""
         if self._target is None:
-            self._target = self._probed(self.options.target(self.learnt))
+            if self.known is not None:
+                self._target = self._like(self.known)
+                return self._target
+            self._target = self._probed(self.options.target())
             self._round_trip = round_trip(self._target)
             clock = self._target.clock
             if self._is_slow and clock.movable and self.options.clock == AUTO:
@@ -117,6 +128,27 @@ class Suite:
     def _probed(self, target: Target) -> Target:
         self.options.recognise(target)
         return target
+
+    def _like(self, known: Known) -> Target:
+        """Return a target of our own, of which another process has measured all that it needs."""
+        options = self.options if known.movable else replace(self.options, clock="real")
+        target = options.target(known.traits)
+        target.version, target.profile_reason = known.version, known.profile_reason
+        target.clock_reason = known.clock_reason
+        self._round_trip = known.round_trip
+        return target
+
+    def measured(self) -> Known:
+        """Return what other processes need not measure again."""
+        target = self.target
+        return Known(
+            target.traits,
+            target.version,
+            target.profile_reason,
+            target.clock_reason,
+            target.clock.movable,
+            self._round_trip,
+        )
 
     @property
     def _seconds_each(self) -> float:
@@ -147,11 +179,11 @@ class Suite:
         reason = f" ({target.clock_reason})" if target.clock_reason else ""
         pace = (
             ""
-            if self.target.learnt.pipelines
+            if self.target.traits.pipelines
             else ", one command at a time, as it drops what follows"
         )
         silent = ""
-        if (asked := self.target.settling) != LIST_TUBE_USED:
+        if (asked := self.target.sync_line) != LIST_TUBE_USED:
             silent = f", asked {asked.decode()} as it is silent at {LIST_TUBE_USED.decode()}"
         return f"target: {named(target)}, {target.profile_reason}, {clock}{reason}{pace}{silent}"
 
@@ -224,7 +256,7 @@ class Suite:
     def late(self) -> list[Loss]:
         """Return tests that are told to have ended the target, though they were over."""
         over = all(overlapped.is_over for overlapped in self._overlapped or ())
-        return self.losses.late(over, self.target.learnt.silences.fatal())
+        return self.losses.late(over)
 
     def _run(self, item: pytest.Function) -> Outcome:
         """Run a test."""
@@ -239,21 +271,16 @@ class Suite:
         return outcome
 
     def exploration(self) -> Exploration:
-        """Return how much is made up: less where the run has waited long for replies in vain."""
-        asked, in_vain = self.options, self.target.learnt.silences.in_vain
-        seconds = self._seconds_each * asked.examples
-        share = max(1 - in_vain / (seconds + asked.fuzz_time), LEAST_SHARE)
+        """Return how much is made up."""
+        asked = self.options
         return Exploration(
-            math.ceil(share * asked.examples),
+            asked.examples,
             asked.seed,
             profile=self.target.profile,
             folder=FOLDER,
-            fuzz_time=share * asked.fuzz_time,
-            budget=Budget(share * seconds, self._round_trip),
+            fuzz_time=asked.fuzz_time,
+            budget=Budget(self._seconds_each * asked.examples, self._round_trip),
             effort=self.effort,
-            shortened=f"{share:.0%} of what is made up, as {in_vain:.0f} s of waits were in vain"
-            if share < 1
-            else "",
         )
 
     def _begin_waiting(self, items: Iterable[pytest.Item]) -> list[Overlapped]:
@@ -282,12 +309,6 @@ class Suite:
         if self.target.clock.movable:
             return needs(item, "real_clock") and not self._distributed
         return needs(item, "clock") or needs(item, "real_clock")
-
-    def handed_down(self) -> Learnt:
-        """Return what other processes need not find out about the target, nor wait for."""
-        learnt = self.target.learnt
-        # Each tells and gives up what it meets itself.
-        return replace(learnt, reported=set(), gave_up=set())
 
     def leftovers(self) -> list[str]:
         """Return what is said of tubes that earlier runs have left on a server of others."""

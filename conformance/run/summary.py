@@ -12,6 +12,7 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Result, Tally
+from conformance.run.attribution import attribute
 from conformance.run.baseline import (
     BaselineError,
     KnownDeviation,
@@ -19,12 +20,11 @@ from conformance.run.baseline import (
     is_known,
     write_baseline,
 )
-from conformance.run.blocking import blockers, with_set_up
 from conformance.run.identity import named, spoken
 from conformance.run.observation import Observation, observation_of
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
-from reports.results import SourceCoverage, World
+from reports.results import SourceCoverage, Test, World
 from reports.verdicts import Verdict
 
 REMARKS = "remarks"
@@ -50,6 +50,8 @@ class Summary:
         """Gives the coverage of the target's source, once all servers have ended."""
         self.reports: list[pytest.TestReport] = []
         self._observations: list[Observation] = []
+        self._tests: list[Test] = []
+        """The results of the tests as they were found, before they were seen together."""
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = self._was_ended_by_xdist = False
         self.remarks: list[str] = []
@@ -63,6 +65,7 @@ class Summary:
         if (observation := observation_of(report)) is not None:
             self.reports.append(report)
             self._observations.append(observation)
+            self._tests.append(observation.test)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Give deviations that do not fail the run names of their own."""
@@ -103,15 +106,17 @@ class Summary:
         """See all that was found up to now together: what is blocked, and by what."""
         if len(self._blocked) == len(self._observations):
             return
-        steps = [observation.step for observation in self._observations]
-        tests = with_set_up([observation.test for observation in self._observations], steps)
+        stage = self._observations[0].target.stage
+        attributed = attribute(
+            self._tests,
+            [observation.blame for observation in self._observations],
+            lambda slug: catalogue()[slug].judged_by(stage).level == "must",
+        )
         self._observations = [
-            replace(observation, test=test)
-            for observation, test in zip(self._observations, tests, strict=True)
+            replace(observation, test=found.test)
+            for observation, found in zip(self._observations, attributed, strict=True)
         ]
-        self._blocked = [{} for _ in tests]
-        for (number, slug), other in blockers(tests, steps).items():
-            self._blocked[number][slug] = other
+        self._blocked = [dict(found.blocked) for found in attributed]
 
     def is_excused(self, number: int) -> bool:
         """Return whether all that a test is about is known to be wrong, or blocked."""

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from conformance.printable import printable
-from conformance.target.learnt import Learnt
+from conformance.target.timeouts import end_timeout
+from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from reference_server.system import unix_socket
 from reference_server.wire import Reply, ReplyReader, escape
@@ -18,14 +19,15 @@ Address = tuple[str, int] | str
 
 
 @contextlib.contextmanager
-def visit(address: Address, limit: float, learnt: Learnt | None = None) -> Iterator[Transport]:
+def visit(address: Address, limit: float, traits: Traits | None = None) -> Iterator[Transport]:
     """Yield a connection that the server has seen the end of, too, when the context ends.
 
-    ``limit`` is in seconds, for each step; ``learnt``: what is known of the server. Raises OSError.
+    ``limit`` is in seconds, for each step. ``traits`` are those of the server, if it was surveyed.
+    Raises OSError.
     """
     with Transport(connect(address, limit)) as transport:
         yield transport
-        (learnt or Learnt()).hang_up(transport, limit)
+        transport.hang_up(end_timeout(limit, traits or Traits()))
 
 
 class TargetError(Exception):
@@ -35,6 +37,8 @@ class TargetError(Exception):
     """
 
     expected = "a server that tells its stats"
+    requirement = "stats.ok"
+    """The requirement that is broken where a test meets it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(printable(reason))

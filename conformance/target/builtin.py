@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from conformance.target.address import Address
@@ -19,7 +20,7 @@ from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
 from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
-from conformance.verdict import NotTestable, TargetLost
+from conformance.verdict import Fate, Kind, NotTestable, TargetLost
 from reference_server.binlog import BinlogError
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.loop import Loop
@@ -107,9 +108,9 @@ class BuiltIn(Target):
         where = self.call(lambda: self._server.start(self._loop, "127.0.0.1", 0))
         host, _, port = where.rpartition(":")
         self._address = host, int(port)
-        self.learnt.max_job_size = self._server.engine.model.max_job_size
+        self.traits = replace(self.traits, max_body=self._server.engine.model.max_job_size)
         if virtual is not None:
-            virtual.watch(self._address, self.settled_within, self.settling)
+            virtual.watch(self._address, self.limits.alive, self.sync_line)
 
     def call(self, function: Callable[[], T]) -> T:
         """Return what it gives when it is called between two events of the server's loop."""
@@ -155,7 +156,7 @@ class BuiltIn(Target):
             if FAULTS.get(self._fault.name, NO_FAULT) is not self._fault:
                 raise NotTestable("needs a server that runs as a process of its own")
             self._in_a_process = LaunchedTarget(self._command, "real", limits=self.limits)
-            self._in_a_process.learnt = self.learnt
+            self._in_a_process.traits = self.traits
         return self._in_a_process
 
     @property
@@ -174,7 +175,7 @@ class BuiltIn(Target):
             limits=self.limits,
             **configuration,
         )
-        other.learnt.pipelines = self.learnt.pipelines
+        other.traits = replace(self.traits, max_body=other.traits.max_body)
         return other
 
     def restart(self) -> None:
@@ -189,7 +190,7 @@ class BuiltIn(Target):
         try:
             self._serve()
         except BinlogError as error:
-            raise TargetLost("a server that starts again", str(error)) from error
+            raise TargetLost("a server that starts again", Fate(Kind.GONE, str(error))) from error
 
     def signal(self, number: int) -> None:
         if number != named("SIGUSR1"):

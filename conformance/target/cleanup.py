@@ -32,7 +32,7 @@ def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: flo
     profile = target.profile
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
-        visit(target.address, limit, target.learnt) as sock,
+        visit(target.address, limit, target.traits) as sock,
     ):
 
         def say(line: str) -> Reply:
@@ -100,7 +100,7 @@ def clean_up(target: Target) -> tuple[int, list[str]]:
     A tube that a client uses or watches is let alone: a run may go on. Raises as :func:`sweep`.
     """
     limit = target.limits.clean_up
-    with visit(target.address, limit, target.learnt) as sock:
+    with visit(target.address, limit, target.traits) as sock:
         broom = _Broom(target, sock, time.monotonic() + limit)
         found = broom.tubes(OURS.fullmatch)
         idle = broom.idle(found)
@@ -113,7 +113,7 @@ def tubes_of_runs(target: Target) -> list[str]:
     limit = target.limits.clean_up
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
-        visit(target.address, limit, target.learnt) as sock,
+        visit(target.address, limit, target.traits) as sock,
     ):
         return _Broom(target, sock, time.monotonic() + limit).tubes(OURS.fullmatch)
     return []
@@ -126,7 +126,7 @@ def sweep(target: Target, is_meant: Callable[[str], object], limit: float) -> li
     Raises OSError, EOFError, ProtocolError or ValueError if the target does not tell.
     """
     end = time.monotonic() + limit
-    with visit(target.address, limit, target.learnt) as sock:
+    with visit(target.address, limit, target.traits) as sock:
         broom = _Broom(target, sock, end)
         left, times_clean = broom.tubes(is_meant), 0
         while times_clean < 2 and time.monotonic() < end:
@@ -177,7 +177,7 @@ class _Broom:
 
     def _say(self, lines: list[str]) -> list[Reply]:
         """Send commands, many at once if the target can take them; return the replies."""
-        many = _AT_ONCE if self._target.learnt.pipelines else 1
+        many = _AT_ONCE if self._target.traits.pipelines else 1
         said = [line.encode() for line in lines]
         parts = (said[at : at + many] for at in range(0, len(said), many))
         return [reply for part in parts for reply in ask_all(self._sock, part, self._limit)]

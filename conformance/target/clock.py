@@ -18,7 +18,6 @@ from conformance.target.address import Address, connect, next_reply
 from conformance.target.failing_allocations import CONTROLS
 from conformance.target.libraries import library_folders
 from conformance.target.place import SOCKETS
-from conformance.target.silences import FEWER, LEAST, OFTEN
 from conformance.target.starvation import SEEN, watch
 from conformance.target.transport import Transport
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
@@ -28,6 +27,10 @@ GRANULARITY = 0.01
 
 _LOOK = 1000
 """Nanoseconds by which a faked clock moves each time it is looked at."""
+_FEWER, _OFTEN = 4, 3
+"""One in so many seconds is waited for a server that hangs, and how often it must have hung."""
+_LEAST = 0.05
+"""Seconds that such a server gets in any case."""
 _FOLDER = "beanstalk-conformance-clock-"
 _COUNTER = struct.Struct("Q")
 
@@ -107,7 +110,7 @@ class Attendant:
             if seconds >= self._patience:
                 late = watch().overslept() - late
                 self._hung += self._patience == self._limit and SEEN * late < self._limit
-                self._patience = max(self._patience / FEWER, LEAST)
+                self._patience = max(self._patience / _FEWER, _LEAST)
             return False
         except (OSError, EOFError, ProtocolError):
             return True
@@ -115,7 +118,7 @@ class Attendant:
         return True
 
     def _usual_patience(self) -> float:
-        return self._limit if self._hung < OFTEN else self._limit / FEWER
+        return self._limit if self._hung < _OFTEN else self._limit / _FEWER
 
     def _go_back_and_forth(self, seconds: float) -> None:
         """Ask, and take in all replies that are owed: some may have been missed before."""

@@ -13,7 +13,6 @@ import time
 from conformance import yamlish
 from conformance.target.address import Address
 from conformance.target.clock import GRANULARITY, FakeClock
-from conformance.target.learnt import Learnt
 from conformance.target.probe_clients import (
     DOES_NOT_FOLLOW,
     IN_TIME,
@@ -23,7 +22,7 @@ from conformance.target.probe_clients import (
     probe_clients,
 )
 from conformance.target.sanitizers import SANITIZERS, has_sanitizer
-from conformance.target.silences import STATS_TOLD, Silences
+from conformance.target.traits import Traits
 
 _EARLY = 0.02
 """Seconds of real time within which a reply would be seen that comes before its time."""
@@ -36,22 +35,21 @@ _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for its
 
 
 def why_not(
-    address: Address, clock: FakeClock, pid: int, limit: float, learnt: Learnt | None = None
+    address: Address, clock: FakeClock, pid: int, limit: float, traits: Traits | None = None
 ) -> str:
     """Return why the clock of a server just launched cannot be moved; empty if it can.
 
-    A reply that does not depend on the clock may take ``limit`` seconds. ``learnt``: as for visits.
+    A reply that does not depend on the clock may take ``limit`` seconds. ``traits``: as for visits.
     """
     if not clock.read_back(pid):
         return "nothing tells what the launched server's clock shows under libfaketime"
-    learnt = learnt or Learnt()
     # libfaketime frees memory while it keeps others from asking for the time, and sometimes the
     # allocator of a sanitizer asks just then; a probe would not see it.
     if has_sanitizer(pid, SANITIZERS):
         return _LOCKS_UP
     try:
-        with probe_clients(address, limit, learnt) as clients:
-            _Probe(clients, clock, limit, learnt.silences).run()
+        with probe_clients(address, limit, traits or Traits()) as clients:
+            _Probe(clients, clock).run()
     except Doubt as doubt:
         return str(doubt)
     return ""
@@ -60,13 +58,9 @@ def why_not(
 class _Probe:
     """The probe of what depends on time."""
 
-    def __init__(
-        self, clients: ProbeClients, clock: FakeClock, limit: float, silences: Silences
-    ) -> None:
+    def __init__(self, clients: ProbeClients, clock: FakeClock) -> None:
         self._clients = clients
         self._clock = clock
-        self._limit = limit
-        self._silences = silences
 
     def run(self) -> None:
         """Raise :class:`Doubt` if something does not happen as the clock says."""
@@ -78,8 +72,7 @@ class _Probe:
         try:
             up = self._uptime()
         except TimeoutError:
-            # Other tests tell of a server that is silent there.
-            self._silences.note(STATS_TOLD, self._limit)
+            # The survey reports a server that is silent there.
             up = None
         then = self._clock.time() + _DAY - _AHEAD
         self._clock.move(_DAY - _AHEAD)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 
 from conformance.target.address import Address, ask
-from conformance.target.learnt import Learnt
 from conformance.target.probe_clients import (
     IN_TIME,
     TUBE,
@@ -21,7 +20,7 @@ from conformance.target.probe_clients import (
     probe_clients,
     unanswered,
 )
-from conformance.target.silences import awaited
+from conformance.target.traits import Traits
 
 _RESTS = (0.0, 0.2, 0.45, 0.13, 0.31, 0.07)
 """Seconds before each time that it is asked: no two are as far from a tick."""
@@ -37,10 +36,10 @@ PAUSE_UNANSWERED = unanswered(_PAUSE)
 _PAUSE_FATAL = "under libfaketime, the launched server is lost at pause-tube"
 
 
-def late_instants(address: Address, limit: float, learnt: Learnt, pause: float) -> list[str]:
+def late_instants(address: Address, limit: float, traits: Traits, pause: float) -> list[str]:
     """Return what a server just launched does not do at once, each as a doubt about its clock.
 
-    A reply may take ``limit`` seconds, that to pause-tube ``pause``. ``learnt``: as for visits.
+    A reply may take ``limit`` seconds, that to pause-tube ``pause``. ``traits``: as for visits.
     """
     pauses: list[Callable[[ProbeClients], None]] = [
         partial(_expect_end_of_pause, before, pause) for before in (b"0", b"3600")
@@ -48,7 +47,7 @@ def late_instants(address: Address, limit: float, learnt: Learnt, pause: float) 
     late: list[str] = []
     for expect in (_expect_end_of_timeout, *pauses):
         try:
-            with probe_clients(address, limit, learnt) as clients:
+            with probe_clients(address, limit, traits) as clients:
                 expect(clients)
         except Doubt as doubt:
             late.append(str(doubt))
@@ -56,14 +55,6 @@ def late_instants(address: Address, limit: float, learnt: Learnt, pause: float) 
                 # The other pause would be waited for in vain, too.
                 break
     return late
-
-
-def note_late(late: list[str], limit: float, learnt: Learnt) -> None:
-    """Note that a server is late so in real time, where it was given ``limit`` seconds."""
-    if PAUSE_UNANSWERED in late:
-        learnt.silences.note(awaited(_PAUSE, "PAUSED"), limit)
-    if _PAUSE_FATAL in late:
-        learnt.silences.lost(_PAUSE)
 
 
 def _expect_end_of_timeout(clients: ProbeClients) -> None:

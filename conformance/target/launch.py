@@ -28,11 +28,10 @@ from conformance.target.starvation import Patience
 from conformance.target.transport import FLOOD, Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
+from conformance.verdict import Fate, Kind
 from reference_server.profiles import LIST_TUBE_USED
 from reference_server.wire import CRLF
 
-EXITED = "exited with status"
-LISTENS_NOT = "did not listen within"
 _TRIES = 5
 _IN_USE = os.strerror(errno.EADDRINUSE).lower().encode()
 _FLAGS, _PF_EXITING = 6, 0x4
@@ -55,12 +54,24 @@ def with_what_it_said(told: str, said: str) -> str:
 
 
 class DidNotStart(LaunchError):
-    """The server was run, but it exited or did not listen; ``fate`` says which."""
+    """The server was run, but it exited or did not listen; ``fate`` says which.
 
-    def __init__(self, fate: str, command: str, said: str) -> None:
+    ``status`` is its exit status, negative if a signal has ended it; None if it did not listen.
+    """
+
+    def __init__(self, fate: str, command: str, said: str, status: int | None = None) -> None:
         super().__init__(with_what_it_said(f"the launched server {fate}: {command}", said))
         self.fate = fate
         self.said = said
+        self.status = status
+
+    @property
+    def as_fate(self) -> Fate:
+        """Return it as the fate of a target that was to start again."""
+        how = f"the launched server {self.fate}"
+        if self.status is None:
+            return Fate(Kind.HANGS, how)
+        return Fate(Kind.CRASHED if self.status < 0 else Kind.GONE, how, max(-self.status, 0))
 
 
 @contextlib.contextmanager
@@ -127,7 +138,7 @@ class Launched:
             self.meter = starvation.session(self.process.pid)
             if self._listens():
                 return
-            status = self.exit_status()
+            status, code = self.exit_status(), self.process.poll()
             # Somebody else may have taken its place, perhaps for a moment, as a process has that
             # was forked while we looked; but who does not exit has not tried.
             taken = status is not None and (
@@ -136,10 +147,10 @@ class Launched:
             self.end()
             if not taken:
                 break
-        fate = f"{LISTENS_NOT} {limits.start:g} seconds"
+        fate = f"did not listen within {limits.start:g} seconds"
         if status is not None:
             fate = f"{status} before it listened"
-        raise DidNotStart(fate, shlex.join(arguments), self.said())
+        raise DidNotStart(fate, shlex.join(arguments), self.said(), code)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -239,7 +250,7 @@ class Launched:
             return None
         if status < 0:
             return f"ended by {signal.Signals(-status).name}"
-        return f"{EXITED} {status}"
+        return f"exited with status {status}"
 
     def signal(self, number: int) -> None:
         """Send a signal to the server."""

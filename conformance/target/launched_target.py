@@ -9,26 +9,28 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from conformance.target.address import Address, TargetError
 from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import why_not
 from conformance.target.failing_allocations import FailingAllocations
-from conformance.target.fate import CRASHED, hangs
-from conformance.target.instants import late_instants, note_late
+from conformance.target.instants import late_instants
 from conformance.target.launch import DidNotStart, Launched, with_what_it_said
-from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
-from conformance.target.profile_detection import knows
+from conformance.target.profile_detection import known_line
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
-from conformance.target.silences import LEAST
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
-from conformance.verdict import NotTestable, TargetLost
-from reference_server.profiles import Profile
+from conformance.target.timeouts import end_timeout
+from conformance.target.traits import Failure, Traits
+from conformance.transcript import Transcript
+from conformance.verdict import GOES_ON, Fate, Kind, NotTestable, Step, TargetLost
+from reference_server.profiles import LIST_TUBE_USED, Profile
+from reference_server.wire import CRLF
 
 HEEDLESS = "heedless"
 """The configuration of a server that no signal tells when a file becomes too large for a limit."""
@@ -43,6 +45,8 @@ _ONE_ARENA = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "1")}
 """glibc reserves memory for each thread: that would be room that no limit takes away."""
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
+_DEFECTIVE = "protocol.close-ends-connection"
+"""The requirement of a server that does not outlive the end of a connection."""
 _PROMPT = 1.0
 """Seconds in which a server answers its first client, unless it is slow or lacks the command."""
 _ONE_AT_A_TIME = "only one of these servers runs at a time"
@@ -51,8 +55,8 @@ _ONE_AT_A_TIME = "only one of these servers runs at a time"
 class LaunchedTarget(Target):
     """A server that we run, from a command template.
 
-    ``environment``: variables that it is started with, and none else like it. ``learnt``: what is
-    known of others like it. ``allocations``: they can fail.
+    ``environment``: variables that it is started with, and none else like it. ``traits``: those
+    of another server like it. ``allocations``: they can fail.
     """
 
     def __init__(
@@ -61,14 +65,15 @@ class LaunchedTarget(Target):
         clock: str = "auto",
         limits: Limits = USUAL,
         environment: Mapping[str, str] | None = None,
-        learnt: Learnt | None = None,
+        traits: Traits | None = None,
+        reported_kinds: set[str] | None = None,
         allocations: FailingAllocations | None = None,
         **values: object,
     ) -> None:
         label = command.split()[0].rpartition("/")[2] if command.split() else command
-        super().__init__(label, limits, learnt)
+        super().__init__(label, limits, traits)
         if isinstance(size := values.get("max_job_size"), int):
-            self.learnt.max_job_size = size
+            self.traits = replace(self.traits, max_body=size)
         self._command = command
         self._choice = clock
         self.allocations = allocations
@@ -83,12 +88,23 @@ class LaunchedTarget(Target):
             self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-")
             self._values = {**values, "binlog": self._folder.name}
         self._in_real_time: LaunchedTarget | None = None
+        if reported_kinds is not None:
+            # Shared by the servers of one test.
+            self.reported_kinds = reported_kinds
         self._unread = ""
         self._restoring = threading.Lock()
         self._hanging: Launched | None = None
         self._server = self._launch()
 
     def _launch(self) -> Launched:
+        if not self.traits.latencies and self.traits.defect is None:
+            # It was not surveyed.
+            defect = self._defect()
+            self.traits = replace(
+                self.traits, defect=defect, defective=_DEFECTIVE if defect else ""
+            )
+        if self.traits.defect is not None:
+            self._choice = "real"
         library = None if self._choice == "real" else faketime_library()
         if library is not None:
             if server := self._with_moved_clock(FakeClock(library)):
@@ -104,14 +120,14 @@ class LaunchedTarget(Target):
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """Return the server under a clock that we move; None if that is in doubt."""
         first = None
-        if self._choice == "auto" and not self.learnt.clock_follows:
+        if self._choice == "auto" and not self.traits.clock_follows:
             # Run once if it does not start.
             first = Launched(self._command, values=self._values, limits=self.limits)
         self.clock = clock
         try:
             server = self._start()
         except DidNotStart as error:
-            if self.learnt.clock_follows:
+            if self.traits.clock_follows:
                 raise
             if first is not None and (fate := self._fate_of_another()) is not None:
                 raise TargetError(
@@ -131,20 +147,20 @@ class LaunchedTarget(Target):
         finally:
             if first is not None:
                 first.end()
-        if self.learnt.clock_follows:
+        if self.traits.clock_follows:
             return server
         self.clock_reason = (
-            why_not(server.where, clock, server.process.pid, self.limits.probe, self.learnt)
+            why_not(server.where, clock, server.process.pid, self.limits.probe, self.traits)
             if self._answers
             else "under libfaketime, the launched server does not answer"
         )
         late = []
         if not self.clock_reason:
-            late = late_instants(server.where, self.limits.probe, self.learnt, IN_TIME)
+            late = late_instants(server.where, self.limits.probe, self.traits, IN_TIME)
             # What is late in real time, too, is no matter of the clock.
             allowed = self._late_in_real_time() if late else []
             self.clock_reason = next((doubt for doubt in late if doubt not in allowed), "")
-        self.learnt.clock_follows = not self.clock_reason
+        self.traits = replace(self.traits, clock_follows=not self.clock_reason)
         if late or self.clock_reason:
             server.end()
             return None if self.clock_reason else self._start()
@@ -162,11 +178,10 @@ class LaunchedTarget(Target):
         limit = self.limits.probe
         with Launched(self._command, values=self._values, limits=self.limits) as other:
             starvation = Starvation(other.meter.read)
-            late = late_instants(other.where, limit, self.learnt, limit)
+            late = late_instants(other.where, limit, self.traits, limit)
             if SEEN * starvation.since().seconds >= IN_TIME:
                 # A busy machine may be to blame.
                 return []
-        note_late(late, limit, self.learnt)
         return late
 
     def _start(self) -> Launched:
@@ -186,7 +201,7 @@ class LaunchedTarget(Target):
         self._answers = self._first_client(server)
         if fake is not None:
             try:
-                fake.watch(server.where, self.settled_within, self.settling)
+                fake.watch(server.where, self.limits.alive, self.sync_line)
             except OSError:
                 server.end()
                 raise
@@ -195,14 +210,35 @@ class LaunchedTarget(Target):
         return server
 
     def _first_client(self, server: Launched) -> bool:
-        """Return whether a server answers a client; learn what, if it is not the usual command."""
-        goodbye = self.learnt.until_end(self.limits.goodbye)
-        if self.learnt.known:
-            return server.answers(goodbye, self.learnt.known)
+        """Tell whether a server answers a client; find out what, if not the usual command."""
+        goodbye = end_timeout(self.limits.goodbye, self.traits)
+        if self.sync_line != LIST_TUBE_USED or self.traits.latencies:
+            return server.answers(goodbye, self.sync_line)
         if server.answers(goodbye, seconds=_PROMPT):
             return True
-        self.learnt.known = knows(server.where, self.limits.detection, self.learnt.silences)
-        return self.learnt.known is not None or server.answers(goodbye)
+        line = known_line(server.where, self.limits.detection)
+        if line is None:
+            return server.answers(goodbye)
+        self.traits = replace(self.traits, sync_line=line)
+        return True
+
+    def _defect(self) -> Failure | None:
+        """Return what is wrong with a server that serves nobody after its first client has left."""
+        transcript = Transcript()
+        with Launched(self._command, values=self._values, limits=self.limits) as server:
+            if not self._first_client(server):
+                return None
+            line = self.sync_line + CRLF
+            transcript.add("A", ">", line, 0.0)
+            transcript.add("A", "!", b"closes", 0.0)
+            if server.answers(0.0, self.sync_line):
+                return None
+            transcript.add("B", ">", line, 0.0)
+            status = server.exit_status()
+            how = "a new client got no answer after the first one had left"
+            fate = Fate(Kind.CRASHED, status) if status else Fate(Kind.HANGS, how)
+            step = Step(fate.kind, self.sync_line.split()[0].decode())
+            return Failure(step, GOES_ON, str(fate), transcript, fate)
 
     @property
     def address(self) -> Address:
@@ -219,39 +255,41 @@ class LaunchedTarget(Target):
         now = self.clock.time()
         return now - self._seen, now - self._begun
 
-    def fate(self, after: bytes = b"") -> str | None:
-        seconds = self.learnt.silences.patience_after(after, self.limits.exit, LEAST)
-        server, fate = self._server, super().fate(after)
+    def fate(self) -> Fate | None:
+        server, fate = self._server, super().fate()
         if fate is None:
             return None
-        if hangs(fate):
+        if fate.kind is Kind.HANGS:
             self._hanging = server
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # While it writes down its memory, it is still there.
-            self._server.process.wait(seconds)
+        else:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                # While it writes down its memory, it is still there.
+                server.process.wait(self.limits.exit)
         return self.ended() or fate
 
     def note_hang(self) -> None:
         self._hanging = self._server
 
-    def ended(self) -> str | None:
+    def ended(self) -> Fate | None:
         server = self._server
         if server.is_exiting:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 server.process.wait(self.limits.exit)
         status = None if server.has_ended else server.exit_status()
         # What it has started may go on without it.
-        return f"{CRASHED}: {status}" if status and self._fate(self.limits.alive) else None
+        if status is None or self._fate(self.limits.alive) is None:
+            return None
+        return Fate(Kind.CRASHED, status, max(-(server.process.returncode or 0), 0))
 
     def cpu_time(self) -> CpuTime:
         return self._server.meter.read()
 
-    def probe(self) -> Profile:
+    def probe(self, profile: Profile | None = None) -> Profile:
         if not self._answers and self._server.exit_status() is None:
             limit = self.limits.probe
             raise TargetError(f"{self.label} did not answer within {limit:g} seconds")
         try:
-            return super().probe()
+            return super().probe(profile)
         except TargetError as error:
             if (fate := self.ended()) is None:
                 raise
@@ -271,10 +309,10 @@ class LaunchedTarget(Target):
 
     def reported(self) -> list[Report]:
         printed, self._unread = self._unread + self._server.news(), ""
-        found = [r for r in reports(printed) if r.kind not in self.learnt.reported]
+        found = [r for r in reports(printed) if r.kind not in self.reported_kinds]
         kinds = {report.kind: report for report in reversed(found)}
         # In place, as servers of one test share it.
-        self.learnt.reported.update(kinds)
+        self.reported_kinds.update(kinds)
         return list(kinds.values())
 
     def restore(self) -> None:
@@ -307,7 +345,8 @@ class LaunchedTarget(Target):
             self._choice,
             limits=self.limits,
             environment=_ONE_ARENA,
-            learnt=self.learnt,
+            traits=self.traits,
+            reported_kinds=self.reported_kinds,
             allocations=allocations,
             **configuration,
         )
@@ -326,7 +365,12 @@ class LaunchedTarget(Target):
         if self._in_real_time is None:
             self._in_real_time = self._beside(
                 partial(
-                    LaunchedTarget, self._command, "real", limits=self.limits, learnt=self.learnt
+                    LaunchedTarget,
+                    self._command,
+                    "real",
+                    limits=self.limits,
+                    traits=self.traits,
+                    reported_kinds=self.reported_kinds,
                 )
             )
         return self._in_real_time
@@ -347,7 +391,7 @@ class LaunchedTarget(Target):
         self._end()
         self._start_again()
 
-    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> str:
+    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> Fate | None:
         self._end()
         try:
             Launched(
@@ -359,8 +403,8 @@ class LaunchedTarget(Target):
             ).end()
         except DidNotStart as error:
             self._unread += error.said
-            return error.fate
-        return ""
+            return error.as_fate
+        return None
 
     def crash(self) -> None:
         self._server.end(hangs=True)
@@ -371,8 +415,7 @@ class LaunchedTarget(Target):
             self._server = self._start()
         except DidNotStart as error:
             self._unread += error.said
-            observed = f"the launched server {error.fate}"
-            raise TargetLost("a server that starts again", observed) from error
+            raise TargetLost("a server that starts again", error.as_fate) from error
 
     def signal(self, number: int) -> None:
         self._server.signal(number)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from conformance.target.address import Address, ask, visit
-from conformance.target.learnt import Learnt
+from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
@@ -93,12 +93,12 @@ class ProbeClients:
 
 
 @contextlib.contextmanager
-def probe_clients(address: Address, limit: float, learnt: Learnt) -> Iterator[ProbeClients]:
+def probe_clients(address: Address, limit: float, traits: Traits) -> Iterator[ProbeClients]:
     """Yield clients of a server; raises :class:`Doubt` for whatever goes wrong."""
     try:
         with (
-            visit(address, limit, learnt) as holder,
-            visit(address, limit, learnt) as waiting,
+            visit(address, limit, traits) as holder,
+            visit(address, limit, traits) as waiting,
         ):
             clients = ProbeClients(holder, waiting, limit)
             try:

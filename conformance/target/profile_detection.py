@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
-from conformance.target.learnt import Learnt
-from conformance.target.silences import Silences, awaited
 from reference_server.commands import COMMANDS
 from reference_server.profiles import (
     NEUTRAL,
@@ -22,7 +18,7 @@ from reference_server.profiles import (
     number_of_version,
     profile_of_version,
 )
-from reference_server.wire import BAD_FORMAT, CRLF, UNKNOWN_COMMAND, ProtocolError, Reply
+from reference_server.wire import BAD_FORMAT, UNKNOWN_COMMAND, ProtocolError, Reply
 
 _STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
 _OF_THE_OLDEST = {b"peek": ("NOT_FOUND", "FOUND"), b"stats 0": ("NOT_FOUND",)}
@@ -72,18 +68,17 @@ def _as_told(profile: Profile, version: str) -> str:
     return f"as its stats say, {older}"
 
 
-def knows(address: Address, limit: float, silences: Silences) -> bytes | None:
-    """Return a command that a server answers as a beanstalk server does, if there is any.
+def known_line(address: Address, limit: float) -> bytes | None:
+    """Return a line that a server answers as a beanstalk server does, if there is any.
 
-    One that changes nothing is preferred. All are asked at once, as each may take ``limit``
-    seconds, or fewer after ``silences``.
+    One that changes nothing is preferred. All are sent at once, as each may take ``limit``
+    seconds.
     """
     asked = {one.probe: one.replies for one in COMMANDS.values() if one.probe is not None}
     probes = {line: asked[line] for line in (*NEUTRAL, *asked)}
 
     def is_answered(line: bytes) -> bool:
-        patience = silences.patience(awaited(line, " or ".join(probes[line])), limit)
-        return _answers(address, line, probes[line], patience)
+        return _answers(address, line, probes[line], limit)
 
     with ThreadPoolExecutor(len(probes)) as pool:
         return next(itertools.compress(probes, pool.map(is_answered, probes)), None)
@@ -92,16 +87,6 @@ def knows(address: Address, limit: float, silences: Silences) -> bytes | None:
 def answers(address: Address, line: bytes, limit: float) -> bool:
     """Return whether a server answers a line, however it does."""
     return _ask(address, line, limit) is not None
-
-
-def pipelines(address: Address, line: bytes, limit: float, learnt: Learnt | None = None) -> bool:
-    """Return whether a server answers both of two commands that arrive together, each this line."""
-    data, end = b"", time.monotonic() + limit
-    with contextlib.suppress(OSError), visit(address, limit, learnt) as client:
-        client.send((line + CRLF) * 2)
-        while data.count(CRLF) < 2 and (more := client.receive_within(end - time.monotonic())):
-            data += more
-    return data.count(CRLF) >= 2
 
 
 def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:

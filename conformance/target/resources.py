@@ -10,18 +10,18 @@ import contextlib
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.failing_calls import FailingCalls
-from conformance.target.fate import is_fault
 from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED, RESTARTS
-from conformance.verdict import GOES_ON, NotTestable, TargetLost
+from conformance.verdict import GOES_ON, Fate, NotTestable, TargetLost
 
 try:
     import resource
@@ -43,6 +43,8 @@ _FEW = (
     " os.execvp(sys.argv[2], sys.argv[2:])",
 )
 """The program that becomes another one with few descriptors: their number is its argument."""
+FAULTS = (signal.SIGSEGV, getattr(signal, "SIGBUS", signal.SIGSEGV))
+"""The signals that end a process which accesses memory that it does not have."""
 _SIZE, _RESIDENT, _KEEPALIVE = "VmSize", "VmRSS", "02"
 
 
@@ -125,8 +127,6 @@ class Resources:
 
     def refuse_allocations(self) -> None:
         """Let no allocation succeed, of whatever size; raises NotTestable."""
-        for reason in self._target.learnt.gave_up:
-            raise NotTestable(reason)
         self._allocations().fail(self._folders())
         self._refuses = self._refused = self.were_limited = True
         self._note(b"allocations" + LIMITED)
@@ -136,22 +136,24 @@ class Resources:
             raise NotTestable("needs a server that was started with libfiu")
         return self._target.allocations
 
-    def may_end(self, fate: str) -> bool:
+    def may_end(self, fate: Fate) -> bool:
         """Return whether it may end like this, since it could allocate nothing at all.
 
         The runtimes of most languages do; who crashes has not looked whether it got anything.
         """
-        return self._refused and not is_fault(fate)
+        return self._refused and fate.signal not in FAULTS
 
-    def try_with_descriptors(self, number: int) -> str:
+    def try_with_descriptors(self, number: int) -> Fate | None:
         """End it, and try to start it with so many descriptors; see :meth:`Target.end_and_try`."""
         return self._try(b"descriptors", (*_FEW, str(number)), {})
 
-    def try_with_allocations(self, part: float) -> str:
+    def try_with_allocations(self, part: float) -> Fate | None:
         """Do the same while a part of all allocations fails, from the start."""
         return self._try(b"allocations", (), self._allocations().from_the_start(part))
 
-    def _try(self, what: bytes, prefix: Sequence[str], environment: Mapping[str, str]) -> str:
+    def _try(
+        self, what: bytes, prefix: Sequence[str], environment: Mapping[str, str]
+    ) -> Fate | None:
         self.were_limited = True
         self._note(RESTARTS + b", " + what + LIMITED)
         return self._target.end_and_try(prefix, environment)

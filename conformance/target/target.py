@@ -12,17 +12,16 @@ from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.target.clock import RealClock, TargetClock
 from conformance.target.failing_allocations import FailingAllocations
-from conformance.target.fate import HANGS, hangs
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
-from conformance.target.profile_detection import answers, knows, pipelines, recognise
+from conformance.target.profile_detection import answers, known_line, recognise
 from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
-from conformance.target.silences import FEWER, HALF_CLOSES, SERVED, STATS_TOLD, THE_END
 from conformance.target.starvation import CpuTime, Starvation, pressure
+from conformance.target.survey import survey
+from conformance.target.traits import Traits
 from conformance.target.transport import Transport
-from conformance.verdict import NotTestable
+from conformance.verdict import Fate, Kind, NotTestable
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import NotAReply, ProtocolError
 
@@ -37,8 +36,8 @@ _FINE = 0.001
 class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it.
 
-    ``limits``: the patience with it, for all who talk with it.
-    ``learnt``: what is known of others like it.
+    ``limits``: the patience with it, for all who talk with it. ``traits``: what the survey has
+    measured, on this server or on another like it.
     """
 
     exclusive = True
@@ -49,11 +48,14 @@ class Target(ABC):
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
     clock: TargetClock
+    reported_kinds: set[str]
+    """The kinds of reports of sanitizers that were shown already."""
 
-    def __init__(self, label: str, limits: Limits, learnt: Learnt | None = None) -> None:
+    def __init__(self, label: str, limits: Limits, traits: Traits | None = None) -> None:
         self.label = label
         self.limits = limits
-        self.learnt = Learnt() if learnt is None else replace(learnt)
+        self.traits = traits or Traits()
+        self.reported_kinds = set()
         self.clock_reason = ""
         self.version = "unknown"
         self.profile_reason = ""
@@ -61,32 +63,22 @@ class Target(ABC):
     @property
     def profile(self) -> Profile:
         """The profile that it is judged by."""
-        return self.learnt.profile
+        return self.traits.profile
 
     @profile.setter
     def profile(self, profile: Profile) -> None:
-        self.learnt.profile = profile.asking(self.learnt.known)
+        sync = None if self.traits.sync_line == LIST_TUBE_USED else self.traits.sync_line
+        self.traits = replace(self.traits, profile=profile.asking(sync))
 
     @property
-    def asked(self) -> bytes:
-        """A line that it answers at once, as far as that is known."""
-        return self.learnt.known or self.profile.neutral
+    def sync_line(self) -> bytes:
+        """A line that changes nothing and is answered at once."""
+        return self.traits.sync_line
 
     @property
-    def settling(self) -> bytes:
-        """The line that it is asked beside all tests, to see that it has come to all before."""
-        return self.learnt.known or LIST_TUBE_USED
-
-    @property
-    def settling_verb(self) -> str:
-        """The first word of :attr:`settling`."""
-        return self.settling.split()[0].decode()
-
-    @property
-    def settled_within(self) -> float:
-        """The seconds that each reply may take meanwhile: less if it has hung before."""
-        hangs = self.learnt.silences.is_expected_in_vain(SERVED)
-        return self.limits.alive / FEWER if hangs else self.limits.alive
+    def sync_verb(self) -> str:
+        """The first word of :attr:`sync_line`."""
+        return self.sync_line.split()[0].decode()
 
     @property
     @abstractmethod
@@ -102,38 +94,33 @@ class Target(ABC):
         """Return a new connection; raises OSError."""
         return Transport(connect(self.address, self.limits.probe))
 
-    def fate(self, after: bytes = b"") -> str | None:
-        """Return what became of a silent target; None if it talks to other clients.
-
-        ``after``: the command that it is silent at, if one is known. Where it has hung after that
-        before, it is known sooner.
-        """
+    def fate(self) -> Fate | None:
+        """Return what became of a silent target; None if it talks to other clients."""
         if not self.accepts:
             return self.ended()
-        begun = time.monotonic()
-        limit = begun + self.limits.starved
-        patience = self.learnt.silences.patience_after(after, self.limits.alive)
+        limit = time.monotonic() + self.limits.starved
+        timeout = self.limits.alive
         before = self.cpu_time().ran
         while True:
             starvation = Starvation(self.cpu_time)
-            fate = self._fate(patience)
+            fate = self._fate(timeout)
             # It has not come to that, where others need the CPU.
             starved = (
-                hangs(fate)
-                and starvation.since().seconds > patience / 4
-                and self.cpu_time().ran - before <= _ENOUGH * patience
+                fate is not None
+                and fate.kind is Kind.HANGS
+                and starvation.since().seconds > timeout / 4
+                and self.cpu_time().ran - before <= _ENOUGH * timeout
             )
             if not starved or time.monotonic() > limit:
-                if after and hangs(fate):
-                    self.learnt.silences.hung(after, time.monotonic() - begun)
                 return fate
 
-    def _fate(self, limit: float) -> str | None:
+    def _fate(self, limit: float) -> Fate | None:
         try:
             with Transport(connect(self.address, limit)) as sock:
-                ask(sock, self.asked, limit)
+                ask(sock, self.sync_line, limit)
         except TimeoutError:
-            return f"{HANGS}: a new client got no answer within {limit:g} seconds"
+            how = f"a new client got no answer within {limit:g} seconds"
+            return Fate(Kind.HANGS, how)
         except ConnectionRefusedError:
             return self._gone("it refuses connections")
         except (OSError, EOFError) as error:
@@ -142,38 +129,28 @@ class Target(ABC):
             return None
         return None
 
-    def _gone(self, how: str) -> str:
+    def _gone(self, how: str) -> Fate:
         self.generation += 1
-        return f"the target is gone: {how}"
+        return Fate(Kind.GONE, how)
 
     def note_hang(self) -> None:
         """Note that it will not end by itself, as it serves nobody."""
 
-    def ended(self) -> str | None:
+    def ended(self) -> Fate | None:
         """Return how its process has ended of itself, if that can be seen without asking it."""
         return None
 
     def takes(self, size: int) -> bool:
-        """Return whether it takes bodies of so many bytes, as far as it has told."""
-        limit = self.learnt.max_job_size
+        """Tell whether it takes bodies of so many bytes, as far as the survey shows."""
+        limit = self.traits.max_body
         return limit is None or size <= limit
 
     def needs_body(self, size: int) -> None:
-        """Raise NotTestable if it has told that it takes no bodies of so many bytes."""
+        """Raise NotTestable if it does not take bodies of so many bytes."""
         if not self.takes(size):
             raise NotTestable(
-                f"needs a body of {size:,} bytes, the target takes {self.learnt.max_job_size:,}"
+                f"needs a body of {size:,} bytes, the target takes {self.traits.max_body:,}"
             )
-
-    def needs_to_survive(self, sent: bytes | None = None) -> None:
-        """Raise NotTestable if it was lost after this command, or any, again and again.
-
-        So it is if it never ends connections: those who have left are still there.
-        """
-        if self.exclusive and (verb := self.learnt.silences.fatal(sent)) is not None:
-            if verb == HALF_CLOSES.decode():
-                raise NotTestable(f"needs {THE_END}, which never comes")
-            raise NotTestable(f"needs {verb}, after which the target is lost each time")
 
     def said(self) -> str:
         """Return the last that it printed, if we can see that."""
@@ -214,7 +191,7 @@ class Target(ABC):
         """End the server and start it again as it was; raises NotTestable."""
         raise NotTestable("needs --launch: a server to restart")
 
-    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> str:
+    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> Fate | None:
         """End the server, and try to start it with a program before it, and variables.
 
         It is ended again if it listens. Return how it ended if it did before, or that it did not
@@ -233,21 +210,39 @@ class Target(ABC):
     def close(self) -> None:
         """End what we have started."""
 
-    def probe(self) -> Profile:
-        """Make sure that it is a beanstalk server, and give its profile.
+    def probe(self, profile: Profile | None = None) -> Profile:
+        """Make sure that it is a beanstalk server, survey it, and return its profile.
 
-        Raises :class:`TargetError`.
+        ``profile``: the one to judge it by, if it shall not tell that itself. Raises
+        :class:`TargetError`.
         """
-        limits, silences = self.limits, self.learnt.silences
         step = time.get_clock_info("monotonic").resolution
         if step > _FINE:
             raise TargetError(
                 f"the clock of this Python has steps of {step:.3f} seconds, too coarse to judge"
                 " times by: on Windows, use Python 3.13 or newer"
             )
+        if self.traits.defect is None:
+            self.profile = profile or self._recognised()
+            with contextlib.suppress(OSError):
+                self.traits = survey(self, self.traits, self._delete)
+        return self.profile
+
+    def _delete(self, jobs: list[int]) -> None:
+        """Delete jobs of the survey."""
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError),
+            visit(self.address, self.limits.clean_up, self.traits) as client,
+        ):
+            for job in jobs:
+                ask(client, b"delete %d" % job, self.limits.clean_up)
+
+    def _recognised(self) -> Profile:
+        """Return the profile that it tells; raises :class:`TargetError`."""
+        limits = self.limits
         try:
-            with visit(self.address, limits.probe, self.learnt) as sock:
-                reply = ask(sock, b"stats", silences.patience(STATS_TOLD, limits.probe))
+            with visit(self.address, limits.probe, self.traits) as sock:
+                reply = ask(sock, b"stats", limits.probe)
         except NotAReply as error:
             raise TargetError(f"{self.label} is not a beanstalk server: {error}") from error
         except ProtocolError as error:
@@ -262,7 +257,6 @@ class Target(ABC):
                 f" connection" + (f" after it had sent {said[:100]}" if said else "")
             ) from error
         except TimeoutError as error:
-            silences.note(STATS_TOLD, limits.probe)
             if self._knows_others("does not answer"):
                 return self.profile
             raise TargetError(
@@ -271,38 +265,35 @@ class Target(ABC):
         except OSError as error:
             why = error.strerror or error
             raise TargetError(f"{self.label} cannot be reached: {why}") from error
-        silences.came(STATS_TOLD, reply.word)
         stats: dict[str, str] = {}
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
         self.version = stats.get("version", self.version)
         # A server of which the limit is 0 takes nothing, or tells it wrongly.
-        self.learnt.max_job_size = _small(stats.get("max-job-size", "")) or None
+        self.traits = replace(self.traits, max_body=_small(stats.get("max-job-size", "")) or None)
         limit = _small(stats.get("limit-max-jobs-ready", ""))
         if limit is not None and limit < LEAST_READY:
             raise TargetError(
                 f"{self.label} holds {limit} ready jobs at most; the suite needs {LEAST_READY}"
             )
-        found = recognise(self.address, self.version, limits.detection)
-        self.profile, self.profile_reason = found
+        found, self.profile_reason = recognise(self.address, self.version, limits.detection)
         # It may not have survived what it was asked.
         self.restore()
-        if self.learnt.known is None and not answers(self.address, self.asked, limits.detection):
-            self._find_known()
-        self.learnt.pipelines = pipelines(self.address, self.asked, limits.detection, self.learnt)
-        return self.profile
+        if not answers(self.address, self.sync_line, limits.detection):
+            self._find_sync_line()
+        return found
 
     def _knows_others(self, does: str) -> bool:
-        """Return whether a server that ``does`` this when asked for its stats knows commands."""
-        self._find_known()
+        """Tell whether a server that ``does`` this when asked for its stats knows commands."""
         self.profile_reason = f"the newest, as it {does} when asked for its stats"
-        return self.learnt.known is not None
+        return self._find_sync_line()
 
-    def _find_known(self) -> None:
-        """Find a line that it answers, if none is known; it is neutral if it can be."""
-        if self.learnt.known is None:
-            self.learnt.known = knows(self.address, self.limits.detection, self.learnt.silences)
-        self.profile = self.profile.asking(self.learnt.known)
+    def _find_sync_line(self) -> bool:
+        """Find a line that it answers, one that changes nothing if there is any."""
+        line = known_line(self.address, self.limits.detection)
+        if line is not None:
+            self.traits = replace(self.traits, sync_line=line)
+        return line is not None
 
 
 def _small(text: str) -> int | None:
@@ -315,8 +306,8 @@ class Remote(Target):
 
     exclusive = False
 
-    def __init__(self, text: str, limits: Limits = USUAL, learnt: Learnt | None = None) -> None:
-        super().__init__(text, limits, learnt)
+    def __init__(self, text: str, limits: Limits = USUAL, traits: Traits | None = None) -> None:
+        super().__init__(text, limits, traits)
         self._address = parse_address(text)
         self.clock = RealClock()
 

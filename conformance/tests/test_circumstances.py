@@ -272,7 +272,7 @@ CIRCUMSTANCES = pytest.mark.parametrize(
 
 
 def _body(server: Target, size: int) -> bytes:
-    return b"a" * min(size, server.learnt.max_job_size or server.profile.max_job_size)
+    return b"a" * min(size, server.traits.max_body or server.profile.max_job_size)
 
 
 @pytest.mark.parametrize("dialogue", AT_ONCE)

@@ -11,10 +11,9 @@ from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage, leaves_descriptors, let_calls_succeed
-from conformance.target.fate import hangs
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, TargetLost
+from conformance.verdict import Deviation, Kind, TargetLost
 
 SERVED, SPARE, TOO_MANY = 8, 2, 6
 """Clients that are connected before, that may come, and that come."""
@@ -86,7 +85,7 @@ def _come(connect: Connect) -> list[Connection]:
         try:
             late.append(connect())
         except TargetLost as lost:
-            if not hangs(lost.observed):
+            if lost.fate.kind is not Kind.HANGS:
                 raise
             # It lets the system keep others away, until somebody leaves.
             break

@@ -17,12 +17,10 @@ from conformance.dialogue.shortage import (
     reply_in_need,
     short_of_memory,
 )
-from conformance.target.fate import is_fault
-from conformance.target.launch import EXITED, LISTENS_NOT
-from conformance.target.resources import Resources
+from conformance.target.resources import FAULTS, Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
-from conformance.verdict import Deviation, NotTestable, TargetLost
+from conformance.verdict import Deviation, Fate, Kind, NotTestable, TargetLost
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.wire import FOUND, NOT_FOUND
@@ -153,7 +151,7 @@ def _may_give_up() -> Iterator[None]:
     try:
         yield
     except TargetLost as lost:
-        if EXITED not in lost.observed:
+        if lost.fate.signal or lost.fate.kind is not Kind.CRASHED:
             raise
 
 
@@ -284,7 +282,7 @@ def test_jobs_are_kept_when_a_server_cannot_start(
     client: Connection,
     connect: Connect,
     resources: Resources,
-    start: Callable[[Resources, float], str],
+    start: Callable[[Resources, float], Fate | None],
     degrees: Sequence[float],
     most: int,
 ) -> None:
@@ -297,9 +295,11 @@ def test_jobs_are_kept_when_a_server_cannot_start(
         if number >= FEWEST and time.monotonic() > end:
             break
         fate = start(resources, degree)
-        crashes += is_fault(fate)
-        if crashes > most or LISTENS_NOT in fate:
-            raise Deviation("a server that starts, or ends with a message", fate)
+        if fate is None:
+            continue
+        crashes += fate.signal in FAULTS
+        if crashes > most or fate.kind is Kind.HANGS:
+            raise Deviation("a server that starts, or ends with a message", str(fate))
     own_server.restart()
     connect().says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
 

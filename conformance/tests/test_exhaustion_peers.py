@@ -38,7 +38,7 @@ RESTS = 0.01
 
 def _largest(server: Target) -> int:
     usual = server.profile.max_job_size
-    return min(server.learnt.max_job_size or usual, usual)
+    return min(server.traits.max_body or usual, usual)
 
 
 def _connected(server: Target, connect: Connect) -> list[Connection]:
@@ -49,7 +49,7 @@ def _connected(server: Target, connect: Connect) -> list[Connection]:
 def _slow_readers(server: Target, client: Connection, connect: Connect) -> list[Connection]:
     """Let peers be owed megabytes, of which they read nothing."""
     server.needs_body(LARGE)
-    if not server.learnt.pipelines:
+    if not server.traits.pipelines:
         raise NotTestable("needs a target that takes several commands at once")
     with before_shortage():
         job = client.put(b"0123456789" * (LARGE // 10), ttr=LONG)
@@ -71,7 +71,7 @@ def _half_senders(server: Target, connect: Connect) -> list[Connection]:
 
 def _refused(server: Target, connect: Connect) -> list[Connection]:
     """Let peers send much of a body that is too big."""
-    size = (server.learnt.max_job_size or server.profile.max_job_size) + 2 * REFUSED
+    size = (server.traits.max_body or server.profile.max_job_size) + 2 * REFUSED
     peers = _connected(server, connect)
     for peer in peers:
         peer.transport.send(b"put 0 0 60 %d\r\n" % size + b"x" * REFUSED)

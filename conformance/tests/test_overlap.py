@@ -34,7 +34,7 @@ def test_any_overlap(
     chance = Random(exploration.seed)
     ledger = Ledger(orders_tubes=exploration.profile.first_in_first_out)
     count = CROWDS * exploration.examples
-    tidy, half_closes = False, not server.learnt.silences.ignores_ends
+    tidy, half_closes = False, server.traits.ends_connections
     # What would hide all else; it is looked for no more.
     found: list[tuple[Deviation, list[Entry]]] = []
     for _, clients in zip(exploration.budget.turns(count), cycle(SIZES), strict=False):

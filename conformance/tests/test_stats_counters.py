@@ -148,7 +148,11 @@ def test_stats_counts_each_command(
     if verb == "reserve":
         client.put(b"b")
     # A server may count reserve-with-timeout as reserve, too; the others are also our own.
-    ours = {"stats", server.settling_verb, "reserve" * (verb == "reserve-with-timeout")}
+    ours = {
+        "stats",
+        server.sync_verb,
+        "reserve" * (verb == "reserve-with-timeout"),
+    }
     seen = ({*COUNTED, verb} & profile.commands) - ours
     before, least = _counts(client, verb, *seen), 3 if verb == "stats" else 1
     client.send(command).any_reply()

@@ -1,0 +1,129 @@
+"""Which requirement a failed test breaks, and which it blocks.
+
+A test fails at one exchange. If that belongs to the set-up, or to an observation that went wrong,
+the exchange has an owner: the owner is broken, and what the test is about was not tested. A random
+test fails only for what no directed test explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from conformance.usual_answers import key_requirement
+from conformance.verdict import WRONG_VALUE, Deviation, Kind, Step
+from reports.results import Cause, Test
+from reports.verdicts import DEVIATIONS, Verdict
+
+RANDOM = frozenset(
+    f"protocol.any-{what}" for what in ("conversation", "program", "transition", "bytes", "overlap")
+)
+"""The requirements of tests that make up what they send: nothing else explains their failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """The exchange at which a test failed, and who it belongs to.
+
+    ``owner``: the requirement that is broken; empty if it is the one under test. ``suspects``:
+    those that explain a finding of a random test.
+    """
+
+    step: Step = WRONG_VALUE
+    owner: str = ""
+    suspects: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> object:
+        """What failures with one cause have in common."""
+        if self.step.kind.is_loss:
+            return Kind.GONE, self.step.command
+        return self.step
+
+
+def blame_of(deviation: Deviation) -> Blame:
+    """Return whom a deviation blames."""
+    step, suspects = deviation.step, deviation.suspects
+    if step.kind is Kind.WRONG_VALUE and step.command and step.subject and not suspects:
+        suspects = (key_requirement(step.command, step.subject),)
+    return Blame(step, deviation.owner, suspects)
+
+
+def cause_of(blame: Blame) -> Cause:
+    """Return the cause of a failure: the same for all that fail alike."""
+    step = blame.step
+    if step.kind.is_loss:
+        return Cause(command=step.command, expected="a target that goes on", observed=step.kind)
+    expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)
+    return Cause(
+        command=step.command,
+        expected=expected or step.subject or "as the text says",
+        observed=step.came or step.kind,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """A test with all requirements that it says something of, and those that are blocked by what.
+
+    ``blocked``: for each requirement that was not tested, the one that is broken.
+    """
+
+    test: Test
+    blocked: Mapping[str, str]
+
+
+def attribute(
+    tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
+) -> list[Attribution]:
+    """Return for each test whom it blames; ``blames`` has None for those that did not fail."""
+    failed = [
+        (test, blame)
+        for test, blame in zip(tests, blames, strict=True)
+        if blame is not None and test.verdict in DEVIATIONS
+    ]
+    own = [(test, blame) for test, blame in failed if not (blame.owner or _is_random(test))]
+    broken = {slug for test, _ in own for slug in test.requirements}
+    broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
+    explained = {blame.key: test.requirements[0] for test, blame in reversed(own)}
+    return [
+        _attributed(test, blame, broken, explained, is_must)
+        for test, blame in zip(tests, blames, strict=True)
+    ]
+
+
+def _is_random(test: Test) -> bool:
+    return not RANDOM.isdisjoint(test.requirements)
+
+
+def _attributed(
+    test: Test,
+    blame: Blame | None,
+    broken: set[str],
+    explained: Mapping[object, str],
+    is_must: Callable[[str], bool],
+) -> Attribution:
+    if blame is None or test.verdict not in DEVIATIONS:
+        return Attribution(test, {})
+    owner = blame.owner
+    if not owner and _is_random(test):
+        owner = _explanation(blame, broken, explained)
+    if not owner:
+        return Attribution(test, {})
+    blocked = {slug: owner for slug in test.requirements if slug != owner}
+    if owner not in broken:
+        # Its own tests have passed, or were not run: it fails in this situation.
+        changes: dict[str, object] = {"requirements": [*blocked, owner]}
+        if not (is_must(owner) or blame.step.kind.is_loss):
+            changes["verdict"] = Verdict.NON_STRICT
+        test = test.model_copy(update=changes)
+    return Attribution(test, blocked)
+
+
+def _explanation(blame: Blame, broken: set[str], explained: Mapping[object, str]) -> str:
+    """Return the requirement that explains a finding of a random test; empty if none does."""
+    if known := next((slug for slug in blame.suspects if slug in broken), ""):
+        return known
+    if blame.key in explained:
+        return explained[blame.key]
+    return blame.suspects[0] if len(blame.suspects) == 1 else ""

@@ -1,0 +1,393 @@
+"""The survey: every command once, with full timeouts, before the first test.
+
+Each command is sent where nothing is special: ``bury`` by a client that has just reserved a job in
+a tube of its own. All are sent at the same time, on a connection each. If the target is lost
+meanwhile, each is sent again on a target that was restored, so that it is known which one it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from conformance import yamlish
+from conformance.target.address import Address, ask_all, connect, next_reply
+from conformance.target.footprint import FOOTPRINT
+from conformance.target.limits import Limits
+from conformance.target.traits import Failure, Traits
+from conformance.target.transport import Transport
+from conformance.transcript import Direction, Transcript
+from conformance.usual_answers import usual_answer
+from conformance.verdict import Fate, Kind, Step
+from reference_server.commands import COMMANDS
+from reference_server.profiles import Profile
+from reference_server.wire import (
+    BAD_FORMAT,
+    CRLF,
+    UNKNOWN_COMMAND,
+    ProtocolError,
+    Reply,
+    ReplyReader,
+)
+
+_PUT = b"put 0 0 60 1\r\na"
+_DELAYED = b"put 0 3600 60 1\r\na"
+_RESERVE = b"reserve"
+_HELD = (_PUT, _RESERVE)
+_BURIED = (*_HELD, b"bury %d 0")
+_AGAIN = 0.05
+"""Seconds between two looks at something that takes its time."""
+_STOPS = 64
+"""Bytes by which two sizes differ between which the limit of bodies is not looked for any more."""
+
+
+class _Situation(NamedTuple):
+    """A command where nothing is special: what was sent before it, and the usual answer.
+
+    ``%d`` is the id of the job that was put last, ``%t`` the tube of the client.
+    """
+
+    before: tuple[bytes, ...]
+    line: bytes
+    word: str
+
+
+_SITUATIONS: Mapping[str, _Situation] = {
+    "put": _Situation((), _PUT, "INSERTED"),
+    "use": _Situation((), b"use %t", "USING"),
+    "reserve": _Situation((_PUT,), b"reserve", "RESERVED"),
+    "reserve-with-timeout": _Situation((), b"reserve-with-timeout 0", "TIMED_OUT"),
+    "reserve-job": _Situation((_PUT,), b"reserve-job %d", "RESERVED"),
+    "delete": _Situation(_HELD, b"delete %d", "DELETED"),
+    "release": _Situation(_HELD, b"release %d 0 0", "RELEASED"),
+    "bury": _Situation(_HELD, b"bury %d 0", "BURIED"),
+    "touch": _Situation(_HELD, b"touch %d", "TOUCHED"),
+    "watch": _Situation((), b"watch %t", "WATCHING"),
+    "ignore": _Situation((b"watch %t",), b"ignore default", "WATCHING"),
+    "peek": _Situation((_PUT,), b"peek %d", "FOUND"),
+    "peek-ready": _Situation((_PUT,), b"peek-ready", "FOUND"),
+    "peek-delayed": _Situation((_DELAYED,), b"peek-delayed", "FOUND"),
+    "peek-buried": _Situation(_BURIED, b"peek-buried", "FOUND"),
+    "kick": _Situation((), b"kick 1", "KICKED"),
+    "kick-job": _Situation((_DELAYED,), b"kick-job %d", "KICKED"),
+    "stats-job": _Situation((_PUT,), b"stats-job %d", "OK"),
+    "stats-tube": _Situation((), b"stats-tube %t", "OK"),
+    "stats": _Situation((), b"stats", "OK"),
+    "list-tubes": _Situation((), b"list-tubes", "OK"),
+    "list-tube-used": _Situation((), b"list-tube-used", "USING"),
+    "list-tubes-watched": _Situation((), b"list-tubes-watched", "OK"),
+    "quit": _Situation((), b"quit", ""),
+    "pause-tube": _Situation((), b"pause-tube %t 0", "PAUSED"),
+}
+
+
+class Surveyed(Protocol):
+    """A target, as far as the survey is concerned with it."""
+
+    limits: Limits
+    exclusive: bool
+
+    @property
+    def address(self) -> Address: ...
+
+    def fate(self) -> Fate | None: ...
+
+    def restore(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The answer to a command: how long it took, in seconds, or what was wrong with it."""
+
+    seconds: float
+    failure: Failure | None
+    is_lost: bool = False
+    """Nothing came, or the connection ended: the target may be lost."""
+    jobs: tuple[int, ...] = ()
+
+
+def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None]) -> Traits:
+    """Return the traits of a target; ``known`` are those that were measured before.
+
+    ``delete`` removes jobs from it. Raises OSError if it cannot be reached.
+    """
+    found = _Commands(target, known.profile).answers()
+    if jobs := [job for answer in found.values() for job in answer.jobs]:
+        delete(jobs)
+    known = replace(
+        known,
+        latencies={verb: answer.seconds for verb, answer in found.items() if not answer.failure},
+        unusable={verb: answer.failure for verb, answer in found.items() if answer.failure},
+    )
+    if (fate := target.fate()) is not None:
+        # It cannot be brought back; what it was lost after first is to blame.
+        lost = [verb for verb, answer in found.items() if answer.is_lost]
+        first = min(lost, key=lambda verb: found[verb].seconds, default="")
+        if first and (failure := found[first].failure):
+            failure = replace(failure, fate=fate)
+            return replace(known, defect=failure, defective=usual_answer(first, known.profile))
+        return known
+    look = _Look(target, known.profile, known.sync_line)
+    unusable = known.unusable.keys()
+    with ThreadPoolExecutor() as pool:
+        pipelines = pool.submit(look.pipelines)
+        ends = pool.submit(look.ends, waiting=False)
+        ends_waiting = pool.submit(lambda: "reserve" in unusable or look.ends(waiting=True))
+        renews = pool.submit(lambda: "stats" in unusable or look.renews_stats())
+        keeps = pool.submit(lambda: not {"use", "list-tubes"} & unusable and look.keeps_tubes())
+        size = pool.submit(
+            lambda: known.max_body if "put" in unusable else look.max_body(known.max_body, delete)
+        )
+    return replace(
+        known,
+        pipelines=pipelines.result(),
+        ends_connections=ends.result(),
+        ends_waiting=ends_waiting.result(),
+        renews_stats=renews.result(),
+        keeps_tubes=keeps.result(),
+        max_body=size.result(),
+    )
+
+
+# ---------------------------------------------------------------- commands
+
+
+class _Commands:
+    """The commands of a profile, each sent to a target."""
+
+    def __init__(self, target: Surveyed, profile: Profile) -> None:
+        self._target = target
+        self._profile = profile
+        self._verbs = [verb for verb in COMMANDS if verb in profile.commands]
+        self._found: dict[str, _Answer] = {}
+
+    def answers(self) -> Mapping[str, _Answer]:
+        """Return the answer to each command, by its first word."""
+        with ThreadPoolExecutor(len(self._verbs)) as pool:
+            found = dict(zip(self._verbs, pool.map(self._answer, self._verbs), strict=True))
+        is_lost = any(answer.is_lost for answer in found.values())
+        if not (is_lost and self._target.exclusive and self._target.fate() is not None):
+            return found
+        for verb in self._verbs:
+            # Any of them may be the one that it does not survive.
+            self._target.restore()
+            answer = self._answer(verb)
+            if answer.is_lost and answer.failure and (fate := self._target.fate()) is not None:
+                answer = replace(answer, failure=replace(answer.failure, fate=fate))
+            self._found[verb] = answer
+        self._target.restore()
+        return self._found
+
+    def _answer(self, verb: str) -> _Answer:
+        """Return the answer where nothing is special, or else where the command changes nothing."""
+        situation, probe = _SITUATIONS[verb], COMMANDS[verb].probe
+        first = (b"use %t", b"watch %t", b"ignore default") if self._profile.has_tubes else ()
+        if verb not in ("use", "watch", "ignore"):
+            situation = situation._replace(before=(*first, *situation.before))
+        found = None
+        if not any(_fails(self._found, line) for line in situation.before):
+            found = _Dialogue(self._target.address, self._target.limits).answer(verb, situation)
+        if found is None and probe is not None:
+            # What must be sent before it does not work.
+            dialogue = _Dialogue(self._target.address, self._target.limits)
+            found = dialogue.answer(verb, _Situation((), probe, ""))
+        return found or _Answer(0.0, None)
+
+
+def _fails(found: Mapping[str, _Answer], line: bytes) -> bool:
+    """Tell whether a command is known to fail."""
+    answer = found.get(line.split()[0].decode())
+    return answer is not None and answer.failure is not None
+
+
+class _Dialogue:
+    """A client that sends a command, and what it needs before it, in a tube of its own."""
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        self._address = address
+        self._limits = limits
+        self._tube = FOOTPRINT.new_name().encode()
+        self._transcript = Transcript()
+        self._jobs: list[int] = []
+        self._begun = time.monotonic()
+
+    def answer(self, verb: str, situation: _Situation) -> _Answer | None:
+        """Return the answer; None if what comes before it is not answered as usual."""
+        with Transport(connect(self._address, self._limits.probe)) as sock:
+            reader = ReplyReader(tells_priority=None)
+            for line in situation.before:
+                reply, _ = self._say(sock, reader, line)
+                usual = _SITUATIONS[line.split()[0].decode()].word
+                if not (isinstance(reply, Reply) and reply.word == usual):
+                    return None
+            return self._judged(verb, situation, *self._say(sock, reader, situation.line))
+
+    def _say(
+        self, sock: Transport, reader: ReplyReader, line: bytes
+    ) -> tuple[Reply | Exception, float]:
+        job = self._jobs[-1] if self._jobs else 0
+        data = line.replace(b"%t", self._tube).replace(b"%d", b"%d" % job) + CRLF
+        self._note(">", data)
+        begun = time.monotonic()
+        sock.send(data)
+        try:
+            reply = next_reply(sock, reader, begun + self._limits.reply)
+        except (OSError, EOFError, ProtocolError) as error:
+            if not isinstance(error, TimeoutError | ProtocolError):
+                self._note("!", b"closed by the target")
+            return error, time.monotonic() - begun
+        self._note("<", reply.encode())
+        if reply.word == "INSERTED":
+            self._jobs.append(int(reply.args[0]))
+        return reply, time.monotonic() - begun
+
+    def _note(self, direction: Direction, data: bytes) -> None:
+        self._transcript.add("A", direction, data, time.monotonic() - self._begun)
+
+    def _judged(
+        self, verb: str, situation: _Situation, reply: Reply | Exception, seconds: float
+    ) -> _Answer:
+        jobs, words = tuple(self._jobs), (situation.word,) if situation.word else ()
+        expected = f"{situation.word} …" if situation.word else "a reply"
+        if verb == "quit":
+            expected = "the end of the connection"
+            if isinstance(reply, EOFError | ConnectionError):
+                return _Answer(seconds, None, jobs=jobs)
+
+        def failed(kind: Kind, observed: str, came: str = "") -> _Answer:
+            step = Step(kind, verb, words, came)
+            failure = Failure(step, expected, observed, self._transcript)
+            return _Answer(seconds, failure, kind in _SILENT, jobs)
+
+        match reply:
+            case Reply():
+                if reply in (UNKNOWN_COMMAND, BAD_FORMAT) and verb != "quit":
+                    return failed(Kind.WRONG_REPLY, str(reply), reply.word)
+                # Whether it is the right one is for the tests of this command.
+                return _Answer(seconds, None, jobs=jobs)
+            case TimeoutError():
+                kind = Kind.NOT_DISCONNECTED if verb == "quit" else Kind.NO_REPLY
+                return failed(kind, f"no reply within {self._limits.reply:g} seconds")
+            case ProtocolError():
+                return failed(Kind.NOT_A_REPLY, str(reply))
+        return failed(Kind.DISCONNECTED, "the target closed the connection")
+
+
+_SILENT = (Kind.NO_REPLY, Kind.DISCONNECTED, Kind.NOT_DISCONNECTED)
+
+
+# ---------------------------------------------------------------- other traits
+
+
+class _Look:
+    """Looks at a target for one trait after the other."""
+
+    def __init__(self, target: Surveyed, profile: Profile, sync: bytes) -> None:
+        self._target = target
+        self._profile = profile
+        self._sync = sync
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Transport]:
+        with Transport(connect(self._target.address, self._target.limits.probe)) as client:
+            yield client
+
+    def _ask(self, client: Transport, *lines: bytes) -> list[Reply]:
+        return ask_all(client, lines, self._target.limits.reply, tells_priority=None)
+
+    def pipelines(self) -> bool:
+        """Tell whether it answers both of two commands that arrive together."""
+        with contextlib.suppress(OSError, EOFError, ProtocolError), self._client() as client:
+            return len(self._ask(client, self._sync, self._sync)) == 2
+        return False
+
+    def ends(self, waiting: bool) -> bool:
+        """Tell whether it ends the connection of a client that half-closes it.
+
+        ``waiting``: the client waits for a job.
+        """
+        with contextlib.suppress(OSError, EOFError, ProtocolError), self._client() as client:
+            if waiting:
+                if self._profile.has_tubes:
+                    tube = FOOTPRINT.new_name().encode()
+                    self._ask(client, b"watch " + tube)
+                    self._ask(client, b"ignore default")
+                client.send(b"reserve\r\n")
+            else:
+                self._ask(client, self._sync)
+            return client.hang_up(self._target.limits.reply) or client.floods
+        return True
+
+    def renews_stats(self) -> bool:
+        """Tell whether its stats count the stats command, at the latest after a while."""
+        end = time.monotonic() + self._target.limits.renewal
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
+            self._client() as client,
+        ):
+            first = self._counted(client)
+            while (is_late := time.monotonic() > end) or self._counted(client) == first:
+                if is_late:
+                    return False
+                time.sleep(_AGAIN)
+        return True
+
+    def _counted(self, client: Transport) -> str:
+        (reply,) = self._ask(client, b"stats")
+        return yamlish.dictionary(reply.body or b"").get("cmd-stats", "")
+
+    def keeps_tubes(self) -> bool:
+        """Tell whether a tube that nothing refers to is still there after its time."""
+        tube = FOOTPRINT.new_name().encode()
+        with (
+            contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
+            self._client() as client,
+        ):
+            self._ask(client, b"use " + tube)
+            self._ask(client, b"use default")
+            limits = self._target.limits
+            end = time.monotonic() + max(limits.lateness, limits.soon)
+            while True:
+                is_late = time.monotonic() > end
+                (reply,) = self._ask(client, b"list-tubes")
+                if tube.decode() not in yamlish.names(reply.body or b""):
+                    return False
+                if is_late:
+                    return True
+                time.sleep(_AGAIN)
+        return False
+
+    def max_body(self, limit: int | None, delete: Callable[[list[int]], None]) -> int | None:
+        """Return the size of the largest body that it takes; ``limit`` if it takes that one."""
+        usual = self._profile.max_job_size
+        most = usual if limit is None else min(limit, usual)
+        jobs: list[int] = []
+        low, high = 0, most + 1
+        size = most
+        while low + _STOPS < high:
+            taken = self._takes(size, jobs)
+            if taken is None:
+                return limit
+            low, high = (size, high) if taken else (low, size)
+            if low == most:
+                break
+            size = (low + high) // 2
+        delete(jobs)
+        return limit if low == most else low
+
+    def _takes(self, size: int, jobs: list[int]) -> bool | None:
+        """Tell whether it takes a body of so many bytes; None if that cannot be told."""
+        tube = b"use %b" % FOOTPRINT.new_name().encode()
+        with contextlib.suppress(OSError, EOFError, ProtocolError), self._client() as client:
+            if self._profile.has_tubes:
+                self._ask(client, tube)
+            (reply,) = self._ask(client, b"put 0 0 60 %d\r\n%b" % (size, b"a" * size))
+            if reply.word == "INSERTED":
+                jobs.append(int(reply.args[0]))
+                return True
+            return False if reply.word == "JOB_TOO_BIG" else None
+        return None

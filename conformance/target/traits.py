@@ -1,0 +1,97 @@
+"""The traits of a target: what the survey has measured before the first test.
+
+They are one frozen value, which all processes, replays and campaigns share. Tests learn nothing
+about the target afterwards, so that their order makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from conformance.transcript import Transcript
+from conformance.usual_answers import usual_answer
+from conformance.verdict import Deviation, Fate, Step, TargetLost
+from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The failure of a step of the survey, and the bytes that prove it."""
+
+    step: Step
+    expected: str
+    observed: str
+    transcript: Transcript
+    fate: Fate | None = None
+
+    def deviation(self, owner: str) -> Deviation:
+        """Return it as the failure of a test; ``owner`` is the requirement that is broken."""
+        if self.fate is not None:
+            deviation: Deviation = TargetLost(self.expected, self.fate, command=self.step.command)
+        else:
+            deviation = Deviation(self.expected, self.observed, conclusive=True, step=self.step)
+        deviation.marked = self.transcript.last if self.transcript.entries else None
+        deviation.owner = owner
+        deviation.surveyed = self.transcript
+        return deviation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """All that is known of a target before its tests; the default is a server without any fault.
+
+    ``sync_line``: a line that changes nothing and is answered. ``max_body``: the largest body that
+    it takes, in bytes; None if it takes all that were tried. ``latencies``: the slowest reply to
+    each command, in seconds. ``unusable``: the commands that it does not answer as it should, not
+    even where nothing is special. ``defect``: it does not outlive its first client, or the like, so
+    that nothing can be tested; ``defective`` is the requirement that this breaks.
+    """
+
+    profile: Profile = NEWEST
+    sync_line: bytes = LIST_TUBE_USED
+    pipelines: bool = True
+    ends_connections: bool = True
+    ends_waiting: bool = True
+    renews_stats: bool = True
+    keeps_tubes: bool = False
+    clock_follows: bool = False
+    max_body: int | None = None
+    latencies: Mapping[str, float] = field(default_factory=dict)
+    unusable: Mapping[str, Failure] = field(default_factory=dict)
+    defect: Failure | None = None
+    defective: str = ""
+
+    def slowest(self, command: str = "") -> float:
+        """Return the slowest reply to a command, or to any, in seconds."""
+        if command:
+            return self.latencies.get(command, 0.0)
+        return max(self.latencies.values(), default=0.0)
+
+    def blocks(self, command: str) -> Deviation | None:
+        """Return the failure of whatever needs this command; None if it can be used."""
+        failure = self.unusable.get(command)
+        if failure is None or not (owner := usual_answer(command, self.profile)):
+            return None
+        return failure.deviation(owner)
+
+    def in_words(self) -> list[str]:
+        """Return what is unusual, a line each."""
+        lines = [f"{verb}: {failure.observed}" for verb, failure in self.unusable.items()]
+        if not self.pipelines:
+            lines.append("one command at a time, as it drops what follows")
+        if not self.ends_connections:
+            lines.append("does not end a connection that its client has half-closed")
+        if self.keeps_tubes:
+            lines.append("keeps tubes that nothing refers to")
+        if not self.renews_stats:
+            lines.append("stats do not count the stats command")
+        if self.sync_line != LIST_TUBE_USED:
+            lines.append(f"synchronised by {self.sync_line.decode()}")
+        if slow := [verb for verb, seconds in self.latencies.items() if seconds > SLOW]:
+            lines.append(f"slow: {', '.join(f'{v} {self.latencies[v]:.2f} s' for v in slow)}")
+        return lines
+
+
+SLOW = 0.1
+"""Seconds from which on a reply is called slow."""
