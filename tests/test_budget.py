@@ -5,17 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.leftovers import Leftovers
-from conformance.run.options import Options
-from conformance.run.suite import LEAST_SHARE, Suite
-from conformance.target.silences import awaited
 from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Inconclusive, NotTestable
 from tests.faults import Case, outcomes
@@ -87,26 +82,6 @@ def test_what_is_found_gets_as_much_time_again_once() -> None:
 @pytest.mark.parametrize(("round_trip", "length"), [(0.0001, 50), (0.03, 13), (10.0, 10)])
 def test_conversations_are_as_long_as_a_round_trip_allows(round_trip: float, length: int) -> None:
     assert Budget(20.0, round_trip).length(50, 25, 4) == length
-
-
-def test_less_is_made_up_where_replies_were_waited_for_in_vain() -> None:
-    with closing(Suite(Options(None, None, "auto", 0.25, fuzz_time=20.0), False)) as suite:
-        silences = suite.target.learnt.silences
-        whole = suite.exploration()
-        assert (whole.examples, whole.fuzz_time, whole.told(0, "crowds")) == (25, 20.0, "")
-        for missed in ("bury", "kick"):
-            silences.note(awaited(missed.encode(), "NOT_FOUND"), 10.0)
-        silences.in_vain += 7.5
-        less = suite.exploration()
-        assert (less.examples, less.fuzz_time) == (13, 10.0)
-        assert less.budget.seconds == whole.budget.seconds / 2
-        told = "50% of what is made up, as 20 s of waits were in vain"
-        assert less.told(0, "crowds") == told
-        silences.in_vain += 1000.0
-        assert suite.exploration().fuzz_time == 20 * LEAST_SHARE
-        suite.options = replace(suite.options, examples=1)
-        # One is left of one; there is less fuzzing all the same.
-        assert suite.exploration().shortened.startswith("25% of what is made up")
 
 
 def test_too_few_conversations_are_no_pass() -> None:

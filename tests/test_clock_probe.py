@@ -18,10 +18,8 @@ from conformance.target.clock_probe import why_not
 from conformance.target.instants import PAUSE_UNANSWERED, late_instants
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
-from conformance.target.learnt import Learnt
 from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
-from conformance.target.silences import awaited
 from tests.hostile import CHANGES
 from tests.servers import (
     BEANSTALKD_COMMAND,
@@ -100,7 +98,7 @@ def _under_a_fake_clock(command: str) -> Iterator[tuple[Launched, FakeClock]]:
 def _why_not(command: str) -> str:
     with _under_a_fake_clock(command) as (server, clock):
         reason = why_not(server.address, clock, server.process.pid, USUAL.probe)
-        return reason or "".join(late_instants(server.address, USUAL.probe, Learnt(), IN_TIME))
+        return reason or "".join(late_instants(server.address, USUAL.probe, Traits(), IN_TIME))
 
 
 @needs_faketime
@@ -128,7 +126,7 @@ def test_a_server_with_a_tick_passes_in_real_time(
 def test_a_timeout_of_zero_that_ends_with_a_tick_ends(tmp_path: Path, tick: float) -> None:
     command = changed_server(tmp_path, TIMEOUT_ENDS_WITH_A_TICK.format(tick=tick))
     with Launched(command) as server:
-        assert late_instants(server.where, USUAL.probe, Learnt(), IN_TIME) == []
+        assert late_instants(server.where, USUAL.probe, Traits(), IN_TIME) == []
 
 
 @needs_faketime
@@ -228,7 +226,6 @@ TIMEOUT_ENDS_WITH_A_TICK = """
         return plain(self, conn, timeout)
     plain, Model._reserve = Model._reserve, reserve
 """
-PAUSE = awaited(b"pause-tube default 0", "PAUSED")
 FAILS_IN_FAKE_TIME = """
     if "FAKETIME_TIMESTAMP_FILE" in os.environ:
         Model._pause_tube = lambda self, *_: None
@@ -252,8 +249,6 @@ def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, 
     limits = replace(USUAL, probe=2.0)
     with closing(_moved(changed_server(tmp_path, CHANGES[name]), limits)) as target:
         assert target.fate() is None
-        crashes = name.startswith("crashes")
-        assert target.learnt.silences.is_expected_in_vain(PAUSE) is not crashes
 
 
 @needs_faketime
@@ -294,7 +289,6 @@ def test_pauses_that_fail_in_fake_time_only_are_tested_in_real_time(tmp_path: Pa
     with closing(LaunchedTarget(command)) as target:
         assert not target.clock.movable
         assert target.clock_reason == PAUSE_UNANSWERED
-        assert not target.learnt.silences.is_expected_in_vain(PAUSE)
 
 
 @needs_faketime

@@ -55,7 +55,7 @@ def _cannot_fail(command: str, told: str) -> None:
 def test_allocations_fail_until_they_succeed_again() -> None:
     with (
         _own(BEANSTALKD_COMMAND) as (own, allocations),
-        visit(own.address, 30, own.learnt) as client,
+        visit(own.address, 30, own.traits) as client,
     ):
         allocations.fail(_folders(own))
         assert ask(client, b"put 0 0 60 1\r\na", 30).word == "OUT_OF_MEMORY"

@@ -24,7 +24,8 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.target.place import SOCKETS
 from conformance.target.starvation import CpuTime
-from reference_server.profiles import NEWEST
+from conformance.verdict import Fate, Kind
+from reference_server.profiles import LIST_TUBE_USED, NEWEST
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
 from tests.test_plugin import refuses, suite
 
@@ -111,7 +112,7 @@ def test_it_is_asked_for_more_before_it_was_waited_for_in_full(tmp_path: Path) -
     target = LaunchedTarget(changed_server(tmp_path, silent), "real", limits=limits)
     with closing(target):
         assert time.monotonic() - begun < limits.probe
-        assert target.learnt.known == b"peek 0"
+        assert target.sync_line == b"peek 0"
 
 
 SLOW = """
@@ -129,7 +130,7 @@ SLOW = """
 
 def test_a_server_that_answers_later_than_most_is_one(tmp_path: Path) -> None:
     with closing(LaunchedTarget(changed_server(tmp_path, SLOW), "real")) as target:
-        assert target.learnt.known is None
+        assert target.sync_line == LIST_TUBE_USED
 
 
 SILENT = "serve.ServedConnection.takes = lambda self, data: None"
@@ -149,7 +150,8 @@ def test_a_server_that_is_stopped_hangs() -> None:
     target = LaunchedTarget(REFERENCE_COMMAND, "real")
     try:
         target.signal(signal.SIGSTOP)
-        assert target.fate() == "the target hangs: a new client got no answer within 2 seconds"
+        how = "a new client got no answer within 2 seconds"
+        assert target.fate() == Fate(Kind.HANGS, how)
     finally:
         target.close()
 

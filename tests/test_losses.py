@@ -16,7 +16,7 @@ from conformance.run.runner import Outcome, Overlapped
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import Transcript
-from conformance.verdict import NotTestable, TargetLost
+from conformance.verdict import Fate, Kind, NotTestable, TargetLost
 from reports.results import read_results
 from tests.servers import changed_server
 from tests.test_plugin import suite
@@ -94,7 +94,7 @@ def _lost(answered: bool = True) -> Outcome:
     transcript.add("A", ">", b"kick 1\r\n", 0)
     if answered:
         transcript.add("A", "<", b"KICKED 1\r\n", 0)
-    return Outcome(TargetLost("a reply", "the target crashed: ended by SIGSEGV"), transcript)
+    return Outcome(TargetLost("a reply", Fate(Kind.CRASHED, "ended by SIGSEGV")), transcript)
 
 
 @pytest.fixture
@@ -117,21 +117,6 @@ def test_what_many_have_lost_and_none_alone_is_told_of_one(server: BuiltIn) -> N
     assert not losses.late(is_over=True)
 
 
-def test_of_many_that_have_lost_it_one_is_told_that_sent_what_is_fatal(server: BuiltIn) -> None:
-    losses = Losses()
-    for name, line in (
-        ("first", b"stats\r\n"),
-        ("second", b"kick 1\r\n"),
-        ("third", b"kick 2\r\n"),
-    ):
-        outcome = _lost()
-        outcome.transcript.add("A", ">", line, 0)
-        item: Any = _Item(name)
-        assert losses.after(item, outcome, server, 1, lambda: Outcome(None)).error is None
-    (late,) = losses.late(is_over=True, fatal="kick")
-    assert late.item.name == "second"
-
-
 def test_what_many_have_lost_is_run_again_together(server: BuiltIn) -> None:
     runs: Counter[str] = Counter()
     at_once = threading.Barrier(3)
@@ -139,7 +124,7 @@ def test_what_many_have_lost_is_run_again_together(server: BuiltIn) -> None:
     def loses(client: Connection, name: str) -> None:
         runs[name] += 1
         if runs[name] == 1:
-            raise TargetLost("a reply", "the target crashed: ended by SIGSEGV")
+            raise TargetLost("a reply", Fate(Kind.CRASHED, "ended by SIGSEGV"))
         # Alone, it would be broken.
         at_once.wait(LIMIT)
 
@@ -183,7 +168,7 @@ def test_a_target_that_was_gone_when_a_test_began_died_before(
     second: Any = _Item("second")
     if begins:
         transcript.add("A", ">", begins, 0)
-    outcome = Outcome(TargetLost("a reply", "the target is gone"), transcript)
+    outcome = Outcome(TargetLost("a reply", Fate(Kind.GONE, "it refuses connections")), transcript)
     assert losses.after(first, Outcome(None), server, 0, _lost).error is None
     told = losses.after(second, outcome, server, 0, _lost)
     late = [loss.item.name for loss in losses.late(is_over=True)]

@@ -10,7 +10,15 @@ import pytest
 
 from conformance.oracle.violation import Violation
 from conformance.target.address import TargetError
-from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import (
+    Deviation,
+    Fate,
+    Inconclusive,
+    Kind,
+    NotApplicable,
+    NotTestable,
+    TargetLost,
+)
 from tests.servers import changed_server
 from tests.test_plugin import suite
 
@@ -33,7 +41,7 @@ SAYS = f"""
 @pytest.mark.parametrize(
     "error",
     [
-        *(Deviation(RED, RED), TargetLost("a target", RED), Violation([RED], RED)),
+        *(Deviation(RED, RED), TargetLost("a target", Fate(Kind.GONE, RED)), Violation([RED], RED)),
         *(NotTestable(RED), NotApplicable(RED), Inconclusive(RED), TargetError(RED)),
     ],
     ids=lambda error: type(error).__name__,

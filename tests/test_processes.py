@@ -12,11 +12,10 @@ import pytest
 
 from conformance.console.processes import MOST, processes
 from conformance.random_testing.effort import IN_ALL
-from conformance.run.handing_down import HandingDown, take_over
 from conformance.run.options import Options
 from conformance.run.suite import Suite
+from conformance.run.worker_setup import WorkerSetup, set_up_worker
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.silences import ENOUGH
 from tests.servers import REFERENCE_COMMAND, needs_faketime
 from tests.test_plugin import refuses, suite
 
@@ -61,10 +60,9 @@ def test_processes_share_the_time_that_a_run_has_for_failures(
     first, process = (Suite(options, distributed=distributed) for distributed in (False, True))
     node = SimpleNamespace(workerinput={"workerid": "gw0", "workercount": 2})
     with closing(first.start()):
-        HandingDown(first).pytest_configure_node(node)
-    take_over(node, process)
-    assert process.learnt is not None
-    assert 2 * process.learnt.silences.enough == ENOUGH
+        WorkerSetup(first).pytest_configure_node(node)
+    set_up_worker(node, process)
+    assert process.known == first.measured()
     assert 2 * process.effort.left == IN_ALL
 
 

@@ -165,7 +165,7 @@ def test_a_server_that_hangs_up_at_stats_is_one_if_it_knows_other_commands() -> 
     with contextlib.closing(server):
         assert server.probe() is NEWEST
         assert server.profile_reason.startswith("the newest, as it hangs up when asked for")
-        assert server.learnt.known == b"list-tube-used"
+        assert server.sync_line == b"list-tube-used"
         with pytest.raises(TargetError, match="does not tell its stats: it closes the connection"):
             counted(server, NEWEST)
 
@@ -181,7 +181,7 @@ def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() ->
     with contextlib.closing(BuiltIn(fault=silent_at("list-tube-used"))) as server:
         server.limits = replace(USUAL, detection=1.5, alive=1.5)
         assert server.probe() == replace(NEWEST, neutral=b"peek 0")
-        assert server.learnt.known == b"peek 0"
+        assert server.sync_line == b"peek 0"
         assert server.fate() is None
 
 

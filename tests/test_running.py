@@ -15,7 +15,6 @@ from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation, Starved
-from conformance.target.transport import Transport
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
 )
@@ -198,26 +197,6 @@ def test_statistics_that_never_change_are_waited_for_once(server: BuiltIn) -> No
 
     for test in (asks, asks_again):
         assert run(test, {"client": None, "clock": None}, server).error is None
-
-
-def test_ends_of_connections_that_are_ignored_are_waited_for_once(
-    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.limits = Limits(clean_up=0.5)
-    monkeypatch.setattr(Transport, "half_close", lambda _: None)
-
-    def wait(client: Connection) -> None:
-        client.send("reserve")
-
-    assert run(wait, {"client": None}, server).error is None
-    assert not server.learnt.silences.ignores_ends
-    took = []
-    for _ in range(2):
-        begun = time.monotonic()
-        assert run(lambda client: None, {"client": None}, server).error is None
-        took.append(time.monotonic() - begun)
-    assert server.learnt.silences.ignores_ends
-    assert took[1] < 0.5 <= took[0]
 
 
 @pytest.mark.usefixtures("never_changes")

@@ -8,11 +8,9 @@ import time
 
 import pytest
 
-from conformance.dialogue.soon import TRIES
 from conformance.oracle.judge import Judge, Received
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.steps import Ask
 from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
@@ -196,22 +194,3 @@ def test_a_reply_that_is_longer_than_expected_is_not_read_byte_by_byte(
 
 
 LISTS = b"list-tubes\r\n"
-
-
-def test_tubes_that_stay_are_waited_for_less_the_next_time() -> None:
-    exploration, keeps = Exploration(1), FAULTS["list-tubes-lists-the-tube-that-was-deleted-last"]
-    looks = []
-    with contextlib.closing(BuiltIn(fault=keeps)) as server:
-        for _ in range(2):
-            found = exploration.replayed(server, [Ask(1, b"use a\r\n")])
-            assert found is not None
-            looks.append(sum(entry.data == LISTS for entry in found.transcript.entries))
-    assert looks[0] > TRIES
-    assert looks[1] < TRIES
-
-
-def test_tubes_that_go_are_waited_for_as_long_as_any() -> None:
-    with contextlib.closing(BuiltIn()) as server:
-        server.learnt.keeps_tubes = True
-        assert Exploration(1).replayed(server, [Ask(1, b"use a\r\n")]) is None
-        assert not server.learnt.keeps_tubes

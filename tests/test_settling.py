@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from conformance.target.clock import _OFTEN as OFTEN
 from conformance.target.clock import Attendant
-from conformance.target.silences import OFTEN
 
 LIMIT = 0.4
 """Seconds that a reply may take."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue.shortage import before_shortage
-from conformance.verdict import Deviation, NotTestable, TargetLost
+from conformance.verdict import Deviation, Fate, Kind, NotTestable, TargetLost
 from reports.results import read_results
 from tests.servers import changed_server, needs_strace
 from tests.test_plugin import suite
@@ -27,7 +27,7 @@ def test_a_deviation_without_a_shortage_is_not_testable() -> None:
     with pytest.raises(NotTestable, match=told), before_shortage():
         raise Deviation("INSERTED", "JOB_TOO_BIG")
     with pytest.raises(TargetLost), before_shortage():
-        raise TargetLost("a reply", "the target crashed")
+        raise TargetLost("a reply", Fate(Kind.CRASHED, "ended by SIGSEGV"))
 
 
 def test_bodies_that_a_server_never_takes_are_no_matter_of_memory(tmp_path: Path) -> None:

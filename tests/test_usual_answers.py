@@ -9,7 +9,7 @@ from conformance.usual_answers import key_requirement, usual_answer
 from reference_server.profiles import PROFILES, Profile
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=str)
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 def test_each_command_of_a_profile_has_a_usual_answer(profile: Profile) -> None:
     slugs = {verb: usual_answer(verb, profile) for verb in profile.commands}
     assert all(slugs.values()), slugs

@@ -109,6 +109,8 @@ class Connection(UsualCommands):
         What is answered must be awaited before the next is asked for. ``roles``: that of each
         request; if there are none, all are under test.
         """
+        if not requests:
+            return
         roles = roles or [UNDER_TEST] * len(requests)
         if not self._target.traits.pipelines:
             for request, role in zip(requests, roles, strict=True):
