@@ -20,6 +20,7 @@ from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
+from conformance.target.traits import Traits
 from tests.hostile import CHANGES
 from tests.servers import (
     BEANSTALKD_COMMAND,

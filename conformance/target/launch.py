@@ -9,6 +9,7 @@ import math
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -105,7 +106,8 @@ class Launched:
 
     Raises :class:`LaunchError` if it cannot be run or does not listen in time. ``prefix``: the
     program that becomes the command, and its arguments. ``piped``: it prints into a pipe, which no
-    limit on the size of files concerns.
+    limit on the size of files concerns. ``keeps_first``: its first connection, which shows that it
+    listens, stays open as ``first``.
     """
 
     def __init__(
@@ -117,10 +119,13 @@ class Launched:
         limits: Limits = USUAL,
         prefix: Sequence[str] = (),
         piped: bool = False,
+        keeps_first: bool = False,
     ) -> None:
         self._command = command
         self._limits = limits
         self._piped = piped
+        self._keeps_first = keeps_first
+        self.first: socket.socket | None = None
         self._output = tempfile.TemporaryFile()
         self._heard = 0
         self._mark = new_mark()
@@ -180,7 +185,11 @@ class Launched:
         """Return whether the server accepts connections before it exits or the time is up."""
         patience = Patience(self.meter, self._limits.start, self._limits.starved)
         while not patience.is_over and self.process.poll() is None:
-            with contextlib.suppress(OSError), connect(self.where, 1):
+            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                sock = stack.enter_context(connect(self.where, 1))
+                if self._keeps_first:
+                    stack.pop_all()
+                    self.first = sock
                 return self.process.poll() is None
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.005)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from conformance.target.address import Address, TargetError
+from conformance.target.address import Address, TargetError, ask
 from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import why_not
 from conformance.target.failing_allocations import FailingAllocations
@@ -27,10 +27,11 @@ from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
 from conformance.target.timeouts import end_timeout
 from conformance.target.traits import Failure, Traits
+from conformance.target.transport import Transport
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Fate, Kind, NotTestable, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
-from reference_server.wire import CRLF
+from reference_server.wire import CRLF, ProtocolError
 
 HEEDLESS = "heedless"
 """The configuration of a server that no signal tells when a file becomes too large for a limit."""
@@ -198,7 +199,7 @@ class LaunchedTarget(Target):
             # Where files must not grow, its log is none.
             piped=bool(self._prefix),
         )
-        self._answers = self._first_client(server)
+        self._answers = self.traits.defect is not None or self._first_client(server)
         if fake is not None:
             try:
                 fake.watch(server.where, self.limits.alive, self.sync_line)
@@ -224,16 +225,27 @@ class LaunchedTarget(Target):
 
     def _defect(self) -> Failure | None:
         """Return what is wrong with a server that serves nobody after its first client has left."""
-        transcript = Transcript()
-        with Launched(self._command, values=self._values, limits=self.limits) as server:
-            if not self._first_client(server):
-                return None
-            line = self.sync_line + CRLF
-            transcript.add("A", ">", line, 0.0)
+        transcript, line = Transcript(), self.sync_line
+        try:
+            server = Launched(
+                self._command, values=self._values, limits=self.limits, keeps_first=True
+            )
+        except DidNotStart:
+            # Whoever starts it next reports that.
+            return None
+        with server:
+            assert server.first is not None
+            with Transport(server.first) as first:
+                try:
+                    reply = ask(first, line, _PROMPT)
+                except (OSError, EOFError, ProtocolError):
+                    return None
+            transcript.add("A", ">", line + CRLF, 0.0)
+            transcript.add("A", "<", reply.encode(), 0.0)
             transcript.add("A", "!", b"closes", 0.0)
-            if server.answers(0.0, self.sync_line):
+            if server.answers(0.0, line):
                 return None
-            transcript.add("B", ">", line, 0.0)
+            transcript.add("B", ">", line + CRLF, 0.0)
             status = server.exit_status()
             how = "a new client got no answer after the first one had left"
             fate = Fate(Kind.CRASHED, status) if status else Fate(Kind.HANGS, how)
@@ -285,6 +297,8 @@ class LaunchedTarget(Target):
         return self._server.meter.read()
 
     def probe(self, profile: Profile | None = None) -> Profile:
+        if self.traits.defect is not None:
+            return self.profile
         if not self._answers and self._server.exit_status() is None:
             limit = self.limits.probe
             raise TargetError(f"{self.label} did not answer within {limit:g} seconds")

@@ -217,7 +217,12 @@ class _Dialogue:
 
     def answer(self, verb: str, situation: _Situation) -> _Answer | None:
         """Return the answer; None if what comes before it is not answered as usual."""
-        with Transport(connect(self._address, self._limits.probe)) as sock:
+        begun = time.monotonic()
+        try:
+            sock = Transport(connect(self._address, self._limits.probe))
+        except OSError as error:
+            return self._judged(verb, situation, error, time.monotonic() - begun)
+        with sock:
             reader = ReplyReader(tells_priority=None)
             for line in situation.before:
                 reply, _ = self._say(sock, reader, line)
@@ -255,7 +260,7 @@ class _Dialogue:
         expected = f"{situation.word} …" if situation.word else "a reply"
         if verb == "quit":
             expected = "the end of the connection"
-            if isinstance(reply, EOFError | ConnectionError):
+            if isinstance(reply, EOFError | ConnectionResetError | BrokenPipeError):
                 return _Answer(seconds, None, jobs=jobs)
 
         def failed(kind: Kind, observed: str, came: str = "") -> _Answer:
