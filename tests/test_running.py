@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation, Starved
+from conformance.target.survey import survey
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
 )
@@ -184,19 +186,15 @@ def never_changes(server: BuiltIn, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("never_changes")
-def test_statistics_that_never_change_are_waited_for_once(server: BuiltIn) -> None:
+def test_statistics_that_never_change_are_not_waited_for_after_the_survey(server: BuiltIn) -> None:
     def asks(client: Connection, clock: Timeline) -> None:
-        client.stats()
-        waited = clock.nominal
-        client.stats()
-        assert clock.nominal == waited > 0
-
-    def asks_again(client: Connection, clock: Timeline) -> None:
         client.stats()
         assert clock.nominal == 0
 
-    for test in (asks, asks_again):
-        assert run(test, {"client": None, "clock": None}, server).error is None
+    server.limits = replace(server.limits, renewal=0.2)
+    server.traits = survey(server, server.traits, lambda _: None)
+    assert not server.traits.renews_stats
+    assert run(asks, {"client": None, "clock": None}, server).error is None
 
 
 @pytest.mark.usefixtures("never_changes")

@@ -26,7 +26,7 @@ from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, PROFILES, Profile
 from reference_server.state import Tube
-from reference_server.wire import UNKNOWN_COMMAND, Malformed, Put, Request, RequestReader
+from reference_server.wire import UNKNOWN_COMMAND, Malformed, Put, Reply, Request, RequestReader
 from tests.servers import changed_server, silent_at
 
 QUICK = Limits(reply=0.5, alive=0.5, probe=1.0, detection=0.5)
@@ -244,3 +244,17 @@ def test_a_server_that_hangs_when_its_first_client_leaves_is_told_at_once(tmp_pa
 def test_times_of_the_survey_are_those_of_the_slowest_reply() -> None:
     traits = Traits(latencies=dict(zip("ab", itertools.count(1.0), strict=False)))
     assert (traits.slowest("a"), traits.slowest("c"), traits.slowest()) == (1.0, 0.0, 2.0)
+
+
+@pytest.mark.parametrize("surplus", [b"junk\r\n", b"USING default\r\n", b"\0" * 3])
+def test_a_server_that_sends_more_than_its_replies_breaks_their_order(
+    surplus: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Reply.encode
+    with contextlib.closing(BuiltIn(limits=QUICK)) as target:
+        monkeypatch.setattr(target, "_recognised", lambda: NEWEST)
+        monkeypatch.setattr(Reply, "encode", lambda reply: plain(reply) + surplus)
+        target.probe()
+    assert target.traits.defect is not None
+    assert target.traits.defect.step.kind is Kind.EXTRA_REPLY
+    assert target.traits.defective == "protocol.serial-replies"

@@ -7,45 +7,57 @@ a CPU; but what became of timers meanwhile cannot be told either.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from conformance.dialogue.scenario import Scenario
 from conformance.dialogue.schedule import BELIEVABLE
 from conformance.target.starvation import SEEN, Starved
 from conformance.verdict import Deviation, TargetLost
 
 BUSY = "the machine was too busy to decide"
-RACED = "a clock was moved before the target can be known to have read what was sent"
-"""No excuse for an attempt that has given it the longest time for that."""
 
 
-def doubt(error: Deviation, scenario: Scenario) -> str | None:
-    """Return why a failure should be looked for again; None if it is believed at once.
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a failure should be looked for again; ``reason`` is empty if nobody was seen to be late.
 
-    Empty if nobody was late as far as we can see.
+    ``is_race``: a clock was moved before the target can be known to have read what was sent. That
+    is no excuse for an attempt that has given it the longest time for that.
     """
+
+    reason: str = ""
+    is_race: bool = False
+
+
+RACE = Doubt("a clock was moved before the target can be known to have read what was sent", True)
+
+
+def doubt(error: Deviation, scenario: Scenario) -> Doubt | None:
+    """Return why a failure should be looked for again; None if it is believed at once."""
     if error.conclusive or isinstance(error, TargetLost):
         return None
     clock, since = scenario.clock, scenario.starvation.since
     if error.late:
         # We were in time if we were so when it was due; a target may have read the command late.
-        return _busy(since(error.begun, error.due), error.late) or ""
+        return _busy(since(error.begun, error.due), error.late) or Doubt()
     behind = clock.behind - error.waited
     if behind > BELIEVABLE:
         return _busy(since(), behind) or _slow(clock.latencies, behind)
     if error.waited and (busy := _busy(since(error.begun), error.waited)):
         return busy
-    return RACED if clock.raced else None
+    return RACE if clock.raced else None
 
 
-def _busy(starved: Starved, seconds: float) -> str | None:
+def _busy(starved: Starved, seconds: float) -> Doubt | None:
     """Return the excuse, if starvation explains that something took so much longer."""
-    return f"{BUSY} ({starved})" if SEEN * starved.seconds >= seconds else None
+    return Doubt(f"{BUSY} ({starved})") if SEEN * starved.seconds >= seconds else None
 
 
-def _slow(latencies: list[float], behind: float) -> str:
+def _slow(latencies: list[float], behind: float) -> Doubt:
     """Return the excuse of a scenario that fell behind though nobody had to wait for a CPU."""
     took = sum(latencies)
     if took < behind / 2:
         what = f"the scenario took {behind:.1f} s longer than planned"
     else:
         what = f"the target took {took:.1f} s for {len(latencies)} replies that were due at once"
-    return f"{what}, which is too long to tell what time did meanwhile"
+    return Doubt(f"{what}, which is too long to tell what time did meanwhile")

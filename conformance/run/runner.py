@@ -10,7 +10,7 @@ from conformance.dialogue.scenario import PARTS, Scenario
 from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.snapshot import Unanswered
-from conformance.run.doubt import RACED, doubt
+from conformance.run.doubt import Doubt, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
 from conformance.target.sanitizers import Report
@@ -52,7 +52,7 @@ class Outcome:
 
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
-    doubt: str | None = None
+    doubt: Doubt | None = None
     reported: list[Report] = field(default_factory=list)
     said: str = ""
     seen: str = ""
@@ -75,16 +75,16 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
             return outcome
         outcomes.append(outcome)
     for outcome in outcomes:
-        if not outcome.doubt:
+        if outcome.doubt is not None and not outcome.doubt.reason:
             # Nobody was late, and yet it failed.
             return outcome
-    if outcome.doubt != RACED:
+    if outcome.doubt is not None and not outcome.doubt.is_race:
         # What keeps this server busy may be what it has been through.
         fresh = _attempt(test, arguments, target, target.limits.arrival[-1], fresh=True)
-        if not fresh.doubt and isinstance(fresh.error, Deviation):
+        if (fresh.doubt is None or not fresh.doubt.reason) and isinstance(fresh.error, Deviation):
             return fresh
         assert isinstance(outcome.error, Deviation)
-        reason = f"{outcome.doubt}, {len(outcomes)} times: {outcome.error}"
+        reason = f"{outcome.doubt.reason}, {len(outcomes)} times: {outcome.error}"
         outcome.error = Inconclusive(reason, outcome.error)
     return outcome
 

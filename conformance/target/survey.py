@@ -32,6 +32,7 @@ from reference_server.wire import (
     ProtocolError,
     Reply,
     ReplyReader,
+    escape,
 )
 
 _PUT = b"put 0 0 60 1\r\na"
@@ -39,6 +40,10 @@ _DELAYED = b"put 0 3600 60 1\r\na"
 _RESERVE = b"reserve"
 _HELD = (_PUT, _RESERVE)
 _BURIED = (*_HELD, b"bury %d 0")
+_SURPLUS = 2**16
+"""Bytes that are read of what nobody asked for."""
+IN_STEP = "protocol.serial-replies"
+"""The requirement of a target that sends more than it is asked for."""
 _AGAIN = 0.05
 """Seconds between two looks at something that takes its time."""
 _STOPS = 64
@@ -115,6 +120,9 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
 
     ``delete`` removes jobs from it. Raises OSError if it cannot be reached.
     """
+    look = _Look(target, known.profile, known.sync_line)
+    if (failure := look.out_of_step()) is not None:
+        return replace(known, defect=failure, defective=IN_STEP)
     found = _Commands(target, known.profile).answers()
     if jobs := [job for answer in found.values() for job in answer.jobs]:
         delete(jobs)
@@ -131,7 +139,6 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
             failure = replace(failure, fate=fate)
             return replace(known, defect=failure, defective=usual_answer(first, known.profile))
         return known
-    look = _Look(target, known.profile, known.sync_line)
     unusable = known.unusable.keys()
     with ThreadPoolExecutor() as pool:
         pipelines = pool.submit(look.pipelines)
@@ -303,6 +310,32 @@ class _Look:
 
     def _ask(self, client: Transport, *lines: bytes) -> list[Reply]:
         return ask_all(client, lines, self._target.limits.reply, tells_priority=None)
+
+    def out_of_step(self) -> Failure | None:
+        """Return what is wrong if more comes than one reply to each of two commands."""
+        transcript, reader = Transcript(), ReplyReader(tells_priority=None)
+        with contextlib.suppress(OSError, EOFError), self._client() as client:
+            for number in range(2):
+                transcript.add("A", ">", self._sync + CRLF, 0.0)
+                client.send(self._sync + CRLF)
+                end = time.monotonic() + self._target.limits.reply
+                try:
+                    transcript.add("A", "<", next_reply(client, reader, end).encode(), 0.0)
+                except ProtocolError:
+                    if number == 0:
+                        # It is malformed, which the tests of that command report.
+                        return None
+            client.half_close()
+            left = _SURPLUS
+            while left > 0 and (data := client.receive_within(_AGAIN)):
+                reader.receive(data)
+                left -= len(data)
+            if surplus := reader.pending:
+                transcript.add("A", "<", surplus, 0.0)
+                step = Step(Kind.EXTRA_REPLY, self._sync.split()[0].decode())
+                expected = "no reply without a request"
+                return Failure(step, expected, escape(surplus[:100]), transcript)
+        return None
 
     def pipelines(self) -> bool:
         """Tell whether it answers both of two commands that arrive together."""
