@@ -9,7 +9,7 @@ from conformance.dialogue.soon import STEP
 from conformance.target.signals import named
 from conformance.target.silences import awaited
 from conformance.target.target import Target
-from conformance.verdict import TargetLost
+from conformance.verdict import Deviation, TargetLost
 from reference_server.profiles import Profile
 from reference_server.wire import DRAINING
 
@@ -23,7 +23,18 @@ def is_told(profile: Profile) -> bool:
 
 
 def drain(server: Target, connect: Connect) -> None:
-    """Put a server into drain mode, and jobs until it has noticed the signal."""
+    """Put a server into drain mode, and jobs until it has noticed the signal.
+
+    A server that has not got into it breaks put.draining, whatever else is tested in drain mode.
+    """
+    try:
+        _drain(server, connect)
+    except Deviation as deviation:
+        deviation.owner = "put.draining"
+        raise
+
+
+def _drain(server: Target, connect: Connect) -> None:
     server.signal(named(_SIGNAL))
     put = b"put 9 0 60 1\r\na\r\n"
     silences, full = server.learnt.silences, server.limits.reply
@@ -40,5 +51,5 @@ def drain(server: Target, connect: Connect) -> None:
         raise
     if not drains:
         silences.note(_REFUSED, full)
-    assert drains, "put was never answered DRAINING"
+        raise Deviation(str(DRAINING), "put was never answered DRAINING")
     silences.came(_REFUSED, DRAINING.word)
