@@ -7,7 +7,7 @@ requirement is blocked by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from conformance.catalogue import catalogue
 from reference_server.profiles import Profile
@@ -42,9 +42,43 @@ _SLUGS: Mapping[str, tuple[str, ...]] = {
 """The candidates of each command; the first that the profile has counts."""
 
 
+_DELETED: Mapping[str, str] = {
+    "ready": "delete.ready",
+    "delayed": "delete.delayed",
+    "buried": "delete.buried",
+}
+"""The requirements of a delete by the job's state; of a reserved job, it is the usual answer."""
+_OBSERVING = ("reserve", "peek", "stats", "list-")
+"""The beginnings of commands by which tests observe what they test."""
+LARGE = 2**31
+"""Numbers from here on are a matter of their own limit."""
+
+
 def usual_answer(verb: str, profile: Profile) -> str:
     """Return the requirement of a command's usual answer; empty if the profile has none."""
-    for slug in _SLUGS.get(verb, ()):
+    return _first_of(_SLUGS.get(verb, ()), profile)
+
+
+def answer_to_put(profile: Profile, pri: int, delay: int, ttr: int) -> str:
+    """Return the requirement that a put breaks which is not answered as usual."""
+    numbers = {"put.priority-limit": pri, "put.delay-limit": delay, "put.ttr-limit": ttr}
+    limits = [slug for slug, number in numbers.items() if number >= LARGE]
+    return _first_of((*limits, *_SLUGS["put"]), profile)
+
+
+def answer_to_delete(profile: Profile, state: str) -> str:
+    """Return the requirement that a delete of a job in this state breaks."""
+    return _first_of((*filter(None, (_DELETED.get(state),)), *_SLUGS["delete"]), profile)
+
+
+def is_observing(verb: str) -> bool:
+    """Tell whether tests send this command to observe, and not to set something up."""
+    return verb.startswith(_OBSERVING)
+
+
+def _first_of(slugs: Iterable[str], profile: Profile) -> str:
+    """Return the first of these requirements that the profile has; empty if it has none."""
+    for slug in slugs:
         rule = catalogue()[slug]
         if not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
             return slug

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.crowd import gather
+from conformance.dialogue.exchange import Role
+from conformance.dialogue.malformed import put_without_end
 from conformance.dialogue.scenario import Connect, NewTube
-from reference_server.wire import USING, WATCHING
 
 MANY = 12
 """Other clients, tubes or jobs."""
@@ -26,7 +27,7 @@ def nothing(client: Connection, _: Connect, __: NewTube) -> Connection:
 
 def clients(client: Connection, connect: Connect, _: NewTube) -> Connection:
     """Let many others be connected."""
-    gather(iter(range(MANY)), connect, lambda one: one.raw(one.ping).any_reply())
+    gather(iter(range(MANY)), connect, lambda one: one.synchronise())
     return client
 
 
@@ -34,7 +35,7 @@ def tubes(client: Connection, connect: Connect, new_tube: NewTube) -> Connection
     """Put a job into each of many tubes."""
     other = connect()
     for _ in range(MANY):
-        other.send(f"use {(tube := new_tube())}").expect(USING(tube))
+        other.use(new_tube())
         other.put(b"a", ttr=A_WHILE)
     return client
 
@@ -43,9 +44,8 @@ def waiting_clients(client: Connection, connect: Connect, new_tube: NewTube) -> 
     """Let many others wait for jobs of their own tubes."""
 
     def wait(one: Connection) -> None:
-        one.send(f"watch {new_tube()}").expect(WATCHING(2))
-        one.send("ignore default").expect(WATCHING(1))
-        one.send("reserve")
+        one.go_to(f"watch {new_tube()}", "ignore default")
+        one.reserve_waiting()
 
     gather(iter(range(MANY)), connect, wait)
     return client
@@ -60,28 +60,31 @@ def jobs_held(client: Connection, _: Connect, __: NewTube) -> Connection:
 
 def tubes_watched(client: Connection, _: Connect, new_tube: NewTube) -> Connection:
     """Let the client watch many tubes."""
-    for number in range(MANY):
-        client.send(f"watch {new_tube()}").expect(WATCHING(2 + number))
+    for _number in range(MANY):
+        client.watch(new_tube())
     return client
 
 
 def past(client: Connection, _: Connect, new_tube: NewTube) -> Connection:
     """Let the client have done, and got wrong, all kinds of things."""
     job, other = client.put_and_bury(), new_tube()
-    for line in ("kick 1", f"peek {job}", client.ask_for_job, f"delete {job}"):
-        client.send(line).any_reply()
-    for line in (f"use {other}", f"watch {other}", f"use {client.tube}", f"ignore {other}"):
-        client.send(line).any_reply()
-    for line in ("bogus", "kick x", "touch 2000000000", "stats"):
-        client.send(line).any_reply()
+    client.kick(1)
+    client.peek(job).reply("FOUND")
+    client.reserve().reply("RESERVED")
+    client.delete(job)
+    client.go_to(f"use {other}", f"watch {other}", f"use {client.tube}", f"ignore {other}")
+    client.send("bogus", Role("error.unknown-command")).any_reply()
+    client.send("kick x", Role("kick.bad-format")).any_reply()
+    client.send("touch 2000000000", Role("touch.not-found")).any_reply()
+    client.stats()
     client.finds_no_job()
-    client.raw(b"put 0 0 60 1\r\nabb").any_reply()
+    put_without_end(client)
     return client
 
 
 def leaving_producer(client: Connection, connect: Connect, new_tube: NewTube) -> Connection:
     """Let somebody else put the jobs, who leaves then; the client uses another tube."""
-    client.send(f"use {(tube := new_tube())}").expect(USING(tube))
+    client.use(new_tube())
     producer = connect()
-    producer.send(f"use {client.tube}").expect(USING(client.tube))
+    producer.use(client.tube)
     return producer

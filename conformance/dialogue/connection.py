@@ -103,6 +103,12 @@ class Connection(UsualCommands):
         self._asked += [data] * replies
         return exchange
 
+    def one_more(self, role: Role = UNDER_TEST) -> Exchange:
+        """Return the exchange of one more reply to what was sent last."""
+        exchange = Exchange(self, len(self._asked), self._timeline.nominal, role)
+        self._asked.append(self._asked[-1])
+        return exchange
+
     def each(self, requests: Sequence[bytes], roles: Sequence[Role] = ()) -> Iterator[Exchange]:
         """Send requests in one go, if the target can take that; return the exchange of each.
 
@@ -123,20 +129,31 @@ class Connection(UsualCommands):
         for number, role in enumerate(roles):
             yield first.nth(number, role)
 
-    def says(self, dialogue: Sequence[tuple[str, Reply]], unread: float = 0.0) -> None:
-        """Say lines in one go, and expect the reply of each.
+    def says(
+        self,
+        dialogue: Sequence[tuple[str, Reply | str]],
+        unread: float = 0.0,
+        roles: Sequence[Role] = (),
+    ) -> None:
+        """Say lines in one go, and expect the reply of each, or a reply of that word.
 
         Until nothing more comes, but ``unread`` seconds at most, nothing of that is read.
+        ``roles``: that of each line; if there are none, all are under test.
         """
-        exchanges = self.each([line.encode() + CRLF for line, _ in dialogue])
+        exchanges = self.each([line.encode() + CRLF for line, _ in dialogue], roles)
         if unread:
             if not self._target.traits.pipelines:
                 raise NotTestable("needs a target that takes several commands at once")
             exchanges = iter(list(exchanges))
             self.transport.leave_unread(unread)
         for (line, reply), exchange in zip(dialogue, exchanges, strict=True):
-            if exchange.expect(reply) == DELETED:
+            came = exchange.reply(reply) if isinstance(reply, str) else exchange.expect(reply)
+            if came == DELETED:
                 self.created.discard(int(line.removeprefix("delete ")))
+
+    def prepares(self, dialogue: Sequence[tuple[str, Reply | str]]) -> None:
+        """Say lines in one go that are not under test: set-up, and observations."""
+        self.says(dialogue, roles=[self.usual_role(line) for line, _ in dialogue])
 
     def nudge(self) -> None:
         """Send a neutral command and read its reply, if nothing else is going on.

@@ -24,8 +24,16 @@ def is_told(profile: Profile) -> bool:
 def drain(server: Target, connect: Connect) -> None:
     """Put a server into drain mode, and jobs until it has noticed the signal.
 
-    Raises Deviation, of put.draining, if it does not survive the signal or never notices it.
+    A server that has not got into it breaks put.draining, whatever else is tested in drain mode.
     """
+    try:
+        _drain(server, connect)
+    except Deviation as deviation:
+        deviation.owner = _DRAINING
+        raise
+
+
+def _drain(server: Target, connect: Connect) -> None:
     server.signal(named(_SIGNAL))
     put = b"put 9 0 60 1\r\na\r\n"
     wait, drains = Awaiting(server, server.limits.reply), False
@@ -38,10 +46,7 @@ def drain(server: Target, connect: Connect) -> None:
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
         lost.de_facto = not is_told(server.profile) and lost.fate.signal == named(_SIGNAL)
-        lost.owner = _DRAINING
         raise
     if not drains:
         step = Step(Kind.WRONG_REPLY, "put", (DRAINING.word,))
-        deviation = Deviation(str(DRAINING), "put was never answered DRAINING", step=step)
-        deviation.owner = _DRAINING
-        raise deviation
+        raise Deviation(str(DRAINING), "put was never answered DRAINING", step=step)

@@ -152,6 +152,14 @@ class Exchange:
             raise self._wrong(f"{word} …", {word}, arrival)
         return arrival.reply
 
+    def count(self, word: str) -> int:
+        """Wait for a reply of this word and a number; return the number."""
+        reply = self.reply(word)
+        if not reply.args:
+            assert self._arrival is not None
+            raise self._wrong(f"{word} <count>", {word}, self._arrival)
+        return int(reply.args[0])
+
     def any_reply(self) -> Reply:
         """Wait for the reply, whatever it is."""
         return self._take("a reply").reply

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from conformance.target.target import Target
 from reference_server.profiles import Profile
 
 NAME, LINE = 200, 224
@@ -26,3 +27,8 @@ def fitted_length(length: int, profile: Profile) -> int:
     """
     longer = length - LINE + profile.max_line
     return longer + (longer % profile.max_line == 1)
+
+
+def largest_body(server: Target, size: int) -> bytes:
+    """Return a body of ``size`` bytes, or of as many as the server takes."""
+    return b"a" * min(size, server.traits.max_body or server.profile.max_job_size)

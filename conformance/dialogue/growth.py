@@ -11,15 +11,17 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
+from typing import NamedTuple
 
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Role
+from conformance.usual_answers import usual_answer
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BURIED,
     DELETED,
     FOUND,
     KICKED,
-    KICKED_COUNT,
     RELEASED,
     RESERVED,
     TOUCHED,
@@ -31,6 +33,16 @@ LONG = 1000
 APART = 50
 """Seconds between two delays or TTRs, as a slow target takes some between two commands."""
 
+
+class Said(NamedTuple):
+    """A line, and the reply or its word; ``state``: that of a job that is deleted."""
+
+    line: str
+    reply: Reply | str
+    state: str = "reserved"
+
+
+Lines = list[Said]
 Dialogue = list[tuple[str, Reply]]
 """Lines, and the reply to each."""
 
@@ -64,10 +76,12 @@ class Queue(ABC):
     """The jobs of one state in one tube; of those made, ``items`` are in the queue, in its order.
 
     An item is the key that it is ordered by, and the id of a job. ``verbs``: the ways to take one
-    out of it, from anywhere.
+    out of it, from anywhere. ``shows``: other commands than reserve and peek whose replies show
+    what is in the queue; all others belong to the set-up.
     """
 
     verbs: tuple[str, ...] = ()
+    shows: frozenset[str] = frozenset()
 
     def __init__(self, client: Connection, profile: Profile, most: int) -> None:
         self.client = client
@@ -89,20 +103,20 @@ class Queue(ABC):
         """Put items into the queue."""
 
     @abstractmethod
-    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+    def takes(self, verb: str, item: tuple[int, int]) -> Lines:
         """Return how an item is taken out of it, and removed from the server."""
 
     @abstractmethod
-    def first(self) -> Dialogue:
+    def first(self) -> Lines:
         """Return how the first item is taken out of it, wherever a profile has nothing else."""
 
     @abstractmethod
-    def look(self) -> Dialogue:
+    def look(self) -> Lines:
         """Return how to see what is first, if the profile lets see that."""
 
     def take_some(self, count: int) -> None:
         """Take items out, each another way and from another place, and look after each."""
-        dialogue: Dialogue = []
+        dialogue: Lines = []
         for _ in range(count):
             turn = next(self._turns, None)
             if turn is None:
@@ -112,25 +126,38 @@ class Queue(ABC):
                 verb, place = turn
                 dialogue += self.takes(verb, self.items.pop(place(len(self.items))))
             dialogue += self.look()
-        self.client.says(dialogue)
+        self.say(dialogue)
 
     def drain(self) -> None:
         """Take all items out, in their order."""
-        dialogue: Dialogue = []
+        dialogue: Lines = []
         while self.items:
             dialogue += self.first()
             del self.items[0]
-        self.client.says(dialogue)
+        self.say(dialogue)
+
+    def say(self, dialogue: Lines) -> None:
+        """Say lines in one go, each in its role."""
+        roles = [self._role(said) for said in dialogue]
+        self.client.says([(said.line, said.reply) for said in dialogue], roles=roles)
+
+    def _role(self, said: Said) -> Role:
+        verb = said.line.partition(" ")[0]
+        if verb in self.shows and said.state == "reserved":
+            return self.client.observation(said.line)
+        if verb == "delete":
+            return self.client.role_of_delete(said.state)
+        return self.client.usual_role(said.line)
 
     def reserved(self, item: tuple[int, int]) -> Reply:
         """Return the reply that gives an item."""
         return RESERVED(item[1], b"%d" % item[0])
 
-    def next_reserved(self, item: tuple[int, int]) -> Dialogue:
+    def next_reserved(self, item: tuple[int, int]) -> Lines:
         """Return how an item that is the next ready job is reserved, and removed."""
         return [
-            (self.client.ask_for_job, self.reserved(item)),
-            (f"delete {item[1]}", DELETED),
+            Said(self.client.ask_for_job, self.reserved(item)),
+            Said(f"delete {item[1]}", DELETED),
         ]
 
 
@@ -147,34 +174,44 @@ class Ready(Queue):
         for item in zip(keys, jobs, strict=True):
             bisect.insort(self.items, item)
 
-    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
-        reserved = [(f"reserve-job {item[1]}", self.reserved(item))] * (verb == "reserve-job")
-        return [*reserved, (f"delete {item[1]}", DELETED)]
+    def takes(self, verb: str, item: tuple[int, int]) -> Lines:
+        if verb == "delete":
+            return [Said(f"delete {item[1]}", DELETED, "ready")]
+        reserved = Said(f"reserve-job {item[1]}", self.reserved(item))
+        return [reserved, Said(f"delete {item[1]}", DELETED)]
 
-    def first(self) -> Dialogue:
+    def first(self) -> Lines:
         return self.next_reserved(self.items[0])
 
-    def look(self) -> Dialogue:
+    def look(self) -> Lines:
         key, job = self.items[0]
-        return [("peek-ready", FOUND(job, b"%d" % key))] * super().allows("peek-ready")
+        return [Said("peek-ready", FOUND(job, b"%d" % key))] * super().allows("peek-ready")
 
 
 class _Kickable(Queue):
     """A queue of jobs that kick makes ready."""
 
     verbs = ("delete", "kick-job", "reserve-job")
+    state = ""
 
-    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
-        replies = {"kick-job": KICKED, "reserve-job": self.reserved(item)}
-        moved = [(f"{verb} {item[1]}", replies[verb])] if verb in replies else []
-        return [*moved, (f"delete {item[1]}", DELETED)]
+    def takes(self, verb: str, item: tuple[int, int]) -> Lines:
+        delete = f"delete {item[1]}"
+        match verb:
+            case "kick-job":
+                return [Said(f"kick-job {item[1]}", KICKED), Said(delete, DELETED, "ready")]
+            case "reserve-job":
+                reserved = Said(f"reserve-job {item[1]}", self.reserved(item))
+                return [reserved, Said(delete, DELETED)]
+        return [Said(delete, DELETED, self.state)]
 
-    def first(self) -> Dialogue:
-        return [("kick 1", KICKED_COUNT(1)), *self.next_reserved(self.items[0])]
+    def first(self) -> Lines:
+        return [Said("kick 1", "KICKED"), *self.next_reserved(self.items[0])]
 
 
 class Delayed(_Kickable):
     """Delayed jobs, of which no two have the same delay; the least urgent are ready first."""
+
+    state = "delayed"
 
     def allows(self, verb: str) -> bool:
         return super().allows(verb) and (verb != "delete" or "delayed" in self.profile.deletes)
@@ -186,9 +223,9 @@ class Delayed(_Kickable):
         for item in zip(keys, jobs, strict=True):
             bisect.insort(self.items, item)
 
-    def look(self) -> Dialogue:
+    def look(self) -> Lines:
         key, job = self.items[0]
-        return [("peek-delayed", FOUND(job, b"%d" % key))] * super().allows("peek-delayed")
+        return [Said("peek-delayed", FOUND(job, b"%d" % key))] * super().allows("peek-delayed")
 
 
 class _Held(Queue):
@@ -200,31 +237,35 @@ class _Held(Queue):
 
     def reserve(self) -> None:
         """Reserve all of them."""
-        items = enumerate(self.jobs)
-        self.client.says([(self.client.ask_for_job, self.reserved(item)) for item in items])
+        line = self.client.ask_for_job
+        role = Role(usual_answer(line.partition(" ")[0], self.profile))
+        self.client.says([(line, "RESERVED")] * len(self.jobs), roles=[role] * len(self.jobs))
 
 
 class Buried(_Kickable, _Held):
     """Buried jobs, in the order in which they were buried."""
+
+    state = "buried"
 
     def prepare(self, most: int) -> None:
         super().prepare(most)
         self.reserve()
 
     def add(self, keys: Sequence[int]) -> None:
-        self.client.says([(f"bury {self.jobs[key]} {key * 7 % 5}", BURIED) for key in keys])
+        self.say([Said(f"bury {self.jobs[key]} {key * 7 % 5}", BURIED) for key in keys])
         self.items += [(key, self.jobs[key]) for key in keys]
 
-    def look(self) -> Dialogue:
+    def look(self) -> Lines:
         key, job = self.items[0]
         line = "peek" if self.profile.id_is_optional else "peek-buried"
-        return [(line, FOUND(job, b"%d" % key))] * super().allows(line)
+        return [Said(line, FOUND(job, b"%d" % key))] * super().allows(line)
 
 
 class Reserved(_Held):
     """The jobs that one client has reserved, each for another time."""
 
     verbs = ("delete", "release", "bury")
+    shows = frozenset(("touch", *verbs))
 
     def add(self, keys: Sequence[int]) -> None:
         line = "reserve-job {}"
@@ -233,7 +274,7 @@ class Reserved(_Held):
             line = self.client.ask_for_job
             keys = range(len(self._known), len(self._known) + len(keys))
         items = [(key, self.jobs[key]) for key in keys]
-        self.client.says([(line.format(item[1]), self.reserved(item)) for item in items])
+        self.say([Said(line.format(item[1]), self.reserved(item)) for item in items])
         self._known += keys
         self.items += items
 
@@ -242,20 +283,22 @@ class Reserved(_Held):
         self._known: list[int] = []
         self._deletes_ready = "ready" in self.profile.deletes
 
-    def takes(self, verb: str, item: tuple[int, int]) -> Dialogue:
+    def takes(self, verb: str, item: tuple[int, int]) -> Lines:
         job = item[1]
         if verb == "release":
             # Behind all that are to be reserved.
-            released = [(f"release {job} {2**20} 0", RELEASED)]
-            return [*released, (f"delete {job}", DELETED)] if self._deletes_ready else released
-        buried = [(f"bury {job} 0", BURIED)] * (verb == "bury")
-        return [*buried, (f"delete {job}", DELETED)]
+            released = [Said(f"release {job} {2**20} 0", RELEASED)]
+            deleted = [Said(f"delete {job}", DELETED, "ready")] * self._deletes_ready
+            return [*released, *deleted]
+        if verb == "bury":
+            return [Said(f"bury {job} 0", BURIED), Said(f"delete {job}", DELETED, "buried")]
+        return [Said(f"delete {job}", DELETED)]
 
-    def first(self) -> Dialogue:
+    def first(self) -> Lines:
         job = self.items[0][1]
-        touched = [(f"touch {job}", TOUCHED)] * super().allows("touch")
-        return [*touched, (f"delete {job}", DELETED)]
+        touched = [Said(f"touch {job}", TOUCHED)] * super().allows("touch")
+        return [*touched, Said(f"delete {job}", DELETED)]
 
-    def look(self) -> Dialogue:
+    def look(self) -> Lines:
         ends = {self.items[0][1], self.items[-1][1]} if super().allows("touch") else set()
-        return [(f"touch {job}", TOUCHED) for job in ends]
+        return [Said(f"touch {job}", TOUCHED) for job in ends]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from conformance.dialogue.connection import Connection
 from reference_server.profiles import Profile
-from reference_server.wire import DELETED, RESERVED
 
 
 def delete_ready(client: Connection, job: int, tube: str, profile: Profile) -> None:
     """Delete a job, an "a", that is next in a tube; reserve it first where that must be."""
-    if "ready" not in profile.deletes:
-        client.send(f"watch {tube}").reply("WATCHING")
-        client.reserve().expect(RESERVED(job, b"a"))
-        # The last tube of a watch list stays.
-        client.send(f"ignore {tube}").any_reply()
-    client.send(f"delete {job}").expect(DELETED)
+    if "ready" in profile.deletes:
+        client.delete(job, "ready")
+        return
+    client.watch(tube)
+    client.hold(job)
+    # The last tube of a watch list stays.
+    client.observe(f"ignore {tube}").any_reply()
+    client.delete(job)

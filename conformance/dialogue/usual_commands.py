@@ -10,7 +10,12 @@ from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Values, ob
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.target.timeouts import end_timeout
-from conformance.usual_answers import usual_answer
+from conformance.usual_answers import (
+    answer_to_delete,
+    answer_to_put,
+    is_observing,
+    usual_answer,
+)
 from conformance.verdict import Deviation, NotApplicable, NotOffered
 from reference_server.commands import VERBS
 from reference_server.profiles import LIST_TUBE_USED
@@ -106,8 +111,17 @@ class UsualCommands(ABC):
 
     def _observe(self, line: str) -> Exchange:
         """Send a command by which the test observes what it tests."""
+        return self.send(line, self.observation(line))
+
+    def observation(self, line: str) -> Role:
+        """Return the role of a command line by which the test observes what it tests."""
         role = self._set_up_role(line.partition(" ")[0])
-        return self.send(line, observation(line, role.owner) if role.owner else role)
+        return observation(line, role.owner) if role.owner else role
+
+    def usual_role(self, line: str) -> Role:
+        """Return the role of a command line that is not under test: set-up, or an observation."""
+        verb = line.partition(" ")[0]
+        return self.observation(line) if is_observing(verb) else self._set_up_role(verb)
 
     @abstractmethod
     def finish(self, limit: float) -> None:
@@ -141,7 +155,7 @@ class UsualCommands(ABC):
         self._target.needs_body(len(body))
         self._timeline.timed |= ttr < DISTANT or 0 < delay < DISTANT
         head = f"put {pri} {delay} {ttr} {len(body)}\r\n".encode()
-        put = self.raw(head + body + CRLF, role=self._set_up_role("put"))
+        put = self.raw(head + body + CRLF, role=self._role_of_put(pri, delay, ttr))
         return int(put.reply("INSERTED").args[0])
 
     def put_many(self, bodies: Sequence[bytes], ttr: int = 60, in_order: bool = False) -> list[int]:
@@ -154,12 +168,18 @@ class UsualCommands(ABC):
 
     def put_each(self, jobs: Iterable[tuple[bytes, int, int, int]]) -> list[int]:
         """Put jobs in one go, each of a body, priority, delay and TTR, and give their ids."""
+        jobs = list(jobs)
         puts = [
             b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
             for body, pri, delay, ttr in jobs
         ]
-        asked = self.each(puts, [self._set_up_role("put")] * len(puts))
+        asked = self.each(puts, [self._role_of_put(*numbers) for _, *numbers in jobs])
         return [int(put.reply("INSERTED").args[0]) for put in asked]
+
+    def _role_of_put(self, pri: int, delay: int, ttr: int) -> Role:
+        if self.is_under_test:
+            return UNDER_TEST
+        return Role(answer_to_put(self._target.profile, pri, delay, ttr))
 
     def go_to(self, *lines: str) -> None:
         """Send lines that use, watch or ignore tubes, in one go if the target can take that."""
@@ -180,9 +200,15 @@ class UsualCommands(ABC):
         """Ignore a tube that is not the last of the watch list."""
         self._set_up(f"ignore {tube}").reply("WATCHING")
 
-    def delete(self, job: int) -> None:
-        """Delete a job that this client may delete."""
-        self._set_up(f"delete {job}").reply("DELETED")
+    def delete(self, job: int, state: str = "reserved") -> None:
+        """Delete a job that this client may delete; ``state`` is that of the job."""
+        self.send(f"delete {job}", self.role_of_delete(state)).reply("DELETED")
+
+    def role_of_delete(self, state: str) -> Role:
+        """Return the role of the set-up's delete of a job in this state."""
+        if self.is_under_test:
+            return UNDER_TEST
+        return Role(answer_to_delete(self._target.profile, state))
 
     def release(self, job: int, pri: int = 0, delay: int = 0) -> None:
         """Release a job that this client holds; the delay is in seconds."""
@@ -199,7 +225,7 @@ class UsualCommands(ABC):
 
     def kick(self, bound: int) -> int:
         """Kick so many jobs at most; return how many the target reports."""
-        return int(self._set_up(f"kick {bound}").reply("KICKED").args[0])
+        return self._set_up(f"kick {bound}").count("KICKED")
 
     def kick_job(self, job: int) -> None:
         """Kick a job that is buried or delayed."""
@@ -213,9 +239,21 @@ class UsualCommands(ABC):
     def put_and_reserve(self, body: bytes = b"a", pri: int = 0, ttr: int = 60) -> int:
         """Put a job and reserve it, where no ready job comes before it; return its id."""
         job = self.put(body, pri=pri, ttr=ttr)
-        # Here, another job than the only one is no observation either.
-        self.send(self.ask_for_job, self._set_up_role("reserve")).expect(RESERVED(job, body))
+        self.hold(job, body)
         return job
+
+    def hold(self, job: int, body: bytes = b"a") -> None:
+        """Reserve the next job, which is this one, in the set-up.
+
+        No other ready job may have its priority: which of them comes first is not told everywhere.
+        """
+        taken, expected = self._set_up(self.ask_for_job), RESERVED(job, body)
+        came = taken.reply("RESERVED")
+        if came.args[0] != job and not self.is_under_test:
+            deviation = Deviation(str(expected), str(came))
+            deviation.owner = "put.smaller-priority-first"
+            raise deviation
+        taken.expect(expected)
 
     def put_and_bury(self, body: bytes = b"a") -> int:
         """Put a job, reserve it and bury it; return its id."""
@@ -267,13 +305,17 @@ class UsualCommands(ABC):
         return True
 
     def gets_soon(self, line: str, reply: Reply) -> None:
-        """Ask until it gets this reply, as it must, though no text says when."""
-        self.becomes(lambda: self.send(line).any_reply() == reply)
-        self.send(line).expect(reply)
+        """Observe until this is the reply, as it must be, though no text says when."""
+        self.becomes(lambda: self._observe(line).any_reply() == reply)
+        self._observe(line).expect(reply)
 
     def is_in_step(self) -> None:
         """Expect that the target understands what is sent next as a command, and answers it."""
         self.raw(self.ping).expect(self.pong)
+
+    def observe(self, line: str) -> Exchange:
+        """Observe what another command line shows."""
+        return self._observe(line)
 
     def reserve(self) -> Exchange:
         """Observe which job comes next; do not wait for one, if the profile allows that."""

@@ -52,7 +52,7 @@ def test_a_client_without_reserved_jobs_is_not_warned(
     job = client.put_and_reserve(ttr=2)
     clock.advance(1)
     other.finds_no_job()
-    client.send(f"delete {job}").expect(DELETED)
+    client.delete(job)
     client.finds_no_job()
 
 
@@ -66,7 +66,7 @@ def test_a_pending_reserve_is_answered_deadline_soon(
     worker: Connection, producer: Connection, clock: Timeline, command: str
 ) -> None:
     job = producer.put(b"a", ttr=3)
-    worker.reserve().expect(RESERVED(job, b"a"))
+    worker.hold(job)
     waiting = worker.send(command)
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
@@ -81,7 +81,7 @@ def test_after_deadline_soon_the_job_is_still_the_clients(
     client: Connection, clock: Timeline
 ) -> None:
     job = client.put_and_reserve(ttr=2)
-    waiting = client.send("reserve")
+    waiting = client.reserve_waiting()
     clock.advance(1)
     waiting.expect(DEADLINE_SOON)
     client.send(f"touch {job}").expect(TOUCHED)
@@ -98,7 +98,7 @@ def test_reserve_in_the_margin_while_there_is_a_ready_job(
     client: Connection, clock: Timeline
 ) -> None:
     held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
-    client.reserve().expect(RESERVED(held, b"a"))
+    client.hold(held)
     clock.advance(1)
     client.reserve().expect(RESERVED(ready, b"b"), DEADLINE_SOON)
 
@@ -110,7 +110,7 @@ def test_reserve_in_the_margin_while_there_is_a_ready_job(
 )
 def test_a_ready_job_is_given_in_the_margin_too(client: Connection, clock: Timeline) -> None:
     held, ready = client.put(b"a", ttr=2), client.put(b"b", pri=1, ttr=60)
-    client.reserve().expect(RESERVED(held, b"a"))
+    client.hold(held)
     clock.advance(1)
     client.reserve().expect(RESERVED(ready, b"b"))
 
@@ -139,12 +139,12 @@ def test_of_several_jobs_the_earliest_deadline_counts(
 ) -> None:
     jobs = {ttr: client.put(b"a", pri=pri, ttr=ttr) for pri, ttr in enumerate(ttrs)}
     for ttr in ttrs:
-        client.reserve().expect(RESERVED(jobs[ttr], b"a"))
-    waiting = client.send("reserve")
+        client.hold(jobs[ttr])
+    waiting = client.reserve_waiting()
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
-    client.send(f"delete {jobs[3]}").expect(DELETED)
-    waiting = client.send("reserve")
+    client.delete(jobs[3])
+    waiting = client.reserve_waiting()
     clock.advance(3)
     waiting.expect(DEADLINE_SOON)
 

@@ -8,7 +8,7 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
-from reference_server.wire import DELETED, KICKED_COUNT, NOT_FOUND, RESERVED
+from reference_server.wire import DELETED, NOT_FOUND, RESERVED
 
 
 @requirement(
@@ -19,7 +19,7 @@ from reference_server.wire import DELETED, KICKED_COUNT, NOT_FOUND, RESERVED
 def test_delete_of_a_job_that_the_client_has_reserved(client: Connection) -> None:
     job = client.put_and_reserve()
     client.send(f"delete {job}").expect(DELETED)
-    client.send(f"peek {job}").expect(NOT_FOUND)
+    client.finds_no_job()
 
 
 @requirement(
@@ -38,13 +38,24 @@ def test_delete_of_a_ready_job(client: Connection, other: Connection) -> None:
     "A client can delete jobs that it has reserved, ready jobs, delayed jobs, and jobs that "
     "are buried.",
 )
-def test_deleting_jobs_out_of_the_middle_keeps_the_order(client: Connection) -> None:
-    jobs = [client.put(b"a", pri=n * 17 % 32) for n in range(32)]
-    order = sorted(range(32), key=lambda n: n * 17 % 32)
-    for n in order[3::5]:
-        client.send(f"delete {jobs[n]}").expect(DELETED)
-    for n in (n for n in order if n not in order[3::5]):
-        client.reserve().expect(RESERVED(jobs[n], b"a"))
+def test_of_many_ready_jobs_the_deleted_ones_are_not_given(client: Connection) -> None:
+    jobs = client.put_many([b"a"] * 32)
+    for job in jobs[3::5]:
+        client.send(f"delete {job}").expect(DELETED)
+    left = {*jobs} - {*jobs[3::5]}
+    assert {client.reserve().reply("RESERVED").args[0] for _ in left} == left
+    client.finds_no_job()
+
+
+@requirement(
+    "delete.ready",
+    "A client can delete jobs that it has reserved, ready jobs, delayed jobs, and jobs that "
+    "are buried.",
+)
+def test_delete_of_an_expired_job_that_is_ready_again(client: Connection, clock: Timeline) -> None:
+    job = client.put_and_reserve(ttr=1)
+    clock.advance(1)
+    client.send(f"delete {job}").expect(DELETED)
 
 
 @requirement(
@@ -55,7 +66,8 @@ def test_deleting_jobs_out_of_the_middle_keeps_the_order(client: Connection) -> 
 def test_delete_of_a_delayed_job(client: Connection, other: Connection) -> None:
     job = client.put(b"a", delay=3600)
     other.send(f"delete {job}").expect(DELETED)
-    client.send("peek-delayed").expect(NOT_FOUND)
+    client.kick(1)
+    client.finds_no_job()
 
 
 @requirement(
@@ -66,8 +78,8 @@ def test_delete_of_a_delayed_job(client: Connection, other: Connection) -> None:
 def test_delete_of_a_buried_job(client: Connection, other: Connection) -> None:
     job = client.put_and_bury()
     other.send(f"delete {job}").expect(DELETED)
-    client.peek_buried().expect(NOT_FOUND)
-    client.send("kick 1").expect(KICKED_COUNT(0))
+    client.kick(1)
+    client.finds_no_job()
 
 
 @requirement(
@@ -83,34 +95,17 @@ def test_delete_is_for_reserved_ready_and_buried_jobs(client: Connection) -> Non
 
 
 @requirement("delete.entirely", "The delete command removes a job from the server entirely.")
-@pytest.mark.parametrize(
-    "state",
-    [
-        "ready",
-        "buried",
-        "reserved",
-        pytest.param(
-            "delayed",
-            marks=requirement(
-                "delete.delayed",
-                "A client can delete jobs that it has reserved, ready jobs, delayed jobs, and "
-                "jobs that are buried.",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("state", ["ready", "buried", "reserved", "delayed"])
 def test_a_deleted_job_is_gone(client: Connection, profile: Profile, state: str) -> None:
     if state not in profile.deletes:
         raise NotApplicable(f"profile {profile.name} has no delete of {state} jobs")
     job = client.job_in(state)
-    client.send(f"delete {job}").expect(DELETED)
+    client.delete(job, state)
     verbs = {"peek", "stats-job", "reserve-job", "kick-job", "touch", "delete"}
     for verb in sorted(verbs & profile.commands):
-        client.send(f"{verb} {job}").expect(NOT_FOUND)
+        client.observe(f"{verb} {job}").expect(NOT_FOUND)
+    client.kick(9)
     client.finds_no_job()
-    client.send("kick 9").expect(KICKED_COUNT(0))
-    if profile.has_tubes:
-        assert client.stats_tube()[f"current-jobs-{state}"] == "0"
 
 
 @requirement(
@@ -120,7 +115,7 @@ def test_a_deleted_job_is_gone(client: Connection, profile: Profile, state: str)
 )
 def test_delete_of_a_deleted_job(client: Connection) -> None:
     job = client.put_and_reserve()
-    client.send(f"delete {job}").expect(DELETED)
+    client.delete(job)
     client.send(f"delete {job}").expect(NOT_FOUND)
 
 
@@ -134,21 +129,7 @@ def test_delete_of_a_job_that_another_client_has_reserved(
 ) -> None:
     job = client.put_and_reserve()
     other.send(f"delete {job}").expect(NOT_FOUND)
-    client.send(f"delete {job}").expect(DELETED)
-
-
-@requirement(
-    "delete.after-expiry",
-    r'"NOT_FOUND\r\n" if the job does not exist or is not either reserved by the client, '
-    "ready, or buried. This could happen if the job timed out before the client sent the "
-    "delete command.",
-)
-def test_delete_of_an_expired_job_that_is_merely_ready_again(
-    client: Connection, clock: Timeline, profile: Profile
-) -> None:
-    job = client.put_and_reserve(ttr=1)
-    clock.advance(1)
-    client.send(f"delete {job}").expect(DELETED if "ready" in profile.deletes else NOT_FOUND)
+    assert client.state_of(job) == "reserved"
 
 
 @requirement(
@@ -162,7 +143,7 @@ def test_delete_of_an_expired_job_that_somebody_else_has_reserved(
 ) -> None:
     job = client.put_and_reserve(ttr=1)
     worker = new_worker()
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
     client.send(f"delete {job}").expect(NOT_FOUND)

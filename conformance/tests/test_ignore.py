@@ -2,6 +2,7 @@
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Role
 from conformance.dialogue.scenario import Connect, NewTube
 from reference_server.wire import NOT_FOUND, NOT_IGNORED, WATCHING
 
@@ -14,7 +15,7 @@ from reference_server.wire import NOT_FOUND, NOT_IGNORED, WATCHING
 def test_ignore_counts_the_tubes_that_are_left(client: Connection, new_tube: NewTube) -> None:
     tubes = [new_tube(), new_tube()]
     for tube in tubes:
-        client.send(f"watch {tube}").reply("WATCHING")
+        client.watch(tube)
     client.send(f"ignore {tubes[0]}").expect(WATCHING(2))
     client.send(f"ignore {tubes[1]}").expect(WATCHING(1))
 
@@ -26,10 +27,10 @@ def test_ignore_counts_the_tubes_that_are_left(client: Connection, new_tube: New
 def test_jobs_of_an_ignored_tube_are_not_given(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.put(b"a")
-    client.send(f"watch {tube}").expect(WATCHING(2))
-    client.send(f"ignore {client.tube}").expect(WATCHING(1))
+    client.watch(tube)
+    client.ignore(client.tube)
     client.finds_no_job()
-    assert client.send("list-tubes-watched").names() == [tube]
+    assert client.tubes_watched() == [tube]
 
 
 @requirement(
@@ -38,16 +39,16 @@ def test_jobs_of_an_ignored_tube_are_not_given(client: Connection, new_tube: New
 )
 def test_default_can_be_ignored(connect: Connect, tube: str) -> None:
     client = connect()
-    client.send(f"watch {tube}").expect(WATCHING(2))
-    client.send("ignore default").expect(WATCHING(1))
-    assert client.send("list-tubes-watched").names() == [tube]
+    client.watch(tube)
+    client.send("ignore default").reply("WATCHING")
+    assert client.tubes_watched() == [tube]
 
 
 @requirement("ignore.name-limit", "if the name of a tube exceeds 200 bytes")
 def test_ignore_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(client.profile.max_name, "n")
-    client.send(f"watch {name}").expect(WATCHING(2))
-    client.send(f"ignore {name}").expect(WATCHING(1))
+    client.send(f"watch {name}", Role("watch.name-limit")).reply("WATCHING")
+    client.send(f"ignore {name}").reply("WATCHING")
 
 
 @requirement(
@@ -56,8 +57,8 @@ def test_ignore_takes_a_name_of_200_bytes(client: Connection) -> None:
 )
 def test_ignore_creates_no_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"ignore {tube}").any_reply()
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
+    client.observe(f"ignore {tube}").any_reply()
+    client.observe(f"stats-tube {tube}").expect(NOT_FOUND)
 
 
 @requirement(
@@ -66,7 +67,7 @@ def test_ignore_creates_no_tube(client: Connection, new_tube: NewTube) -> None:
 )
 def test_the_only_watched_tube_cannot_be_ignored(client: Connection) -> None:
     client.send(f"ignore {client.tube}").expect(NOT_IGNORED)
-    assert client.send("list-tubes-watched").names() == [client.tube]
+    assert client.tubes_watched() == [client.tube]
 
 
 @requirement(
@@ -77,4 +78,4 @@ def test_ignoring_a_tube_that_is_not_watched_changes_nothing(
     client: Connection, new_tube: NewTube
 ) -> None:
     client.send(f"ignore {new_tube()}").expect(WATCHING(1))
-    assert client.send("list-tubes-watched").names() == [client.tube]
+    assert client.tubes_watched() == [client.tube]

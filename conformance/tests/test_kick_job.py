@@ -46,11 +46,11 @@ def test_a_kicked_job_does_not_become_ready_a_second_time(
     client: Connection, clock: Timeline
 ) -> None:
     job = client.put(b"a", delay=1)
-    client.send(f"kick-job {job}").expect(KICKED)
+    client.kick_job(job)
     client.reserve().expect(RESERVED(job, b"a"))
     clock.advance(1)
     assert client.state_of(job) == "reserved"
-    client.send("peek-ready").expect(NOT_FOUND)
+    client.peek_ready().expect(NOT_FOUND)
 
 
 @requirement(
@@ -59,8 +59,8 @@ def test_a_kicked_job_does_not_become_ready_a_second_time(
 )
 def test_kick_job_leaves_a_job_in_its_tube(client: Connection, new_tube: NewTube) -> None:
     job = client.put_and_bury()
-    client.send(f"use {new_tube()}").reply("USING")
-    client.send(f"kick-job {job}").expect(KICKED)
+    client.use(new_tube())
+    client.kick_job(job)
     assert client.stats_job(job)["tube"] == client.tube
     client.reserve().expect(RESERVED(job, b"a"))
 

@@ -21,10 +21,10 @@ def test_a_new_job_is_ready(client: Connection) -> None:
 def test_jobs_of_a_client_that_leaves_are_ready_again(
     client: Connection, new_worker: Connect
 ) -> None:
-    jobs = client.put_many([b"a", b"b"])
+    jobs = client.put_many([b"a", b"b"], in_order=True)
     worker = new_worker()
-    worker.reserve().expect(RESERVED(jobs[0], b"a"))
-    worker.reserve().expect(RESERVED(jobs[1], b"b"))
+    worker.hold(jobs[0], b"a")
+    worker.hold(jobs[1], b"b")
     client.finds_no_job()
     worker.half_close()
     worker.is_closed_by_target()
@@ -45,7 +45,7 @@ def test_jobs_of_a_client_whose_connection_breaks_are_ready_again(
 ) -> None:
     job = client.put(b"a")
     worker = new_worker()
-    worker.reserve().expect(RESERVED(job, b"a"))
+    worker.hold(job)
     worker.reset()
     client.becomes(lambda: client.state_of(job) == "ready")
     client.reserve().expect(RESERVED(job, b"a"))
@@ -60,7 +60,7 @@ def test_a_client_that_waits_gets_the_job_of_a_client_that_leaves(
     client: Connection, worker: Connection
 ) -> None:
     job = client.put_and_reserve()
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     client.linger()
     client.half_close()
     waiting.expect(RESERVED(job, b"a"))
@@ -76,8 +76,8 @@ def test_delayed_and_buried_jobs_stay_what_they_are_when_their_maker_leaves(
 ) -> None:
     maker = new_client()
     delayed, buried = maker.put(b"a", delay=3600), maker.put(b"b")
-    maker.reserve().expect(RESERVED(buried, b"b"))
-    maker.send(f"bury {buried} 0").reply("BURIED")
+    maker.hold(buried, b"b")
+    maker.bury(buried)
     maker.half_close()
     maker.is_closed_by_target()
     assert client.state_of(delayed) == "delayed"

@@ -14,9 +14,7 @@ from reference_server.wire import (
     DELETED,
     FOUND,
     JOB_TOO_BIG,
-    KICKED_COUNT,
     NOT_FOUND,
-    RELEASED,
     RESERVED,
     UNKNOWN_COMMAND,
     Reply,
@@ -63,8 +61,8 @@ def test_a_job_for_which_there_is_no_room_is_buried(
     found = other.peek_buried().reply("FOUND")
     assert found.body == b"more"
     for job in jobs:
-        client.reserve().expect(RESERVED(job, b"a"))
-    client.send("kick 1").expect(KICKED_COUNT(1))
+        client.hold(job)
+    client.kick(1)
     client.reserve().expect(RESERVED(int(found.args[0]), b"more"))
 
 
@@ -74,7 +72,7 @@ def test_a_job_for_which_there_is_no_room_is_buried(
     r'not including the trailing "\r\n".',
 )
 def test_a_body_of_65535_bytes(client: Connection) -> None:
-    job = client.put(b"m" * 65535)
+    job = client.tested.put(b"m" * 65535)
     client.reserve().expect(RESERVED(job, b"m" * 65535))
 
 
@@ -125,12 +123,12 @@ def test_a_reply_with_a_job_tells_its_priority(
 )
 def test_reserved_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
     job = client.put(b"a", pri=5)
-    client.send("reserve").expect(RESERVED(job, b"a", 5))
-    client.send(f"release {job} 9 0").expect(RELEASED)
-    client.send("reserve").expect(RESERVED(job, b"a", 9))
-    client.send(f"bury {job} 2").expect(BURIED)
-    client.send("kick 1").expect(KICKED_COUNT(1))
-    client.send("reserve").expect(RESERVED(job, b"a", 2))
+    client.reserve_waiting().expect(RESERVED(job, b"a", 5))
+    client.release(job, pri=9)
+    client.reserve_waiting().expect(RESERVED(job, b"a", 9))
+    client.bury(job, pri=2)
+    client.kick(1)
+    client.reserve_waiting().expect(RESERVED(job, b"a", 2))
 
 
 @requirement(
@@ -150,7 +148,7 @@ def test_the_next_job_in_the_queue_is_reserved(client: Connection, other: Connec
 def test_delete_is_for_reserved_and_buried_jobs(client: Connection, other: Connection) -> None:
     client.send(f"delete {client.put_and_reserve()}").expect(DELETED)
     other.send(f"delete {client.put_and_bury()}").expect(DELETED)
-    client.send("kick 9").expect(KICKED_COUNT(0))
+    client.kick(9)
     client.finds_no_job()
 
 
@@ -183,11 +181,11 @@ def test_a_released_job_for_which_there_is_no_room_is_buried(
 @requirement("peek.told-priority", "<pri> is the job's priority.")
 def test_found_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
     job = client.put_and_reserve(pri=5)
-    client.send(f"release {job} 9 0").expect(RELEASED)
-    client.send(f"peek {job}").expect(FOUND(job, b"a", 9))
-    client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"bury {job} 2").expect(BURIED)
-    client.send("peek").expect(FOUND(job, b"a", 2))
+    client.release(job, pri=9)
+    client.peek(job).expect(FOUND(job, b"a", 9))
+    client.hold(job)
+    client.bury(job, pri=2)
+    client.peek_buried().expect(FOUND(job, b"a", 2))
 
 
 @requirement(
@@ -198,10 +196,10 @@ def test_peek_without_an_id_shows_the_next_buried_job(client: Connection) -> Non
     jobs = [client.put_and_reserve() for _ in range(3)]
     client.put(b"a")
     for job in (jobs[1], jobs[2], jobs[0]):
-        client.send(f"bury {job} 0").expect(BURIED)
+        client.bury(job)
     for job in (jobs[1], jobs[2], jobs[0]):
         client.send("peek").expect(FOUND(job, b"a"))
-        client.send(f"delete {job}").expect(DELETED)
+        client.delete(job, "buried")
 
 
 @requirement(
@@ -219,7 +217,7 @@ def test_peek_without_an_id_finds_no_other_job(client: Connection, state: str) -
 @requirement("kick.all-jobs", "The kick command moves jobs into the ready queue.")
 def test_kick_takes_the_jobs_of_all_clients(client: Connection, new_client: Connect) -> None:
     jobs = [new_client().put_and_bury() for _ in range(4)]
-    client.send("kick 9").expect(KICKED_COUNT(4))
+    client.send("kick 9").reply("KICKED")
     assert {client.state_of(job) for job in jobs} == {"ready"}
 
 
@@ -271,7 +269,7 @@ def test_once_so_many_jobs_are_ready_any_other_is_buried(
     client.raw(b"put 0 0 60 1\r\na\r\n").expect(BURIED)
     clock.advance(1)
     assert client.state_of(delayed) == "buried"
-    client.send("kick 9").expect(KICKED_COUNT(0))
+    client.kick(9)
     stats = client.stats()
     assert (stats["current-jobs-ready"], stats["current-jobs-buried"]) == ("4", "2")
 
@@ -286,11 +284,11 @@ def test_stats_tells_the_id_of_each_job(client: Connection) -> None:
 def test_stats_tells_the_state_of_a_job(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    client.kick(1)
     assert client.state_of(job) == "ready"
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     assert client.state_of(job) == "reserved"
-    client.send(f"bury {job} 0").expect(BURIED)
+    client.bury(job)
     assert client.state_of(job) == "buried"
 
 
@@ -311,7 +309,7 @@ def test_stats_tells_the_age_of_a_job(client: Connection, clock: Timeline) -> No
 )
 def test_stats_tells_the_time_that_is_left(client: Connection, clock: Timeline) -> None:
     reserved, delayed = client.put(b"a", ttr=60), client.put(b"b", delay=100)
-    client.reserve().expect(RESERVED(reserved, b"a"))
+    client.hold(reserved)
     clock.advance(3)
     for job, left in ((reserved, 57), (delayed, 97)):
         assert abs(client.stats_job(job).number("time-left") - left) <= 1
@@ -327,7 +325,7 @@ def test_stats_counts_the_timeouts_of_a_job(
     job = client.put(b"a", ttr=1)
     for timeouts in range(2):
         client.job_is(job, timeouts=timeouts)
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
         clock.advance(1.5)
         assert other.state_of(job) == "ready"
     client.job_is(job, timeouts=2)
@@ -340,8 +338,8 @@ def test_stats_counts_the_timeouts_of_a_job(
 def test_stats_counts_the_releases_of_a_job(client: Connection) -> None:
     job = client.put(b"a")
     for delay in (0, 0, 3600):
-        client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"release {job} 0 {delay}").expect(RELEASED)
+        client.hold(job)
+        client.release(job, delay=delay)
     client.job_is(job, releases=3, buries=0)
 
 
@@ -349,18 +347,18 @@ def test_stats_counts_the_releases_of_a_job(client: Connection) -> None:
 def test_stats_counts_how_often_a_job_was_buried(client: Connection) -> None:
     job = client.put(b"a")
     for _ in range(3):
-        client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"bury {job} 0").expect(BURIED)
-        client.send("kick 1").expect(KICKED_COUNT(1))
+        client.hold(job)
+        client.bury(job)
+        client.kick(1)
     client.job_is(job, buries=3, releases=0)
 
 
 @requirement("stats.job-kicks", '"kicks" is the number of times this job has been kicked.')
 def test_stats_counts_how_often_a_job_was_kicked(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    client.kick(1)
     for _ in range(2):
-        client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"bury {job} 0").expect(BURIED)
-        client.send("kick 9").expect(KICKED_COUNT(1))
+        client.hold(job)
+        client.bury(job)
+        client.kick(9)
     client.job_is(job, kicks=3)

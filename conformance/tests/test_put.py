@@ -2,8 +2,11 @@
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.malformed import put_without_end
 from conformance.dialogue.scenario import NewTube
-from reference_server.wire import DELETED, EXPECTED_CRLF, FOUND, RESERVED, USING
+from conformance.verdict import NotApplicable
+from reference_server.profiles import Profile
+from reference_server.wire import FOUND, RESERVED
 
 
 @requirement(
@@ -11,8 +14,8 @@ from reference_server.wire import DELETED, EXPECTED_CRLF, FOUND, RESERVED, USING
     r'"INSERTED <id>\r\n" to indicate success. <id> is the integer id of the new job',
 )
 def test_put_is_answered_with_the_id_of_a_job_that_exists(client: Connection) -> None:
-    job = client.put(b"hello")
-    client.send(f"peek {job}").expect(FOUND(job, b"hello"))
+    job = client.tested.put(b"hello")
+    client.peek(job).expect(FOUND(job, b"hello"))
 
 
 @requirement(
@@ -20,8 +23,8 @@ def test_put_is_answered_with_the_id_of_a_job_that_exists(client: Connection) ->
     r'"INSERTED <id>\r\n" to indicate success. <id> is the integer id of the new job',
 )
 def test_each_of_many_jobs_exists(client: Connection) -> None:
-    for job in client.put_many([b"a"] * 30):
-        client.send(f"peek {job}").expect(FOUND(job, b"a"))
+    for job in client.tested.put_many([b"a"] * 30):
+        client.peek(job).expect(FOUND(job, b"a"))
 
 
 @requirement(
@@ -33,7 +36,7 @@ def test_each_of_many_jobs_exists(client: Connection) -> None:
     r'"INSERTED <id>\r\n" to indicate success. <id> is the integer id of the new job',
 )
 def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) -> None:
-    jobs = [connection.put(b"a") for connection in (client, other) * 10]
+    jobs = [connection.tested.put(b"a") for connection in (client, other) * 10]
     assert len(set(jobs)) == len(jobs)
 
 
@@ -41,8 +44,7 @@ def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) ->
 def test_ids_increase(client: Connection, other: Connection) -> None:
     jobs = [connection.put(b"a") for connection in (client, other) * 20]
     for _ in jobs[::3]:
-        job = client.reserve().reply("RESERVED").args[0]
-        client.send(f"delete {job}").expect(DELETED)
+        client.delete(int(client.reserve().reply("RESERVED").args[0]))
     jobs += client.put_many([b"a"] * 20)
     assert jobs == sorted(set(jobs))
 
@@ -50,7 +52,7 @@ def test_ids_increase(client: Connection, other: Connection) -> None:
 @requirement("put.id-is-taken-with-the-line", "<id> is the integer id of the new job")
 def test_the_id_is_taken_when_the_line_comes(alone: None, client: Connection) -> None:
     first = client.put(b"a")
-    client.raw(b"put 0 0 60 1\r\naxx").expect(EXPECTED_CRLF)
+    put_without_end(client)
     assert client.put(b"b") == first + 2
 
 
@@ -60,7 +62,7 @@ def test_the_id_is_taken_when_the_line_comes(alone: None, client: Connection) ->
 )
 def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
+    client.use(tube)
     job = client.put(b"a")
     assert client.stats_job(job)["tube"] == tube
 
@@ -72,7 +74,7 @@ def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -
 def test_watching_a_tube_does_not_change_where_put_inserts(
     client: Connection, new_tube: NewTube
 ) -> None:
-    client.send(f"watch {new_tube()}").reply("WATCHING")
+    client.watch(new_tube())
     job = client.put(b"a")
     assert client.stats_job(job)["tube"] == client.tube
 
@@ -86,3 +88,20 @@ def test_jobs_with_smaller_priority_values_come_first(client: Connection) -> Non
     jobs = {pri: client.put(b"%d" % pri, pri=pri) for pri in priorities}
     for pri in sorted(priorities):
         client.reserve().expect(RESERVED(jobs[pri], b"%d" % pri))
+
+
+@requirement(
+    "put.smaller-priority-first",
+    "Jobs with smaller priority values will be scheduled before jobs with larger priorities.",
+)
+def test_deleting_jobs_out_of_the_middle_keeps_the_order(
+    client: Connection, profile: Profile
+) -> None:
+    if "ready" not in profile.deletes:
+        raise NotApplicable(f"profile {profile.name} has no delete of ready jobs")
+    jobs = [client.put(b"a", pri=n * 17 % 32) for n in range(32)]
+    order = sorted(range(32), key=lambda n: n * 17 % 32)
+    for n in order[3::5]:
+        client.delete(jobs[n], "ready")
+    for n in (n for n in order if n not in order[3::5]):
+        client.reserve().expect(RESERVED(jobs[n], b"a"))

@@ -43,7 +43,7 @@ def test_a_client_that_waits_gets_a_job_when_its_delay_is_over(
     client: Connection, worker: Connection, clock: Timeline, delay: int
 ) -> None:
     job = client.put(b"a", delay=delay)
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     clock.advance(delay)
     waiting.expect(RESERVED(job, b"a"))
 
@@ -68,10 +68,10 @@ def test_jobs_become_ready_in_the_order_of_their_delays(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
     late, soon = client.put(b"late", delay=2, pri=0), client.put(b"soon", delay=1, pri=9)
-    first = worker.send("reserve")
+    first = worker.reserve_waiting()
     clock.advance(1)
     first.expect(RESERVED(soon, b"soon"))
-    second = worker.send("reserve")
+    second = worker.reserve_waiting()
     clock.advance(1)
     second.expect(RESERVED(late, b"late"))
 

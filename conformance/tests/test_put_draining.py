@@ -17,10 +17,8 @@ from reference_server.wire import DELETED, DRAINING, EXPECTED_CRLF, RESERVED
 def test_in_drain_mode_put_is_refused(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
-    job = client.put(b"a", pri=0)
     drain(own_server, new_client)
-    client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"release {job} 0 0").reply("RELEASED")
+    client.raw(b"put 0 0 60 1\r\na\r\n", replies=2).expect(DRAINING)
 
 
 @requirement(
@@ -58,7 +56,7 @@ def test_in_drain_mode_a_body_is_not_read_as_commands(
 def test_in_drain_mode_what_was_refused_is_no_job(
     own_server: Target, connect: Connect, new_client: Connect, new_worker: Connect
 ) -> None:
-    client, waiting = new_client(), new_worker().send("reserve")
+    client, waiting = new_client(), new_worker().reserve_waiting()
     drain(own_server, connect)
     before = client.stats()
     for delay in (0, 3600):

@@ -9,10 +9,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.verdict import Deviation
 from reference_server.wire import (
-    BURIED,
-    DELETED,
     NOT_FOUND,
-    RELEASED,
     RESERVED,
 )
 
@@ -26,7 +23,7 @@ def test_the_ttr_is_counted_from_the_reservation(
 ) -> None:
     job = client.put(b"a", ttr=2)
     clock.advance(2)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     clock.advance(1)
     assert other.state_of(job) == "reserved"
     clock.advance(1)
@@ -42,8 +39,8 @@ def test_a_second_reservation_has_the_whole_ttr(
 ) -> None:
     job = client.put_and_reserve(ttr=2)
     clock.advance(1)
-    client.send(f"release {job} 0 0").expect(RELEASED)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.release(job)
+    client.hold(job)
     clock.advance(1)
     assert other.state_of(job) == "reserved"
     clock.advance(1)
@@ -83,7 +80,7 @@ def test_a_client_that_waits_gets_a_job_when_its_ttr_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
     job = client.put_and_reserve(ttr=1)
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
 
@@ -100,14 +97,14 @@ def test_a_job_that_was_let_go_does_not_time_out(
     job = client.put_and_reserve(ttr=1)
     match how:
         case "delete":
-            client.send(f"delete {job}").expect(DELETED)
+            client.delete(job)
         case "release":
-            client.send(f"release {job} 0 0").expect(RELEASED)
+            client.release(job)
         case "bury":
-            client.send(f"bury {job} 0").expect(BURIED)
+            client.bury(job)
     clock.advance(1)
     if how == "delete":
-        other.send(f"stats-job {job}").expect(NOT_FOUND)
+        other.observe(f"stats-job {job}").expect(NOT_FOUND)
         return
     stats = other.stats_job(job)
     assert stats["timeouts"] == "0"
@@ -124,13 +121,13 @@ def test_several_jobs_of_a_client_time_out_each_in_its_time(
 ) -> None:
     jobs = [client.put(b"a", pri=9 - ttr, ttr=ttr) for ttr in (3, 2)]
     for job in jobs:
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
     clock.advance(1)
     for expired in reversed(jobs):
-        waiting = other.send("reserve")
+        waiting = other.reserve_waiting()
         clock.advance(1)
         waiting.expect(RESERVED(expired, b"a"))
-        other.send(f"delete {expired}").expect(DELETED)
+        other.delete(expired)
 
 
 @requirement(
@@ -138,7 +135,7 @@ def test_several_jobs_of_a_client_time_out_each_in_its_time(
     "The minimum ttr is 1. If the client sends 0, the server will silently increase the ttr to 1.",
 )
 def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
-    job = client.put(b"a", ttr=0)
+    job = client.tested.put(b"a", ttr=0)
     assert client.stats_job(job)["ttr"] == "1"
 
 
@@ -149,8 +146,9 @@ def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
 def test_a_ttr_of_zero_lasts_a_second(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    job = client.put_and_reserve(ttr=0)
-    waiting = worker.send("reserve")
+    job = client.tested.put(b"a", ttr=0)
+    client.hold(job)
+    waiting = worker.reserve_waiting()
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
 

@@ -11,6 +11,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Role
 from conformance.dialogue.growth import (
     LONG,
     ORDERS,
@@ -24,16 +25,12 @@ from conformance.dialogue.growth import (
 from conformance.dialogue.scenario import NewTube
 from conformance.random_testing.budget import Budget
 from conformance.target.target import Target
+from conformance.usual_answers import usual_answer
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BURIED,
-    CRLF,
     DELETED,
-    KICKED_COUNT,
     RESERVED,
-    USING,
-    WATCHING,
-    Reply,
 )
 
 SIZES = 130
@@ -95,13 +92,6 @@ def _put(
     return made
 
 
-def _kick(client: Connection, bound: int, kickable: int) -> int:
-    """Kick so many jobs at most; return how many are left of those that can be kicked."""
-    kicked = min(bound, kickable)
-    client.send(f"kick {bound}").expect(KICKED_COUNT(kicked))
-    return kickable - kicked
-
-
 @requirement(
     "kick.buried-in-order",
     "Buried jobs are put into a FIFO linked list and will not be touched by the server again "
@@ -110,14 +100,15 @@ def _kick(client: Connection, bound: int, kickable: int) -> int:
 def test_1000_jobs_of_one_client_are_buried_and_kicked(client: Connection) -> str:
     budget = Budget(SECONDS)
     jobs = _put(client, budget, [(b"a", number, 0, LONG) for number in range(MANY)])
-    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in jobs])
+    client.prepares([(client.ask_for_job, "RESERVED")] * len(jobs))
     order = random.Random(len(jobs)).sample(jobs, len(jobs))
-    client.says([(f"bury {job} {number}", BURIED) for number, job in enumerate(order)])
+    client.prepares([(f"bury {job} {number}", BURIED) for number, job in enumerate(order)])
     left = len(order)
     for bound in (0, 1, 99, 100, left // 2, left // 2 + 1, left + 1, 1):
-        before, left = order[len(order) - left :], _kick(client, bound, left)
-        kicked = before[: len(before) - left]
-        client.says(
+        client.kick(bound)
+        kicked = order[len(order) - left :][:bound]
+        left -= len(kicked)
+        client.prepares(
             [
                 said
                 for job in kicked
@@ -131,28 +122,25 @@ def test_1000_jobs_of_one_client_are_buried_and_kicked(client: Connection) -> st
 
 
 @requirement(
-    "kick.bound",
-    "<bound> is an integer upper bound on the number of jobs to kick. The server will kick no "
-    "more than <bound> jobs.",
+    "kick.kicked",
+    "The kick command applies only to the currently used tube. It moves jobs into the ready queue.",
 )
 def test_10000_delayed_jobs_are_kicked_and_reserved(own_server: Target, client: Connection) -> str:
     budget, keys = Budget(SECONDS), random.Random(MOST).sample(range(MOST), MOST)
     jobs = _put(client, budget, [(b"a", key, LONG + key, LONG) for key in keys])
-    left = len(jobs)
+    left = max(len(jobs) - 1 - SOME, 0)
     for bound in (0, 1):
-        left = _kick(client, bound, left)
+        client.send(f"kick {bound}").reply("KICKED")
     begun = time.monotonic()
-    left = _kick(client, SOME, left)
+    client.send(f"kick {SOME}").reply("KICKED")
     seconds = time.monotonic() - begun
     if seconds * left / SOME > own_server.limits.reply / 2:
         client.created.clear()
         return f"{seconds:.1f} s for {SOME} jobs, which is too slow for {left} at once"
     for bound in (max(left - 10_000, 0), left, 1):
-        left = _kick(client, bound, left)
-    assert left == 0
-    # That they are many must not matter to their order.
-    ready = [job for _, job in sorted(zip(keys, jobs, strict=False))]
-    client.says([(client.ask_for_job, RESERVED(job, b"a")) for job in ready])
+        client.send(f"kick {bound}").reply("KICKED")
+    # Their order is a matter of other requirements.
+    client.prepares([(client.ask_for_job, "RESERVED")] * len(jobs))
     # They end with their server.
     client.created.clear()
     return budget.reached(-(-MOST // PART), f"times {PART} jobs")
@@ -168,53 +156,57 @@ def test_a_watch_list_of_every_size(client: Connection, new_tube: NewTube, order
     budget, keys = Budget(SECONDS), ORDERS[order](2 * SIZES)
     watched = [client.tube]
     for step in budget.turns(SIZES // STEP):
-        dialogue: list[tuple[str, Reply]] = []
+        dialogue: list[tuple[str, str]] = []
         for key in keys[2 * STEP * step : 2 * STEP * (step + 1)]:
             watched.append(names[key])
-            dialogue.append((f"watch {names[key]}", WATCHING(len(watched))))
+            dialogue.append((f"watch {names[key]}", "WATCHING"))
         for number in range(STEP):
             gone = watched.pop(PLACES[number % len(PLACES)](len(watched)))
-            dialogue.append((f"ignore {gone}", WATCHING(len(watched))))
-        client.says(dialogue)
-        assert sorted(client.send("list-tubes-watched").names()) == sorted(watched)
-    client.says(
-        [(f"ignore {name}", WATCHING(len(watched) - n)) for n, name in enumerate(watched[1:], 1)]
-    )
-    assert client.send("list-tubes-watched").names() == watched[:1]
+            dialogue.append((f"ignore {gone}", "WATCHING"))
+        client.prepares(dialogue)
+        assert sorted(client.tubes_watched()) == sorted(watched)
+    client.go_to(*(f"ignore {name}" for name in watched[1:]))
+    assert client.tubes_watched() == watched[:1]
     return budget.reached(SIZES // STEP, f"steps of {STEP} tubes")
 
 
 @requirement("list-tubes.all", "The list-tubes command returns a list of all existing tubes.")
 def test_1000_tubes_with_a_job_each(client: Connection, profile: Profile, new_tube: NewTube) -> str:
-    budget, tubes, jobs = Budget(SECONDS), [client.tube], dict[int, str]()
+    budget, tubes, jobs = Budget(SECONDS), [client.tube], list[int]()
     for _ in budget.turns(MANY // PART):
         part = [new_tube() for _ in range(PART)]
-        client.says([(f"watch {tube}", WATCHING(len(tubes) + n)) for n, tube in enumerate(part, 1)])
+        client.go_to(*(f"watch {tube}" for tube in part))
         tubes += part
-        lines = [
-            said
-            for tube in part
-            for said in (f"use {tube}\r\n".encode(), b"put 0 0 1000 1\r\na\r\n")
-        ]
-        replies = [exchange.any_reply() for exchange in client.each(lines)]
-        assert replies[::2] == [USING(tube) for tube in part]
-        jobs |= {int(put.args[0]): tube for put, tube in zip(replies[1::2], part, strict=True)}
-    names = client.send("list-tubes").names()
+        jobs += _put_into_each(client, part)
+    names = client.tubes()
     assert sorted(set(tubes) - set(names)) == []
     assert len(names) == len(set(names))
     reserved = len(jobs) if "ready" not in profile.deletes else 3
-    asked = client.each([client.ask_for_job.encode() + CRLF] * reserved)
-    assert {int(exchange.reply("RESERVED").args[0]) for exchange in asked} <= {*jobs}
-    client.says([(f"delete {job}", DELETED) for job in jobs])
-    client.says([(f"use {client.tube}", USING(client.tube))])
+    client.prepares([(client.ask_for_job, "RESERVED")] * reserved)
+    deletes = client.role_of_delete("ready" if "ready" in profile.deletes else "reserved")
+    client.says([(f"delete {job}", DELETED) for job in jobs], roles=[deletes] * len(jobs))
     gone = tubes[1::2]
-    client.says([(f"ignore {tube}", WATCHING(len(tubes) - n)) for n, tube in enumerate(gone, 1)])
-    assert client.becomes(lambda: _is_true(client.send("list-tubes").names(), gone, client))
-    assert {*tubes[::2]} <= {*client.send("list-tubes").names()}
+    client.go_to(f"use {client.tube}", *(f"ignore {tube}" for tube in gone))
+    assert client.becomes(lambda: _is_true(client.tubes(), gone, client))
+    assert {*tubes[::2]} <= {*client.tubes()}
     return budget.reached(MANY // PART, f"times {PART} tubes")
+
+
+def _put_into_each(client: Connection, tubes: Sequence[str]) -> list[int]:
+    """Put a job into each tube, in one go; return their ids."""
+    put, role = b"put 0 0 1000 1\r\na\r\n", Role(usual_answer("put", client.profile))
+    requests = [line for tube in tubes for line in (f"use {tube}\r\n".encode(), put)]
+    roles = [client.usual_role("use"), role] * len(tubes)
+    jobs = []
+    for number, exchange in enumerate(client.each(requests, roles)):
+        if number % 2:
+            jobs.append(int(exchange.reply("INSERTED").args[0]))
+        else:
+            exchange.reply("USING")
+    return jobs
 
 
 def _is_true(listed: list[str], gone: list[str], client: Connection) -> bool:
     """Return whether all of these that are listed are still there."""
     left = [tube for tube in gone if tube in listed]
-    return all(client.send(f"stats-tube {tube}").any_reply().word == "OK" for tube in left)
+    return all(client.observe(f"stats-tube {tube}").any_reply().word == "OK" for tube in left)

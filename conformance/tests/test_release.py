@@ -23,8 +23,8 @@ def test_release_makes_a_job_ready_for_any_client(client: Connection, other: Con
 @requirement("release.new-priority", "<pri> is a new priority to assign to the job.")
 def test_release_assigns_a_new_priority(client: Connection) -> None:
     first, second = client.put(b"a", pri=1), client.put(b"b", pri=5)
-    client.reserve().expect(RESERVED(first, b"a"))
-    client.send(f"release {first} 9 0").expect(RELEASED)
+    client.hold(first)
+    client.release(first, pri=9)
     client.job_is(first, pri=9)
     client.reserve().expect(RESERVED(second, b"b"))
     client.reserve().expect(RESERVED(first, b"a"))
@@ -39,7 +39,7 @@ def test_a_released_job_returns_to_its_old_place(client: Connection) -> None:
     for job in jobs[:3]:
         client.reserve().expect(RESERVED(job, b"a"))
     for job in (jobs[1], jobs[0], jobs[2]):
-        client.send(f"release {job} 3 0").expect(RELEASED)
+        client.release(job, pri=3)
     for job in jobs:
         client.reserve().expect(RESERVED(job, b"a"))
 
@@ -51,7 +51,7 @@ def test_a_released_job_returns_to_its_old_place(client: Connection) -> None:
 )
 def test_release_with_a_delay_makes_a_job_delayed(client: Connection) -> None:
     job = client.put_and_reserve()
-    client.send(f"release {job} 0 3600").expect(RELEASED)
+    client.release(job, delay=3600)
     client.job_is(job, state="delayed", delay=3600)
     client.finds_no_job()
 
@@ -64,7 +64,7 @@ def test_a_job_released_with_a_delay_is_ready_when_it_is_over(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
     job = client.put_and_reserve()
-    client.send(f"release {job} 0 2").expect(RELEASED)
+    client.release(job, delay=2)
     clock.advance(1)
     other.finds_no_job()
     clock.advance(1)
@@ -79,8 +79,8 @@ def test_a_client_that_waits_gets_a_released_job_when_its_delay_is_over(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
     job = client.put_and_reserve()
-    client.send(f"release {job} 0 1").expect(RELEASED)
-    waiting = worker.send("reserve")
+    client.release(job, delay=1)
+    waiting = worker.reserve_waiting()
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
 

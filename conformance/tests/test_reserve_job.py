@@ -22,7 +22,7 @@ def test_a_job_reserved_by_id_times_out_too(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
     job = client.put(b"a", ttr=2)
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.reserve_job(job).reply("RESERVED")
     clock.advance(1)
     assert other.state_of(job) == "reserved"
     clock.advance(1)
@@ -36,16 +36,15 @@ def test_a_job_reserved_by_id_times_out_too(
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
 def test_reserve_job_takes_a_job_in_any_of_these_states(client: Connection, state: str) -> None:
     job = client.job_in(state)
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.reserve_job(job).expect(RESERVED(job, b"a"))
     assert client.state_of(job) == "reserved"
-    client.send(f"delete {job}").reply("DELETED")
 
 
 @requirement("reserve-job.any-tube", "A job can be reserved by its id.")
 def test_reserve_job_does_not_ask_for_a_watched_tube(client: Connection, new_tube: NewTube) -> None:
-    client.send(f"use {new_tube()}").reply("USING")
+    client.use(new_tube())
     job = client.put(b"a")
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
+    client.reserve_job(job).expect(RESERVED(job, b"a"))
 
 
 @requirement(
@@ -55,5 +54,5 @@ def test_reserve_job_does_not_ask_for_a_watched_tube(client: Connection, new_tub
 )
 def test_reserve_job_of_a_reserved_job(client: Connection, other: Connection) -> None:
     job = client.put_and_reserve()
-    client.send(f"reserve-job {job}").expect(NOT_FOUND)
-    other.send(f"reserve-job {job}").expect(NOT_FOUND)
+    client.reserve_job(job).expect(NOT_FOUND)
+    other.reserve_job(job).expect(NOT_FOUND)

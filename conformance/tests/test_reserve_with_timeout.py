@@ -29,7 +29,7 @@ def test_a_timeout_of_zero_answers_at_once(client: Connection) -> None:
     "reserve request until a job becomes available.",
 )
 def test_a_timeout_of_31_bits(worker: Connection, producer: Connection) -> None:
-    waiting = worker.reserve_within(2**31 - 1)
+    waiting = worker.tested.reserve_within(2**31 - 1)
     producer.linger()
     waiting.is_pending()
     job = producer.put(b"a")
@@ -44,7 +44,7 @@ def test_a_timeout_of_31_bits(worker: Connection, producer: Connection) -> None:
 def test_a_job_that_comes_in_time_is_given(
     worker: Connection, producer: Connection, clock: Timeline
 ) -> None:
-    waiting = worker.reserve_within(3)
+    waiting = worker.tested.reserve_within(3)
     clock.advance(1)
     waiting.is_pending()
     job = producer.put(b"a")
@@ -60,7 +60,7 @@ def test_a_job_that_comes_in_time_is_given(
 )
 @pytest.mark.parametrize("timeout", [1, 2, 3])
 def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) -> None:
-    waiting = worker.reserve_within(timeout)
+    waiting = worker.tested.reserve_within(timeout)
     clock.advance(timeout)
     waiting.expect(TIMED_OUT)
 
@@ -73,7 +73,7 @@ def test_a_reserve_times_out(worker: Connection, clock: Timeline, timeout: int) 
 def test_a_reserve_times_out_where_nothing_else_happens(
     worker: Connection, real_clock: Timeline
 ) -> None:
-    waiting = worker.reserve_within(1)
+    waiting = worker.tested.reserve_within(1)
     real_clock.advance(1)
     waiting.expect(TIMED_OUT)
 
@@ -84,7 +84,7 @@ def test_a_reserve_times_out_where_nothing_else_happens(
     "available, […] the server will respond with TIMED_OUT.",
 )
 def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
-    waiting = worker.reserve_within(86400)
+    waiting = worker.tested.reserve_within(86400)
     clock.advance(86399)
     waiting.is_pending()
     clock.advance(1)
@@ -98,9 +98,9 @@ def test_a_long_timeout(worker: Connection, clock: Timeline) -> None:
 )
 def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeline) -> None:
     client.put_and_reserve(ttr=4)
-    waiting = client.reserve_within(1)
+    waiting = client.tested.reserve_within(1)
     clock.advance(1)
     waiting.expect(TIMED_OUT)
-    waiting = client.send("reserve")
+    waiting = client.reserve_waiting()
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)

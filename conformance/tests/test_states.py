@@ -6,7 +6,6 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from reference_server.lifecycle import BECOMES, REPLIES, STATES
 from reference_server.profiles import Profile
-from reference_server.wire import RESERVED
 
 ARGUMENTS = {"release": " 0 0", "bury": " 0"}
 
@@ -15,7 +14,7 @@ def _job(client: Connection, other: Connection, state: str) -> int:
     if state != "reserved by another":
         return client.job_in(state)
     job = client.put(b"a")
-    other.reserve().expect(RESERVED(job, b"a"))
+    other.hold(job)
     return job
 
 
@@ -36,6 +35,6 @@ def test_each_command_on_a_job_in_each_state(
     client.send(f"{verb} {job}{ARGUMENTS.get(verb, '')}").reply(word)
     becomes = BECOMES.get(word, state.split()[0])
     if becomes == "gone":
-        client.send(f"peek {job}").reply("NOT_FOUND")
+        client.peek(job).reply("NOT_FOUND")
     else:
         assert other.state_of(job) == becomes

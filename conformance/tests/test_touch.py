@@ -3,7 +3,7 @@
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import Timeline
-from reference_server.wire import DEADLINE_SOON, DELETED, RESERVED, TOUCHED
+from reference_server.wire import DEADLINE_SOON, TOUCHED
 
 
 @requirement(
@@ -15,7 +15,6 @@ def test_touch_of_a_job_that_the_client_has_reserved(client: Connection) -> None
     job = client.put_and_reserve()
     client.send(f"touch {job}").expect(TOUCHED)
     assert client.state_of(job) == "reserved"
-    client.send(f"delete {job}").expect(DELETED)
 
 
 @requirement(
@@ -28,7 +27,7 @@ def test_touch_gives_the_whole_ttr_again(
 ) -> None:
     job = client.put_and_reserve(ttr=2)
     clock.advance(1)
-    client.send(f"touch {job}").expect(TOUCHED)
+    client.touch(job)
     clock.advance(1)
     assert other.state_of(job) == "reserved"
     clock.advance(1)
@@ -44,10 +43,10 @@ def test_touch_of_one_job_does_not_postpone_another(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
     touched, left = client.put_many([b"a", b"b"], ttr=2, in_order=True)
-    client.reserve().expect(RESERVED(touched, b"a"))
-    client.reserve().expect(RESERVED(left, b"b"))
+    client.hold(touched, b"a")
+    client.hold(left, b"b")
     clock.advance(1)
-    client.send(f"touch {touched}").expect(TOUCHED)
+    client.touch(touched)
     clock.advance(1)
     assert (other.state_of(touched), other.state_of(left)) == ("reserved", "ready")
 
@@ -59,11 +58,11 @@ def test_touch_of_one_job_does_not_postpone_another(
 )
 def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -> None:
     job = client.put_and_reserve(ttr=3)
-    waiting = client.send("reserve")
+    waiting = client.reserve_waiting()
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
-    client.send(f"touch {job}").expect(TOUCHED)
+    client.touch(job)
     client.finds_no_job()
-    waiting = client.send("reserve")
+    waiting = client.reserve_waiting()
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)

@@ -4,6 +4,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.malformed import put_without_end
 from conformance.dialogue.removal import delete_ready
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
@@ -11,27 +12,22 @@ from conformance.target.target import Target
 from conformance.verdict import NotApplicable, NotTestable
 from reference_server.profiles import Profile
 from reference_server.wire import (
-    DELETED,
-    EXPECTED_CRLF,
-    KICKED_COUNT,
     NOT_FOUND,
     RESERVED,
-    USING,
-    WATCHING,
 )
 
 
 @requirement("lifecycle.tube-for-life", "Each job spends its entire life in one tube.")
 def test_a_job_stays_in_its_tube(client: Connection, new_tube: NewTube) -> None:
     job = client.put(b"a")
-    client.send(f"use {new_tube()}").reply("USING")
-    client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"release {job} 0 0").reply("RELEASED")
+    client.use(new_tube())
+    client.hold(job)
+    client.release(job)
     assert client.stats_job(job)["tube"] == client.tube
     client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"bury {job} 0").reply("BURIED")
-    client.send(f"use {client.tube}").reply("USING")
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    client.bury(job)
+    client.use(client.tube)
+    client.kick(1)
     assert client.stats_job(job)["tube"] == client.tube
 
 
@@ -41,7 +37,7 @@ def test_a_job_stays_in_its_tube(client: Connection, new_tube: NewTube) -> None:
 )
 def test_a_new_client_watches_default(connect: Connect) -> None:
     client = connect()
-    assert client.send("list-tubes-watched").names() == ["default"]
+    assert client.tubes_watched() == ["default"]
 
 
 @requirement(
@@ -51,7 +47,7 @@ def test_a_new_client_watches_default(connect: Connect) -> None:
 )
 def test_a_new_client_uses_default(connect: Connect) -> None:
     client = connect()
-    client.send("list-tube-used").expect(USING("default"))
+    assert client.tube_used() == "default"
 
 
 @requirement(
@@ -68,7 +64,10 @@ def test_a_job_of_a_new_client_lives_in_default(
     # Nobody else shall take it, and it must be gone at the end.
     job = client.put(b"a", pri=2**32 - 1, delay=3600 if "delayed" in profile.deletes else 0)
     assert client.stats_job(job)["tube"] == "default"
-    delete_ready(client, job, "default", profile)
+    if "delayed" in profile.deletes:
+        client.delete(job, "delayed")
+    else:
+        delete_ready(client, job, "default", profile)
 
 
 @requirement(
@@ -77,10 +76,10 @@ def test_a_job_of_a_new_client_lives_in_default(
 )
 def test_use_and_watch_create_a_tube(client: Connection, new_tube: NewTube) -> None:
     used, watched = new_tube(), new_tube()
-    client.send(f"stats-tube {used}").expect(NOT_FOUND)
-    client.send(f"use {used}").expect(USING(used))
-    client.send(f"watch {watched}").expect(WATCHING(2))
-    assert {used, watched} <= set(client.send("list-tubes").names())
+    client.observe(f"stats-tube {used}").expect(NOT_FOUND)
+    client.use(used)
+    client.watch(watched)
+    assert {used, watched} <= set(client.tubes())
 
 
 @requirement(
@@ -89,9 +88,9 @@ def test_use_and_watch_create_a_tube(client: Connection, new_tube: NewTube) -> N
 )
 def test_other_commands_create_no_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"pause-tube {tube} 0").expect(NOT_FOUND)
-    client.send(f"stats-tube {tube}").expect(NOT_FOUND)
-    assert tube not in client.send("list-tubes").names()
+    client.observe(f"pause-tube {tube} 0").any_reply()
+    client.observe(f"stats-tube {tube}").expect(NOT_FOUND)
+    assert tube not in client.tubes()
 
 
 @requirement(
@@ -103,8 +102,8 @@ def test_a_tube_is_deleted_when_nobody_uses_it_any_more(
     client: Connection, new_tube: NewTube
 ) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
-    client.send(f"use {client.tube}").expect(USING(client.tube))
+    client.use(tube)
+    client.use(client.tube)
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
@@ -115,9 +114,9 @@ def test_a_tube_is_deleted_when_nobody_uses_it_any_more(
 )
 def test_a_put_that_is_refused_keeps_no_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
-    client.raw(b"put 0 0 60 1\r\naxx").expect(EXPECTED_CRLF)
-    client.send(f"use {client.tube}").expect(USING(client.tube))
+    client.use(tube)
+    put_without_end(client)
+    client.use(client.tube)
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
@@ -130,8 +129,8 @@ def test_a_tube_is_deleted_when_nobody_watches_it_any_more(
     client: Connection, new_tube: NewTube
 ) -> None:
     tube = new_tube()
-    client.send(f"watch {tube}").expect(WATCHING(2))
-    client.send(f"ignore {tube}").expect(WATCHING(1))
+    client.watch(tube)
+    client.ignore(tube)
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
@@ -144,8 +143,8 @@ def test_a_tube_is_deleted_with_its_last_client(
     client: Connection, connect: Connect, new_tube: NewTube
 ) -> None:
     visitor, tube = connect(), new_tube()
-    visitor.send(f"use {tube}").expect(USING(tube))
-    visitor.send(f"watch {tube}").expect(WATCHING(2))
+    visitor.use(tube)
+    visitor.watch(tube)
     visitor.half_close()
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
@@ -159,9 +158,9 @@ def test_a_tube_is_deleted_with_its_last_job(
     client: Connection, profile: Profile, new_tube: NewTube
 ) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
+    client.use(tube)
     job = client.put(b"a")
-    client.send(f"use {client.tube}").expect(USING(client.tube))
+    client.use(client.tube)
     assert client.stats_tube(tube)["current-jobs-ready"] == "1"
     delete_ready(client, job, tube, profile)
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
@@ -178,9 +177,9 @@ def test_a_tube_vanishes_with_the_last_client_that_waits_for_it(
     if not profile.half_close:
         raise NotApplicable(f"profile {profile.name} need not see the end while a client waits")
     tube, worker = new_tube(), connect()
-    worker.send(f"watch {tube}").expect(WATCHING(2))
-    worker.send("ignore default").expect(WATCHING(1))
-    worker.send("reserve")
+    worker.watch(tube)
+    worker.ignore("default")
+    worker.reserve_waiting()
     client.linger()
     worker.close()
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
@@ -196,14 +195,14 @@ def test_a_tube_lives_as_long_as_it_has_a_ready_delayed_or_buried_job(
 ) -> None:
     for state in ("ready", "delayed", "buried"):
         tube = new_tube()
-        client.send(f"use {tube}").expect(USING(tube))
+        client.use(tube)
         job = client.put(b"a", delay=3600 if state == "delayed" else 0)
         if state == "buried":
-            client.send(f"watch {tube}").reply("WATCHING")
-            client.reserve().expect(RESERVED(job, b"a"))
-            client.send(f"bury {job} 0").reply("BURIED")
-            client.send(f"ignore {tube}").reply("WATCHING")
-        client.send(f"use {client.tube}").expect(USING(client.tube))
+            client.watch(tube)
+            client.hold(job)
+            client.bury(job)
+            client.ignore(tube)
+        client.use(client.tube)
         assert client.stats_tube(tube)[f"current-jobs-{state}"] == "1"
 
 
@@ -217,12 +216,12 @@ def test_a_tube_without_jobs_lives_as_long_as_a_client_refers_to_it(
     client: Connection, other: Connection, profile: Profile, new_tube: NewTube, verb: str
 ) -> None:
     tube = new_tube()
-    other.send(f"{verb} {tube}").any_reply()
-    client.send(f"use {tube}").expect(USING(tube))
+    other.go_to(f"{verb} {tube}")
+    client.use(tube)
     job = client.put(b"a")
     delete_ready(client, job, tube, profile)
     before = client.stats_tube(tube)["total-jobs"]
-    client.send(f"use {client.tube}").expect(USING(client.tube))
+    client.use(client.tube)
     assert client.stats_tube(tube)["total-jobs"] == before
 
 
@@ -235,14 +234,14 @@ def test_a_tube_lives_as_long_as_it_has_a_reserved_job(
     client: Connection, new_tube: NewTube
 ) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
+    client.use(tube)
     job = client.put(b"a")
-    client.send(f"watch {tube}").expect(WATCHING(2))
-    client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"ignore {tube}").expect(WATCHING(1))
-    client.send(f"use {client.tube}").expect(USING(client.tube))
+    client.watch(tube)
+    client.hold(job)
+    client.ignore(tube)
+    client.use(client.tube)
     assert client.stats_tube(tube)["current-jobs-reserved"] == "1"
-    client.send(f"delete {job}").expect(DELETED)
+    client.delete(job)
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)
 
 
@@ -255,10 +254,8 @@ def test_default_stays_though_nobody_refers_to_it(
     own_server: Target, real_clock: Timeline, connect: Connect
 ) -> None:
     client = connect()
-    client.send("watch a").expect(WATCHING(2))
-    client.send("ignore default").expect(WATCHING(1))
-    client.send("use a").expect(USING("a"))
-    assert "default" in client.send("list-tubes").names()
+    client.go_to("watch a", "ignore default", "use a")
+    assert "default" in client.tubes()
     assert client.stats_tube("default")["current-using"] == "0"
 
 
@@ -272,7 +269,7 @@ def test_a_tube_that_was_deleted_begins_anew(
 ) -> None:
     tube = new_tube()
     for _ in range(2):
-        client.send(f"use {tube}").expect(USING(tube))
+        client.use(tube)
         stats = client.stats_tube(tube)
         keys = {"total-jobs", "cmd-delete", "cmd-pause-tube", "pause"}
         told = {key for key in keys if f"stats-tube.{key}" not in profile.lacks}
@@ -280,6 +277,6 @@ def test_a_tube_that_was_deleted_begins_anew(
         job = client.put(b"a")
         delete_ready(client, job, tube, profile)
         if "pause-tube" in profile.commands:
-            client.send(f"pause-tube {tube} 1000").reply("PAUSED")
-        client.send(f"use {client.tube}").expect(USING(client.tube))
+            client.pause(1000, tube)
+        client.use(client.tube)
         client.gets_soon(f"stats-tube {tube}", NOT_FOUND)

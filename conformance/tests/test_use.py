@@ -16,7 +16,7 @@ from reference_server.wire import NOT_FOUND, USING
 def test_use_names_the_tube_now_used(connect: Connect, tube: str) -> None:
     client = connect()
     client.send(f"use {tube}").expect(USING(tube))
-    client.send("list-tube-used").expect(USING(tube))
+    assert client.tube_used() == tube
 
 
 @requirement(
@@ -25,7 +25,7 @@ def test_use_names_the_tube_now_used(connect: Connect, tube: str) -> None:
 )
 def test_use_holds_for_all_puts_until_the_next_use(client: Connection, new_tube: NewTube) -> None:
     for tube in (new_tube(), "default", new_tube()):
-        client.send(f"use {tube}").expect(USING(tube))
+        client.use(tube)
         for _ in range(3):
             job = client.put(b"a", delay=3600)
             assert client.stats_job(job)["tube"] == tube
@@ -37,7 +37,7 @@ def test_use_holds_for_all_puts_until_the_next_use(client: Connection, new_tube:
 )
 def test_use_does_not_move_jobs_that_are_there(client: Connection, new_tube: NewTube) -> None:
     job = client.put(b"a")
-    client.send(f"use {new_tube()}").reply("USING")
+    client.use(new_tube())
     assert client.stats_job(job)["tube"] == client.tube
 
 
@@ -48,7 +48,7 @@ def test_use_does_not_move_jobs_that_are_there(client: Connection, new_tube: New
 def test_use_does_not_concern_other_clients(
     client: Connection, other: Connection, new_tube: NewTube
 ) -> None:
-    client.send(f"use {new_tube()}").reply("USING")
+    client.use(new_tube())
     assert client.stats_job(other.put(b"a"))["tube"] == other.tube
 
 
@@ -57,8 +57,8 @@ def test_use_does_not_concern_other_clients(
     'When a client connects, its watch list is initially just the tube named "default".',
 )
 def test_use_does_not_watch(client: Connection, new_tube: NewTube) -> None:
-    client.send(f"use {new_tube()}").reply("USING")
-    assert client.send("list-tubes-watched").names() == [client.tube]
+    client.use(new_tube())
+    assert client.tubes_watched() == [client.tube]
     client.put(b"a")
     client.finds_no_job()
 
@@ -67,24 +67,24 @@ def test_use_does_not_watch(client: Connection, new_tube: NewTube) -> None:
 def test_use_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(client.profile.max_name, "n")
     client.send(f"use {name}").expect(USING(name))
-    client.send("list-tube-used").expect(USING(name))
+    assert client.tube_used() == name
 
 
 @requirement("use.name-limit", "<tube> is a name at most 200 bytes. It specifies the tube to use.")
 def test_names_are_told_apart_by_their_200th_byte(client: Connection) -> None:
     most = client.tube.ljust(client.profile.max_name - 1, "n")
     first, second = f"{most}1", f"{most}2"
-    client.send(f"use {first}").expect(USING(first))
+    client.send(f"use {first}").reply("USING")
     job = client.put(b"a")
-    client.send(f"use {second}").expect(USING(second))
-    client.send("peek-ready").expect(NOT_FOUND)
+    client.send(f"use {second}").reply("USING")
+    client.peek_ready().expect(NOT_FOUND)
     assert client.stats_job(job)["tube"] == first
 
 
 @requirement("use.creates-tube", "If the tube does not exist, it will be created.")
 def test_use_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
+    client.use(tube)
     assert client.stats_tube(tube)["current-using"] == "1"
 
 
@@ -92,4 +92,4 @@ def test_use_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
 @pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
 def test_use_of_what_is_no_name_changes_nothing(client: Connection, argument: str) -> None:
     refuse(client, f"use {argument}")
-    client.send("list-tube-used").expect(USING(client.tube))
+    assert client.tube_used() == client.tube

@@ -6,7 +6,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.malformed import refuse
 from conformance.dialogue.scenario import Connect, NewTube
-from reference_server.wire import RESERVED, USING, WATCHING
+from reference_server.wire import RESERVED, WATCHING
 
 
 @requirement(
@@ -25,12 +25,10 @@ def test_watch_counts_the_watched_tubes(connect: Connect, new_tube: NewTube) -> 
 )
 def test_a_client_may_watch_100_tubes(client: Connection, new_tube: NewTube) -> None:
     tubes = [new_tube() for _ in range(100)]
-    lines = [f"watch {tube}\r\n".encode() for tube in tubes]
-    for count, watch in enumerate(client.each(lines), 2):
-        watch.expect(WATCHING(count))
-    assert set(client.send("list-tubes-watched").names()) == {client.tube, *tubes}
+    client.go_to(*(f"watch {tube}" for tube in tubes))
+    assert set(client.tubes_watched()) == {client.tube, *tubes}
     for tube in (tubes[0], tubes[49], tubes[99]):
-        client.send(f"use {tube}").expect(USING(tube))
+        client.use(tube)
         job = client.put(b"a")
         client.reserve().expect(RESERVED(job, b"a"))
 
@@ -43,12 +41,10 @@ def test_a_client_that_waits_for_100_tubes_is_served_from_any(
     client: Connection, worker: Connection, new_tube: NewTube
 ) -> None:
     tubes = [new_tube() for _ in range(100)]
-    lines = [f"watch {tube}\r\n".encode() for tube in tubes]
-    for count, watch in enumerate(worker.each(lines), 2):
-        watch.expect(WATCHING(count))
+    worker.go_to(*(f"watch {tube}" for tube in tubes))
     for tube in (tubes[99], tubes[0], tubes[50]):
-        waiting = worker.send("reserve")
-        client.send(f"use {tube}").expect(USING(tube))
+        waiting = worker.reserve_waiting()
+        client.use(tube)
         client.linger()
         waiting.is_pending()
         job = client.put(b"a")
@@ -63,17 +59,17 @@ def test_watch_does_not_concern_other_clients(
     client: Connection, other: Connection, new_tube: NewTube
 ) -> None:
     tube = new_tube()
-    client.send(f"watch {tube}").expect(WATCHING(2))
-    other.send(f"use {tube}").expect(USING(tube))
+    client.watch(tube)
+    other.use(tube)
     other.put(b"a")
     other.finds_no_job()
-    assert other.send("list-tubes-watched").names() == [other.tube]
+    assert other.tubes_watched() == [other.tube]
 
 
 @requirement("watch.twice", "<count> is the integer number of tubes currently in the watch list.")
 def test_watching_a_tube_twice_counts_once(client: Connection) -> None:
     client.send(f"watch {client.tube}").expect(WATCHING(1))
-    assert client.send("list-tubes-watched").names() == [client.tube]
+    assert client.tubes_watched() == [client.tube]
 
 
 @requirement(
@@ -82,19 +78,19 @@ def test_watching_a_tube_twice_counts_once(client: Connection) -> None:
 )
 def test_watch_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(client.profile.max_name, "n")
-    client.send(f"watch {name}").expect(WATCHING(2))
-    assert set(client.send("list-tubes-watched").names()) == {client.tube, name}
+    client.send(f"watch {name}").reply("WATCHING")
+    assert set(client.tubes_watched()) == {client.tube, name}
 
 
 @requirement("watch.creates-tube", "If the tube doesn't exist, it will be created.")
 def test_watch_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"watch {tube}").expect(WATCHING(2))
-    client.send(f"stats-tube {tube}").reply("OK")
+    client.watch(tube)
+    client.observe(f"stats-tube {tube}").reply("OK")
 
 
 @requirement("watch.bad-format", r"watch <tube>\r\n")
 @pytest.mark.parametrize("argument", ["", "-a", "a b", "a!", "n" * 201])
 def test_watch_of_what_is_no_name(client: Connection, argument: str) -> None:
     refuse(client, f"watch {argument}")
-    assert client.send("list-tubes-watched").names() == [client.tube]
+    assert client.tubes_watched() == [client.tube]

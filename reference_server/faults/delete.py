@@ -11,7 +11,16 @@ from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
 
 
-@fault("delete.reserved-by-client", "delete leaves a reserved job where peek finds it")
+@fault("delete.reserved-by-client", "a reserved job that is deleted is ready again")
+class ReadyAgain(Model):
+    def _delete(self, conn: Client, id: int) -> Reply:
+        job = conn.reserved.get(id)
+        if job is None or job.body != b"a" or not conn.producer:
+            return super()._delete(conn, id)
+        return super()._release(conn, id, job.pri, 0) and wire.DELETED
+
+
+@fault("delete.entirely", "delete leaves a reserved job where peek finds it")
 class StillThere(Model):
     def _delete(self, conn: Client, id: int) -> Reply:
         job = conn.reserved.get(id)
@@ -83,7 +92,7 @@ class OldHolderDeletes(Model):
         return super()._delete(conn, id)
 
 
-@fault("delete.after-expiry", "an expired job cannot be deleted while it is ready")
+@fault("delete.ready", "an expired job cannot be deleted while it is ready")
 class ExpiredStays(Model):
     def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)
@@ -100,7 +109,10 @@ class Haunted(Model):
         return wire.RESERVED(id, b"") if deleted else reply
 
 
-@fault("delete.ready", "of many ready jobs the last takes the place of one that is deleted")
+@fault(
+    "put.smaller-priority-first",
+    "of many ready jobs the last takes the place of one that is deleted",
+)
 class Misplaces(Model):
     def _delete(self, conn: Client, id: int) -> Reply:
         job = self.jobs.get(id)

@@ -99,14 +99,14 @@ takes_like(
     lambda: Command("peek-ready"),
 )
 answered(
-    "kick.kicked",
+    "kick.count",
     "kick tells one too many",
     "kick",
     lambda _, __, ___, reply: wire.KICKED_COUNT(4) if reply == wire.KICKED_COUNT(3) else None,
 )
 
 
-@fault("kick.kicked", "a kick of nothing counts in the ready job")
+@fault("stats-job.kicks", "a kick of nothing counts in the ready job")
 class CountsReady(Model):
     def _kick(self, conn: Client, bound: int) -> Reply:
         reply = super()._kick(conn, bound)
@@ -149,7 +149,7 @@ asked(
     lambda bound: Command("kick", (bound or 1,)),
 )
 asked(
-    "kick.bound",
+    "kick.kicked",
     "a bound is read as if it were signed",
     "kick",
     lambda bound: Command("kick", (bound if bound < 2**31 else 0,)),

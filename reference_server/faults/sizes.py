@@ -84,7 +84,7 @@ class FewHeld(Model):
 
 
 asked(
-    "kick.bound",
+    "kick.kicked",
     "kick takes a bound over 1000 for 100",
     "kick",
     lambda bound: Command("kick", (100 if bound > 1000 else bound,)),
