@@ -44,6 +44,10 @@ class Deviation(AssertionError):
         self.due = due
         self.de_facto = False
         """Only what every server does is broken, not what the text says."""
+        self.client = ""
+        """The letter of the client that got no reply, if that is what was observed."""
+        self.unanswered: int | None = None
+        """The position of its command in the transcript."""
 
 
 class TargetLost(Deviation):

@@ -1,0 +1,97 @@
+"""The evidence of a failure: which message is marked, and which client got no reply."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from conformance.dialogue.connection import Connection
+from conformance.run.evidence import gather
+from conformance.run.keeping import Keeper
+from conformance.run.runner import run
+from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
+from conformance.tests import test_crowds as crowds
+from conformance.transcript import HEAD, Entry, rendered
+from conformance.verdict import Deviation
+from reference_server.faults import NO_FAULT, Fault
+from reference_server.model import Model
+from reference_server.state import Client
+from reference_server.wire import Command
+from reports.results import Evidence
+
+SHORT = Limits(reply=1.0)
+FORGOTTEN = 41
+"""The number of the client that gets no reply, of those that wait."""
+
+
+class _ForgetsOne(Model):
+    """One of the clients that wait is not told of the end of its timeout."""
+
+    def _wake_up(self, conn: Client) -> None:
+        super()._wake_up(conn)
+        if conn.id % crowds.WAITING == FORGOTTEN:
+            self._outputs.pop()
+
+
+class _IsSilent(Model):
+    """It answers no kick, and what follows it."""
+
+    def _command(self, conn: Client, command: Command) -> None:
+        if command.verb != "kick":
+            super()._command(conn, command)
+
+
+def _kicks(client: Connection) -> None:
+    client.send("kick 1").any_reply()
+
+
+def _evidence(model: type[Model], test: Callable[..., object], **values: object) -> Evidence:
+    fault = Fault("none", "one client gets no reply", model=model)
+    with contextlib.closing(BuiltIn(fault=fault, limits=SHORT)) as target:
+        outcome = run(test, values, target)
+    assert isinstance(outcome.error, Deviation), outcome
+    return gather(outcome.error, outcome, ["replay"], "test", Keeper(None, ""))
+
+
+def _marked(found: Evidence) -> str:
+    (line,) = (line for line in found.transcript if line.startswith("> "))
+    return line
+
+
+def test_of_many_clients_whose_timeouts_end_the_one_without_a_reply_is_named() -> None:
+    found = _evidence(
+        _ForgetsOne, crowds.test_timeouts_that_end_together, new_worker=None, clock=None
+    )
+    marked = _marked(found)
+    assert marked.endswith(" > reserve-with-timeout 2\\r\\n")
+    client = marked.split()[1]
+    assert found.observed == f"nothing within 1 seconds for client {client}"
+    assert f"  {client} < TIMED_OUT\\r\\n" not in found.transcript
+    assert len(found.transcript) < 150
+
+
+def test_a_client_that_is_alone_needs_no_name() -> None:
+    found = _evidence(_IsSilent, _kicks, client=None)
+    assert _marked(found) == "> A > kick 1\\r\\n"
+    assert found.observed == "nothing within 1 seconds"
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(2 * HEAD, 0), (2 * HEAD + 9, 9)])
+def test_what_follows_a_marked_message_is_cut_in_the_middle(count: int, left_out: int) -> None:
+    entries = [Entry("A", ">", b"reserve\r\n", 0.0)]
+    entries += [Entry("B", "<", b"TIMED_OUT\r\n", 1.0)] * count
+    lines = rendered(entries, 0).split("\n")
+    assert lines[0] == "> A > reserve\\r\\n"
+    assert [line for line in lines if "…" in line] == ["  … 9 messages …"] * bool(left_out)
+    assert len(lines) == 1 + count - left_out + bool(left_out)
+
+
+def test_nothing_is_wrong_without_a_fault() -> None:
+    with contextlib.closing(BuiltIn(fault=NO_FAULT, limits=SHORT)) as target:
+        outcome = run(
+            crowds.test_timeouts_that_end_together, {"new_worker": None, "clock": None}, target
+        )
+    assert outcome.error is None
