@@ -15,8 +15,8 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.tests import test_crowds as crowds
 from conformance.transcript import HEAD, Entry, rendered
-from conformance.verdict import Deviation
-from reference_server.faults import NO_FAULT, Fault
+from conformance.verdict import Deviation, Inconclusive
+from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import Client
 from reference_server.wire import Command
@@ -52,8 +52,11 @@ def _evidence(model: type[Model], test: Callable[..., object], **values: object)
     fault = Fault("none", "one client gets no reply", model=model)
     with contextlib.closing(BuiltIn(fault=fault, limits=SHORT)) as target:
         outcome = run(test, values, target)
-    assert isinstance(outcome.error, Deviation), outcome
-    return gather(outcome.error, outcome, ["replay"], "test", Keeper(None, ""))
+    error = outcome.error
+    # On a busy machine, it is what the failure looks like.
+    deviation = error.deviation if isinstance(error, Inconclusive) else error
+    assert isinstance(deviation, Deviation), outcome
+    return gather(deviation, outcome, ["replay"], "test", Keeper(None, ""))
 
 
 def _marked(found: Evidence) -> str:
@@ -87,11 +90,3 @@ def test_what_follows_a_marked_message_is_cut_in_the_middle(count: int, left_out
     assert lines[0] == "> A > reserve\\r\\n"
     assert [line for line in lines if "…" in line] == ["  … 9 messages …"] * bool(left_out)
     assert len(lines) == 1 + count - left_out + bool(left_out)
-
-
-def test_nothing_is_wrong_without_a_fault() -> None:
-    with contextlib.closing(BuiltIn(fault=NO_FAULT, limits=SHORT)) as target:
-        outcome = run(
-            crowds.test_timeouts_that_end_together, {"new_worker": None, "clock": None}, target
-        )
-    assert outcome.error is None
