@@ -177,11 +177,11 @@ def rendered(entries: Sequence[Entry], marked: int | None = None, fold: bool = T
 def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:
     """Return the messages that have to do with the marked one, as far as one can see."""
     end = len(entries) if marked is None else marked + 1
+    # A command that was never answered may be long before the end.
+    after = _ends(range(end, len(entries)), HEAD, HEAD)
     hidden = range(HEAD, end - TAIL)
-    if not hidden:
-        return range(len(entries))
-    plain = itertools.chain(range(hidden.start), range(hidden.stop, len(entries)))
-    if marked is None:
+    plain = [*_ends(range(end), HEAD, TAIL), *after]
+    if not hidden or marked is None:
         return plain
     shown = entries[marked]
     own: deque[int] = deque(maxlen=OWN)
@@ -195,6 +195,13 @@ def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:
         if not entries[number].connection or not about.isdisjoint(_names(entries[number].data))
     )
     return sorted({*plain, *own, *akin})
+
+
+def _ends(numbers: range, first: int, last: int) -> list[int]:
+    """Return the first and the last of numbers; all of them if none is left out."""
+    if len(numbers) <= first + last:
+        return [*numbers]
+    return [*numbers[:first], *numbers[-last:]]
 
 
 def _names(data: bytes) -> set[bytes]:

@@ -123,6 +123,10 @@ class Deviation(AssertionError):
         """The requirements that explain a finding of a random test, by slug."""
         self.surveyed: Transcript | None = None
         """The messages of the survey that show it, if no test has."""
+        self.client = ""
+        """The letter of the client that got no reply, if that is what was observed."""
+        self.unanswered: int | None = None
+        """The position of its command in the transcript."""
 
 
 class TargetLost(Deviation):

@@ -22,7 +22,7 @@ from reports.shares import by_section, share
 from reports.slugs import shortened, slug
 from reports.source import by_need, lost, percent, stretch, totals
 from reports.verdicts import LEVELS, Verdict
-from reports.words import counted
+from reports.words import by_numbers, counted
 from reports.worlds import stretches, transitions
 
 SHOWN = 3
@@ -187,8 +187,12 @@ def _counts(results: Results) -> dict[str, Counter[Verdict]]:
 def _untested(tests: list[Test]) -> list[tuple[Verdict, str, int]]:
     """Return why tests were left out or did not decide, and how many."""
     verdicts = (Verdict.NOT_TESTABLE, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE)
-    reasons = Counter((t.verdict, t.reason) for t in tests if t.verdict in verdicts)
-    return [(verdict, reason, count) for (verdict, reason), count in reasons.most_common()]
+    found = [
+        (verdict, reason, count)
+        for verdict in verdicts
+        for reason, count in by_numbers(t.reason for t in tests if t.verdict is verdict).items()
+    ]
+    return sorted(found, key=lambda row: -row[2])
 
 
 def _plots(results: Results) -> list[Plot]:

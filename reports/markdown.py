@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reports.comparison import Comparison, Difference
 from reports.crashes import tried
-from reports.grouping import grouped
+from reports.grouping import Group, grouped
 from reports.results import Requirement, Results
 from reports.source import totals
 from reports.verdicts import Verdict
@@ -38,8 +38,8 @@ def _code(text: str) -> str:
     return f"{fence}{space}{line.replace('|', '¦')}{space}{fence}"
 
 
-def _sign(requirement: Requirement | None) -> str:
-    return _SIGNS.get(requirement.verdict, f"{requirement.verdict}") if requirement else ""
+def _sign(judged: Requirement | Group | None) -> str:
+    return _SIGNS.get(judged.verdict, f"{judged.verdict}") if judged else ""
 
 
 _TEXTS = Environment(

@@ -27,7 +27,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL, Limits
-from conformance.verdict import Inconclusive, NotApplicable, NotTestable
+from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
 
@@ -167,7 +167,8 @@ def failures(
                 # A busy machine finds no fault.
                 continue
             if outcome.error is not None or outcome.seen != _seen(profile).get(case, outcome.seen):
-                broken = ", ".join(sorted(case.slugs))
+                owner = outcome.error.owner if isinstance(outcome.error, Deviation) else ""
+                broken = owner or ", ".join(sorted(case.slugs))
                 found += [broken] * (broken not in found)
                 if len(found) >= enough:
                     break
@@ -177,15 +178,14 @@ def failures(
 def caught(fault: Fault) -> bool:
     """Return whether a test of the requirement that the fault breaks fails."""
     profile = newest_with(fault.requirement)
-    return bool(
-        failures(
-            fault,
-            lambda case: fault.requirement in case.slugs,
-            enough=1,
-            profile=profile,
-            silence=SILENCE,
-        )
+    found = failures(
+        fault,
+        lambda case: fault.requirement in case.slugs,
+        enough=len(cases()),
+        profile=profile,
+        silence=SILENCE,
     )
+    return any(fault.requirement in slugs.split(", ") for slugs in found)
 
 
 def strangers(fault: Fault) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from conformance.dialogue.fitting import largest_body
 from conformance.run import runner
 from conformance.target.builtin import BuiltIn
 from conformance.usual_answers import answer_to_delete, answer_to_put
-from conformance.verdict import Deviation, TargetLost
+from conformance.verdict import Deviation, Fate, Kind, TargetLost
 from reference_server import wire
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -237,13 +238,15 @@ def test_a_server_that_the_signal_kills_breaks_put_draining_alone() -> None:
         def signal(self, number: int) -> None:
             self.close()
 
-        def fate(self, after: bytes = b"") -> str | None:
-            return "the target was ended by SIGUSR1"
+        def fate(self) -> Fate | None:
+            return Fate(Kind.CRASHED, "ended by SIGUSR1", signal.SIGUSR1)
 
     server = Killed()
 
     def connect() -> Any:
-        lost = TargetLost("a connection", server.fate() or "")
+        fate = server.fate()
+        assert fate is not None
+        lost = TargetLost("a connection", fate)
         lost.owner = "use.using"
         raise lost
 

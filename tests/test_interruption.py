@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,23 +24,28 @@ from conformance.run.suite import Suite
 from conformance.target.address import Address, ask, ask_all, visit
 from conformance.target.clock import clear_leftovers
 from conformance.target.launch import Launched, LaunchError
+from reports.results import read_results
 from tests.servers import REFERENCE_COMMAND
 
 SUITE = ("pytest", "--pyargs", "conformance", "fuzz", "-p", "no:cacheprovider", "-q")
 RUNS = {"alone": SUITE, "workers": (*SUITE, "-n", "2"), "fuzz": ("fuzz", "--jobs=2")}
 LIMIT = 60.0
+HEARD = """
+import signal, runpy
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+runpy.run_module({!r}, run_name="__main__", alter_sys=True)
+"""
+"""Runs a module; where the tests run in the background, their children would ignore signals."""
+needs_timeout = pytest.mark.skipif(shutil.which("timeout") is None, reason="there is no timeout")
 
 
 @contextlib.contextmanager
 def _running(*command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a program of this Python, in a process group of its own, that hears all signals."""
-    # Where the tests run in the background, their children ignore signals, too.
-    heard = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    heard += " signal.signal(signal.SIGHUP, signal.SIG_DFL);"
-    heard += f" runpy.run_module({command[0]!r}, run_name='__main__', alter_sys=True)"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", heard, *command[1:]],
+            [sys.executable, "-c", HEARD.format(command[0]), *command[1:]],
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -120,11 +127,12 @@ def test_a_second_interrupt_ends_at_once_and_says_what_may_be_left(tmp_path: Pat
 
 
 _GOES_ON = """
-import contextlib, os, signal
+import contextlib, os, signal, time
 
 def test_of_a_client() -> None:
     with contextlib.suppress(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.6)
     os.kill(os.getpid(), signal.SIGINT)
 """
 
@@ -135,6 +143,70 @@ def test_a_second_interrupt_is_told_where_a_test_goes_on(tmp_path: Path) -> None
         done = _told("pytest", str(tmp_path), _remote(server), "-p", "no:cacheprovider", "-q")
     assert done.returncode == pytest.ExitCode.INTERRUPTED
     assert "interrupted again; jobs may be left in tubes conformance-" in done.stderr
+
+
+_TAKES_LONG = """
+import time
+import pytest
+
+@pytest.mark.requirement("use.using")
+@pytest.mark.parametrize("number", range(2000))
+def test_of_a_client(client, number: int) -> None:
+    client.is_in_step()
+    time.sleep(0.05)
+"""
+
+
+def _that_takes_long(folder: Path) -> list[str]:
+    """Return the arguments of a run that takes long, and writes a report into ``folder``."""
+    (folder / "test_takes_long.py").write_text(_TAKES_LONG)
+    options = {"launch": REFERENCE_COMMAND, "beanstalk-clock": "real", "beanstalk-report": folder}
+    told = [f"--{name}={value}" for name, value in options.items()]
+    return [str(folder), "-p", "no:cacheprovider", "-q", *told]
+
+
+@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_two_signals_at_once_are_one(tmp_path: Path, more: tuple[str, ...]) -> None:
+    log = tmp_path / "log"
+    with _running("pytest", *_that_takes_long(tmp_path), *more, log=log) as run:
+        _await(lambda: re.search(rb"^\.{5}", log.read_bytes(), re.MULTILINE))
+        # As `timeout` does: first the process, then its group.
+        run.send_signal(signal.SIGINT)
+        # Signals that nobody has taken yet are one for the system, too.
+        time.sleep(0.02)
+        os.killpg(run.pid, signal.SIGINT)
+        run.wait(LIMIT)
+    said = log.read_text()
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert "interrupted again" not in said
+    assert ": incomplete: " in said
+    assert read_results(tmp_path / "results.json").verdict.word == "incomplete"
+
+
+@needs_timeout
+def test_a_run_that_timeout_interrupts_has_a_verdict_and_a_report(tmp_path: Path) -> None:
+    command = ["timeout", "-s", "INT", "1000", sys.executable, "-c", HEARD.format("pytest")]
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, *_that_takes_long(tmp_path), "-n", "2"],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _await(lambda: re.search(rb"^\.{5}", log.read_bytes(), re.MULTILINE))
+        # Its time is over: it would have had this signal from its timer.
+        process.send_signal(signal.SIGALRM)
+        process.wait(LIMIT)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    said = log.read_text()
+    assert "interrupted again" not in said
+    assert ": incomplete: " in said
+    assert read_results(tmp_path / "results.json").verdict.word == "incomplete"
 
 
 def test_what_a_killed_run_has_left_is_told_and_removed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,8 +20,17 @@ from reports.html import GLYPHS, MEANINGS, report_page
 from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
 from reports.plots import BOX, duration, histogram
-from reports.results import Cause, Known, Requirement, Results, ResultsError, read_results, schema
+from reports.results import (
+    Cause,
+    Known,
+    Requirement,
+    Results,
+    ResultsError,
+    read_results,
+    schema,
+)
 from reports.verdicts import LEVELS, Verdict
+from reports.words import by_numbers
 from reports.write import write_report
 from tests.made import LATENCY, case, evidence, requirement, results
 
@@ -324,3 +334,175 @@ def test_a_cause_is_as_bad_as_its_own_tests_not_as_what_it_breaks() -> None:
     ]
     groups = grouped([requirement("put.a", Verdict.FAIL)], tests)
     assert [group.verdict for group in groups] == [Verdict.FAIL, Verdict.NON_STRICT]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_heading_names_a_requirement_of_its_verdict(is_first: bool) -> None:
+    cause = Cause(command="put", expected="INSERTED", observed="OK")
+    tests = [
+        case("put.loose", Verdict.NON_STRICT, cause=cause, evidence=evidence(transcript=["> A"])),
+        case("put.strict", Verdict.FAIL, cause=cause, evidence=evidence()),
+    ]
+    found = [
+        requirement("put.loose", Verdict.NON_STRICT, level="de-facto"),
+        requirement("put.strict", Verdict.FAIL),
+    ]
+    made = results(*(found if is_first else found[::-1]), tests=tests)
+    (group,) = grouped(made.requirements, made.tests)
+    assert (group.verdict, group.title) == (Verdict.FAIL, "put.strict and 1 more")
+    assert group.tests[0].requirements == ["put.strict"]
+    assert "- ❌ put.strict (must): `what put.strict shows`, breaks 1 more" in report_text(
+        made, linked=False
+    )
+    assert re.search(r">put\.loose</a> \(de-facto\)", report_page(made))
+
+
+def test_a_heading_has_the_verdict_of_its_cause_not_of_another_one_of_its_requirement() -> None:
+    causes = (Cause(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED"))
+    made = results(
+        requirement("put.a", Verdict.FAIL),
+        tests=[
+            case("put.a", verdict, cause=cause, evidence=evidence())
+            for verdict, cause in zip((Verdict.FAIL, Verdict.NON_STRICT), causes, strict=True)
+        ],
+    )
+    assert [line[:4] for line in report_text(made).splitlines() if "put.a" in line] == [
+        "- ❌ ",
+        "- 🔶 ",
+    ]
+    assert 'class="deviation non-strict"' in report_page(made)
+
+
+def test_a_must_is_named_before_what_else_its_test_is_about() -> None:
+    both = ["put.loose", "put.strict"]
+    found = [
+        requirement("put.loose", Verdict.FAIL, level="de-facto"),
+        requirement("put.strict", Verdict.FAIL),
+    ]
+    (group,) = grouped(found, [case("put.loose", Verdict.FAIL, requirements=both)])
+    assert group.title == "put.strict and 1 more"
+
+
+def _failed(slug: str, number: int, **changes: object) -> Any:
+    cause = Cause(command="put", expected="INSERTED …", observed=f"cause {'x' * number}")
+    values = {"cause": cause, "evidence": evidence(), **changes}
+    return case(slug, Verdict.FAIL, **values)
+
+
+def test_causes_are_ranked_by_what_they_block_and_how_normal_their_use_is() -> None:
+    slugs = [
+        "exhaustion.not-found",
+        "persistence.buries",
+        "protocol.any-bytes",
+        "put.crowd",
+        "put.empty",
+        "put.blocks",
+        "put.known",
+        "reserve.expiry",
+    ]
+    found = [*failing(*slugs), requirement("put.loose", Verdict.NON_STRICT, level="de-facto")]
+    found += [
+        requirement(f"put.{number}", Verdict.BLOCKED, blocked_by=["put.blocks"])
+        for number in range(2)
+    ]
+    special: dict[str, dict[str, object]] = {
+        "put.crowd": {"id": "conformance.tests.test_crowds::test_put"},
+        "put.empty": {"evidence": evidence(transcript=[])},
+        "put.known": {"known": True},
+        # It takes more messages than all others.
+        "reserve.expiry": {"evidence": evidence(transcript=["  A > put"] * 50)},
+    }
+    tests = [_failed(slug, number, **special.get(slug, {})) for number, slug in enumerate(slugs)]
+    tests.append(case("put.loose", Verdict.NON_STRICT, evidence=evidence()))
+    titles = [group.title for group in grouped(found, tests)]
+    assert titles == [
+        "put.blocks; blocks 2",
+        "reserve.expiry",
+        "put.crowd",
+        "protocol.any-bytes",
+        "exhaustion.not-found",
+        "persistence.buries",
+        "put.empty",
+        "put.loose",
+        "put.known",
+    ]
+
+
+def test_what_shows_no_byte_is_not_first_whatever_its_verdict() -> None:
+    found = [*failing("put.a"), requirement("put.b", Verdict.NON_STRICT, level="de-facto")]
+    tests = [
+        case("put.a", Verdict.FAIL, evidence=evidence(transcript=[])),
+        case("put.b", Verdict.NON_STRICT, evidence=evidence()),
+    ]
+    assert [group.title for group in grouped(found, tests)] == ["put.b", "put.a"]
+    assert [group.title for group in grouped(found[:1], tests[:1])] == ["put.a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("RESERVED 1 1\\r\\na\\r\\n", "RESERVED 12 5\\r\\nhello\\r\\n"),
+        (
+            "FOUND 1 1\\r\\na\\r\\n, 1.5 s early",
+            "FOUND 2 9\\r\\nb\\r\\n\\r\\n or b\\r\\n, 2 s early",
+        ),
+        ("RESERVED 1 1\\r\\na\\r\\n or RESERVED 2 1\\r\\nb\\r\\n", "RESERVED 3 1\\r\\nc\\r\\n"),
+        ("RESERVED N N\\r\\naaaaaaaa…", "RESERVED N N\\r\\nb, or c…"),
+        ("a job with b'aaa'", 'a job with b"it\'s"'),
+        ("YAML takes for '#1 SMP'", "YAML takes for '---\\n'"),
+        ("USING conformance-0a1b2c3d-00012", "USING conformance-ffffffff-00013-a"),
+        ("4 of 60 jobs, 1.25 MB", "59 of 1,060 jobs, 1e+09 MB"),
+        ("N - N <= -N", "N - N.N <= N"),
+        ("nothing for B within 1.5 s", "nothing within N seconds"),
+        ("nothing, as in body-cut-off.transcript", "nothing within 5 seconds"),
+        ("rusage-utime: 3, as kept in .findings/a-1b2c", "rusage-utime: 4; replay .findings/b"),
+        ("id 01234567-89ab-cdef-0123-456789abcdef", "id fedcba98-89ab-cdef-0123-456789abcdef"),
+    ],
+)
+def test_causes_that_differ_in_numbers_names_or_bodies_are_one(one: str, other: str) -> None:
+    for texts in ({"observed": "same"}, {"expected": "same"}):
+        missing = "expected" if "observed" in texts else "observed"
+        tests = [
+            _failed("put.a", 0, cause=Cause(command="put", **texts, **{missing: text}))
+            for text in (one, other)
+        ]
+        (group,) = grouped(failing("put.a"), tests)
+        assert len(group.tests) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the key 'pri' in the statistics", "the key 'ttr' in the statistics"),
+        ("RESERVED 1 1\\r\\na\\r\\n", "FOUND 1 1\\r\\na\\r\\n"),
+        ("nothing within 5 seconds", "the target closed the connection"),
+        ("OK with name: a", "OK with pid: a"),
+    ],
+)
+def test_causes_that_differ_otherwise_are_several(one: str, other: str) -> None:
+    tests = [
+        _failed("put.a", 0, cause=Cause(command="put", expected="same", observed=text))
+        for text in (one, other)
+    ]
+    assert len(grouped(failing("put.a"), tests)) == 2
+
+
+def test_reasons_that_differ_only_in_numbers_are_counted_together() -> None:
+    told = [
+        "waited 0.5 s of 5.0 s, 3 times",
+        "waited 10.25 s of 5.0 s, 3 times",
+        "waited 2 s of 5.0 s, 3 times",
+        "a wait of 1,000 s",
+        "a wait of 4.2e+09 s",
+        "no number",
+    ]
+    assert by_numbers(told) == {
+        "waited 0.5 to 10.25 s of 5.0 s, 3 times": 3,
+        "a wait of 1,000 to 4.2e+09 s": 2,
+        "no number": 1,
+    }
+    tests = [
+        case("put.a", Verdict.INCONCLUSIVE, reason=reason, id=f"a::{reason}") for reason in told
+    ]
+    page = report_page(results(requirement("put.a", Verdict.INCONCLUSIVE), tests=tests))
+    assert "3 tests inconclusive: waited 0.5 to 10.25 s of 5.0 s, 3 times" in page

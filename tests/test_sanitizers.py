@@ -11,7 +11,7 @@ import pytest
 from conformance.run.runner import run
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
-from conformance.target.sanitizers import reports
+from conformance.target.sanitizers import different, reports
 from conformance.tests import test_exhaustion_peers as peers
 from conformance.verdict import Deviation, NotTestable
 from tests.servers import REFERENCE_COMMAND, changed_server, shell_with
@@ -67,6 +67,57 @@ def test_the_same_report_is_the_same_in_another_process() -> None:
     assert first.head != second.head
     assert first.kind == second.kind
     assert "job.c:1 in job_free" in first.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("thread 'main' panicked at src/a.rs:3:5:", "thread 'main' (7) panicked at src/a.rs:3:5:"),
+        (
+            "thread 'tokio-runtime-worker' (23) panicked at src/a.rs:123:5:",
+            "thread 'tokio-runtime-worker' (1024) panicked at src/a.rs:123:5:",
+        ),
+        ("thread 'worker-1' panicked at a.rs:3:5:", "thread '<unnamed>' panicked at a.rs:3:5:"),
+        (
+            "panic: runtime error: index out of range [5] with length 3",
+            "panic: runtime error: index out of range [12] with length 10",
+        ),
+        (
+            "panic: runtime error: slice bounds out of range [:5] with capacity 3",
+            "panic: runtime error: slice bounds out of range [:7] with capacity 6",
+        ),
+        (
+            "WARNING: ThreadSanitizer: data race (pid=7)",
+            "WARNING: ThreadSanitizer: data race (pid=1234)",
+        ),
+        (
+            "==7==ERROR: AddressSanitizer: SEGV on unknown address 0x1 (pc 0x55 sp 0x7f T0)",
+            "==89==ERROR: AddressSanitizer: SEGV on unknown address 0x2 (pc 0x56 sp 0x7e T12)",
+        ),
+        (
+            "a.c:7:5: runtime error: index 5 out of bounds for type 'int [4]'",
+            "a.c:7:5: runtime error: index 6 out of bounds for type 'int [4]'",
+        ),
+    ],
+)
+def test_a_report_has_one_kind_whatever_the_thread_and_the_values(one: str, other: str) -> None:
+    found = list(reports(f"{one}\nsaid\n{other}\nsaid\n"))
+    assert [report.head for report in found] == [one, other]
+    assert len({report.kind for report in found}) == 1
+    remarks = [f"the target has printed: {report.head}; x has the rest" for report in found]
+    assert different([*remarks, "2 MB", "3 MB", "2 MB"]) == [remarks[0], "2 MB", "3 MB"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("thread 'main' panicked at src/a.rs:123:5:", "thread 'main' panicked at src/a.rs:456:5:"),
+        ("thread 'main' panicked at src/a.rs:3:5:", "thread 'main' panicked at src/a.rs:3:7:"),
+        ("a.c:7:5: runtime error: division by zero", "a.c:8:5: runtime error: division by zero"),
+    ],
+)
+def test_reports_of_different_places_are_of_different_kinds(one: str, other: str) -> None:
+    assert len({report.kind for report in reports(f"{one}\nsaid\n{other}\nsaid\n")}) == 2
 
 
 def test_reports_of_one_kind_that_come_from_elsewhere_are_others() -> None:

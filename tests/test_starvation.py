@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from conformance.target import starvation
-from conformance.target.starvation import CpuTime, Meter, Patience, Starvation
+from conformance.target.starvation import (
+    CpuTime,
+    Meter,
+    Patience,
+    Starvation,
+    _kept_waiting,
+    _Reading,
+)
 
 needs_linux = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the system does not tell CPU times"
@@ -153,18 +160,48 @@ def test_patience_where_only_the_load_is_told(
     assert _lasts(Patience(starvation.session(os.getpid()), 0.2, 60.0)) >= 0.75
 
 
-@pytest.mark.parametrize(("share", "starved"), [(1.0, 0.0), (0.5, 0.5), (0.0, 3.0)])
-def test_threads_of_a_target_that_fill_the_machine_keep_each_other_waiting(
-    share: float, starved: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ran", "waited", "idle", "starved"),
+    [
+        pytest.param(2.0, 6.0, 0.0, 0.0, id="its-threads-fill-the-machine"),
+        pytest.param(1.0, 7.0, 1.0, 0.0, id="its-threads-queue-for-one-cpu"),
+        pytest.param(1.9, 6.0, 0.0, 0.1, id="we-ran-a-little-meanwhile"),
+        pytest.param(0.5, 1.5, 0.0, 1.5, id="others-have-the-rest"),
+        pytest.param(0.5, 3.0, 0.5, 1.0, id="others-have-a-part-of-the-rest"),
+        pytest.param(0.0, 3.0, 2.0, 3.0, id="nobody-tells-how-long-it-ran"),
+    ],
+)
+def test_a_target_is_kept_from_a_cpu_by_other_processes_only(
+    ran: float, waited: float, idle: float, starved: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    begun = time.monotonic()
+    monkeypatch.setattr(starvation, "processors", lambda: frozenset((0, 1)))
+    begun, ended = (
+        _Reading(seconds, 0.0, 0.0, CpuTime(ran * seconds, waited * seconds), idle * seconds)
+        for seconds in (3.0, 13.0)
+    )
+    assert _kept_waiting(begun, ended) == pytest.approx(10 * starved)
 
-    def cpu_time() -> CpuTime:
-        passed = time.monotonic() - begun
-        return CpuTime(share * passed, 3 * passed)
 
-    measured = Starvation(cpu_time)
+def test_idle_cpus_are_read_with_the_time_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = iter((0.0, 1e9))
+    monkeypatch.setattr(starvation, "idle_time", lambda: next(idle))
+    told = iter((CpuTime(1.0, 2.0), CpuTime(1.001, 9.0)))
+    measured = Starvation(lambda: next(told))
     time.sleep(0.1)
-    seen = measured.since()
-    assert seen.target == pytest.approx(starved * seen.target_of, abs=0.01)
+    assert measured.since().target == 0
+
+
+@needs_linux
+def test_an_idle_cpu_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert starvation.idle_time() >= 0
+    (tmp_path / "stat").write_text(
+        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 1 1 200 100 1 1 1 0 0\ncpu1 1 1 1 900 0 1 1 1 0 0\n"
+    )
+    shares = tmp_path / "cpu.stat"
+    monkeypatch.setattr(starvation, "_PROC", tmp_path)
+    monkeypatch.setattr(starvation, "_TICKS", 100)
+    monkeypatch.setattr(starvation, "_SHARES", [(shares, "throttled_usec", 1e6)])
+    monkeypatch.setattr(starvation, "processors", lambda: frozenset((0,)))
+    assert starvation.idle_time() == 3.0
+    shares.write_text("usage_usec 7\nthrottled_usec 500000\n")
+    assert starvation.idle_time() == 2.5

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +16,7 @@ from conformance.transcript import Entry, Transcript
 from reports.results import Conclusion, read_results
 from reports.verdicts import Verdict
 from reports.words import counted
-from tests.servers import changed_server
+from tests.servers import REFERENCE_COMMAND, changed_server
 from tests.test_plugin import suite
 
 MOST = LINES + 10
@@ -103,9 +105,9 @@ def test_a_very_wrong_server_is_told_in_sixty_lines(tmp_path: Path) -> None:
     assert "platform " in done.stdout
     assert int(re.findall(r"(\d+) failed", lines[-1])[0]) > 100
     assert len(lines) <= 60
-    # The most fundamental cause is shown up to its end.
+    # The cause that blocks most is shown up to its end.
     first = done.stdout.partition(" FAIL ")[2].partition("\n___")[0]
-    for part in ("REQUIREMENT", "TRANSCRIPT", "EXPECTED", "OBSERVED", "REPRODUCE", "BREAKS"):
+    for part in ("REQUIREMENT", "TRANSCRIPT", "EXPECTED", "OBSERVED", "REPRODUCE", "BLOCKS"):
         assert f"\n{part}" in first
 
 
@@ -158,3 +160,54 @@ def test_what_is_cut_has_fewer_lines_and_nothing_twice(count: int, shown: int) -
     assert len(lines) == shown
     assert len({*lines}) == shown
     assert any("2 lines" in line for line in lines) is (count > shown)
+
+
+def _run_alone(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a folder, without those of the suite."""
+    command = [sys.executable, "-m", "pytest", str(folder), "-q", "-p", "no:cacheprovider"]
+    command += [f"--launch={REFERENCE_COMMAND}", "--beanstalk-clock=real"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+_WAITS = """
+import pytest
+from conformance.verdict import Inconclusive
+
+@pytest.mark.requirement("use.using")
+@pytest.mark.parametrize("number", range(12))
+def test_of_a_client(client, number: int) -> None:
+    told = f"waited {number / 10} s of 5.0 s for a CPU"
+    raise Inconclusive(f"the machine was too busy ({told}), 3 times: expected {number}")
+"""
+
+
+def test_reasons_that_differ_only_in_numbers_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "test_waits.py").write_text(_WAITS)
+    done = _run_alone(tmp_path)
+    told = (
+        "12 tests inconclusive: the machine was too busy (waited 0.0 to 1.1 s of 5.0 s for a CPU)"
+    )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("12 tests"))
+    assert line.startswith(told)
+
+
+_LEVELS = """
+import pytest
+from conformance.verdict import Deviation
+
+@pytest.mark.requirement({slug!r})
+def test_of_{name}(client) -> None:
+    client.is_in_step()
+    raise Deviation("one thing", "another thing")
+"""
+
+
+def test_a_heading_names_the_must_that_a_cause_breaks(tmp_path: Path) -> None:
+    # The first one comes first in the text, and is de-facto.
+    for name, slug in enumerate(("lifecycle.close-releases-jobs", "use.using")):
+        (tmp_path / f"test_{name}.py").write_text(_LEVELS.format(slug=slug, name=name))
+    done = _run_alone(tmp_path)
+    assert re.search(r"^_+ FAIL use\.using and 1 more _+$", done.stdout, re.MULTILINE), done.stdout
+    assert "REQUIREMENT use.using (must; " in done.stdout
+    assert "BREAKS    lifecycle.close-releases-jobs (de-facto)" in done.stdout
+    assert "  fail: use.using and 1 more: " in done.stdout

@@ -65,6 +65,8 @@ class Connection(UsualCommands):
         self._garbage: str | None = None
         self._answered = 0
         self._asked: list[bytes] = []
+        self._places: dict[int, int] = {}
+        """The position in the transcript of each command, by its number."""
         self.has_timed_out = False
         """A reply was missing after its full timeout."""
         self._half_closed = False
@@ -170,6 +172,7 @@ class Connection(UsualCommands):
 
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
+        self._places[len(self._asked)] = position
         self._timeline.sends()
         self._send_all(data, position)
 
@@ -327,7 +330,18 @@ class Connection(UsualCommands):
         if self._reader.pending:
             observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
         kind = Kind.NO_REPLY if command else Kind.NOT_DISCONNECTED
-        return self._gone(expected, observed, Step(kind, command), waited=wait.passed)
+        deviation = self._gone(expected, observed, Step(kind, command), waited=wait.passed)
+        if not (self.stopped or isinstance(deviation, TargetLost)):
+            deviation.client, deviation.unanswered = self.name, self._place
+        return deviation
+
+    @property
+    def _place(self) -> int:
+        """The position of the first command without a reply; else of the last message."""
+        sent = [place for number, place in self._places.items() if number <= self._answered]
+        return (
+            sent[-1] if self._answered < len(self._asked) else self._transcript.last_of(self.name)
+        )
 
     def _gone(
         self,

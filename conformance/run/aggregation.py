@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from reference_server.profiles import NEWEST
 from reports.crashes import tried
 from reports.results import Conclusion, Crashes, Test, Word, World
 from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
-from reports.words import counted
+from reports.words import by_numbers, counted
 from reports.worlds import transitions
 
 REASONS = 4
@@ -183,7 +183,7 @@ def grounds(reason: str) -> str:
 
 def _missing(entries: Iterable[Judgement]) -> str:
     """Return why requirements were not tested, counted."""
-    reasons = Counter(
+    reasons = by_numbers(
         _why(entry) for entry in entries if entry.verdict not in (*_TESTED, Verdict.SEEN)
     )
     told = reasons.most_common(REASONS)

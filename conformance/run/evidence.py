@@ -23,13 +23,17 @@ def gather(
     error: Deviation, outcome: Outcome, reproduce: Sequence[str], test: str, keeper: Keeper
 ) -> Evidence:
     """Return the evidence for a deviation; ``reproduce`` is a command that shows it again."""
-    transcript, marked = outcome.transcript, error.marked
+    transcript, marked, observed = outcome.transcript, error.marked, error.observed
+    if marked is None:
+        marked = error.unanswered
     if marked is None and transcript.entries:
         marked = transcript.last
+    if error.client and len({entry.connection for entry in transcript.entries} - {""}) > 1:
+        observed += f" for client {error.client}"
     return Evidence(
         transcript=[clean(line) for line in transcript.render(marked).split("\n")],
         expected=clean(error.expected, SHORT),
-        observed=clean(error.observed, SHORT),
+        observed=clean(observed, SHORT),
         said=clean(outcome.said),
         reproduce=clean(shlex.join(reproduce)),
         kept=keeper.keep(test, transcript, error, marked),

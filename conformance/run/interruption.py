@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any, NoReturn
 
 import pytest
@@ -15,12 +16,17 @@ import pytest
 from conformance.run.suite import Suite
 from conformance.target.watchdog import ENDINGS
 
+GRACE = 0.5
+"""Seconds after a signal in which further signals belong to it.
+
+`timeout`, for one, signals first the process and then its group: the process gets two.
+"""
 _SLOW = "hypothesispytest"
 """The plugin that imports all of Hypothesis for its summary, if nobody has done so before."""
 
 
 class Interruption:
-    """Ends a run when a signal comes, in all of its processes; a second one ends it at once."""
+    """Ends a run on a signal, in all of its processes; a later second signal ends it at once."""
 
     def __init__(self, config: pytest.Config, suite: Suite, is_worker: bool) -> None:
         self._config = config
@@ -28,6 +34,7 @@ class Interruption:
         self._is_worker = is_worker
         self._workers: list[int] = []
         self._has_come = False
+        self._first_at = 0.0
 
     def attend(self) -> None:
         """Take all signals that end a program, unless they are ignored, as nohup has it."""
@@ -47,10 +54,10 @@ class Interruption:
 
     def _comes(self, *_: object) -> None:
         if self._has_come:
-            if not self._is_worker:
+            if not self._is_worker and time.monotonic() - self._first_at > GRACE:
                 self._give_up()
             return
-        self._has_come = True
+        self._has_come, self._first_at = True, time.monotonic()
         for worker in self._workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGTERM)

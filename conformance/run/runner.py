@@ -172,7 +172,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         else:
             outcome.doubt = doubt(outcome.error, scenario)
     if fate := _end_of(scenario, outcome):
-        outcome.error = TargetLost(GOES_ON, fate)
+        owner = outcome.error.owner if isinstance(outcome.error, Deviation) else ""
+        command = outcome.error.step.command if isinstance(outcome.error, Deviation) else ""
+        outcome.error = TargetLost(GOES_ON, fate, command=command)
+        outcome.error.owner = owner
     exploration = arguments.get("exploration")
     if isinstance(outcome.error, TargetLost) and isinstance(exploration, Exploration):
         exploration.show_last(scenario.transcript)

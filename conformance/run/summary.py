@@ -22,6 +22,7 @@ from conformance.run.baseline import (
 )
 from conformance.run.identity import named, spoken
 from conformance.run.observation import Observation, observation_of
+from conformance.target.sanitizers import different
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
 from reports.results import SourceCoverage, Test, World
@@ -137,7 +138,8 @@ class Summary:
     def health(self) -> list[str]:
         """Return the remarks on the target's health, which change no verdict."""
         said = (line for observation in self.observations for line in observation.health)
-        return list(dict.fromkeys([*said, *self.remarks]))
+        # Each process has servers of its own, which report the same.
+        return different([*said, *self.remarks])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

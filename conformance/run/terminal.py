@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,9 +12,10 @@ from conformance.run.progress import dots
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
 from reports.grouping import Group, grouped
+from reports.results import Requirement
 from reports.source import coverage_lines
 from reports.verdicts import Verdict
-from reports.words import counted
+from reports.words import by_numbers, counted
 
 LINES = 50
 """Lines that are shown, with those of dots, more or less, unless -vv asks for all."""
@@ -96,18 +96,22 @@ def cut(lines: list[str], most: int) -> list[str]:
 
 def _shown(group: Group, profile: str) -> list[str]:
     """Return the lines of the first failure of a cause, and of all that it breaks and blocks."""
-    test = group.tests[0]
-    broken = {requirement.slug for requirement in group.broken}
-    slug = next((slug for slug in test.requirements if slug in broken), test.requirements[0])
+    test, first = group.tests[0], group.broken[0]
     lines = [test.reason]
     if test.evidence is not None:
-        lines = describe([catalogue()[slug].judged_by(profile)], test.evidence).split("\n")
+        lines = describe([catalogue()[first.slug].judged_by(profile)], test.evidence).split("\n")
     for word, requirements in (("BREAKS", group.broken[1:]), ("BLOCKS", group.blocked)):
         if requirements:
-            names = ", ".join(requirement.slug for requirement in requirements[:NAMES])
+            names = ", ".join(_named(requirement, first) for requirement in requirements[:NAMES])
             more = f" and {len(requirements) - NAMES} more" if len(requirements) > NAMES else ""
             lines.append(f"{word}    {names}{more}")
     return lines
+
+
+def _named(requirement: Requirement, first: Requirement) -> str:
+    """Return the slug of a requirement, with its level if that of the heading has another."""
+    other = requirement.level != first.level
+    return f"{requirement.slug} ({requirement.level})" if other else requirement.slug
 
 
 def _causes(groups: Sequence[Group], verbosity: int, most: int) -> Iterator[str]:
@@ -149,7 +153,7 @@ def _health(summary: Summary) -> Iterator[str]:
 
 
 def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
-    reasons = Counter(
+    reasons = by_numbers(
         f"{test.verdict}: {grounds(test.reason)}"
         for test in (observation.test for observation in summary.observations)
         if test.verdict in (Verdict.NOT_TESTABLE, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from conformance.target.starvation import processes
@@ -32,7 +32,12 @@ _OF_RUNTIME = re.compile(
 """Functions of C and of sanitizers, in which what is wrong shows, wherever it comes from."""
 FRAMES = 3
 """Functions that tell reports of one kind apart."""
-_VARYING = re.compile(r"==\d+==|\(?pid[ =]\d+\)?|0x[0-9a-f]+|T?\d{3,}")
+_VARYING = re.compile(
+    r"==\d+==|\(?\b[pt]id[ =]\d+\)?|\b0x[0-9a-f]+"
+    r"|(?<=\bthread )'.*?'(?: \(\d+\))?(?= panicked at )"
+    r"|(?<![\w.])(?<!\w:)(?:goroutine |T)?\d+(?![\w.])"
+)
+"""Processes, threads, addresses and values, but not a place in the source."""
 
 SANITIZERS = re.compile(rb"__(?:a|hwa|m|t)san_init")
 """The sanitizers that are in a program, by a name that is in it: those with their own allocator."""
@@ -68,8 +73,19 @@ class Report(NamedTuple):
     @property
     def kind(self) -> str:
         """The first line without what differs from one time to the next, and where it was."""
-        head = " ".join(_VARYING.sub("", self.head).split())
-        return " < ".join((head, *self.stack))
+        return " < ".join((_form(self.head), *self.stack))
+
+
+def _form(text: str) -> str:
+    return " ".join(_VARYING.sub("", text).split())
+
+
+def different(remarks: Iterable[str]) -> list[str]:
+    """Return remarks, of those that quote reports of one kind only the first."""
+    found: dict[str, str] = {}
+    for remark in remarks:
+        found.setdefault(_form(remark) if _HEAD.search(remark) else remark, remark)
+    return list(found.values())
 
 
 def reports(printed: str) -> Iterator[Report]:

@@ -20,6 +20,13 @@ SEEN = 4
 _PROC = Path("/proc")
 _NAP, _PROMPT = 0.01, 0.002
 """Seconds for which the watch sleeps, and by which it is always woken up too late."""
+_IDLE, _TICKS = slice(3, 5), os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+"""The columns of ``/proc/stat`` that tell of an idle CPU, and their parts of a second."""
+_SHARES = (
+    (Path("/sys/fs/cgroup/cpu.stat"), "throttled_usec", 1e6),
+    (Path("/sys/fs/cgroup/cpu/cpu.stat"), "throttled_time", 1e9),
+)
+"""The files in which control groups of either version tell of CPU time that was kept back."""
 _STEP = 0.1
 """Seconds after which it is looked again whether somebody who is waited for needs the time."""
 
@@ -96,6 +103,38 @@ def _threads_of(leader: int) -> Iterable[Path]:
             yield from (folder / "task").iterdir()
 
 
+def processors() -> frozenset[int]:
+    """Return the CPUs that this process, and what it starts, may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def idle_time() -> float:
+    """Return the seconds for which :func:`processors` had nothing to do; 0 if that is not told.
+
+    Where a container has used up its share of them, nobody in it could have had that time.
+    """
+    idle = 0
+    with contextlib.suppress(OSError, ValueError):
+        names = {f"cpu{number}" for number in processors()}
+        for line in (_PROC / "stat").read_text().splitlines():
+            name, *ticks = line.split()
+            if name in names:
+                # While it waits for a disk, anybody may have it.
+                idle += sum(map(int, ticks[_IDLE]))
+    return idle / _TICKS - _throttled()
+
+
+def _throttled() -> float:
+    """Return the seconds for which our container has been kept from CPUs; 0 if it is not."""
+    for file, key, unit in _SHARES:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            told = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
+            return int(told[key]) / unit
+    return 0.0
+
+
 def pressure() -> float:
     """Return for how many seconds anybody had to wait for a CPU since this machine started."""
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -159,12 +198,16 @@ class Starved(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """Seconds of waiting for a CPU up to a moment; of the target, those that it ran, too."""
+    """Seconds of waiting for a CPU up to a moment; of the target, those that it ran, too.
+
+    ``idle``: seconds for which CPUs had nothing to do.
+    """
 
     time: float
     own: float
     overslept: float
     target: CpuTime
+    idle: float
 
 
 class Starvation:
@@ -182,7 +225,7 @@ class Starvation:
 
     def _read(self) -> _Reading:
         now, own = time.monotonic(), self._own.read().waited
-        return _Reading(now, own, watch().overslept(), self._target())
+        return _Reading(now, own, watch().overslept(), self._target(), idle_time())
 
     def mark(self) -> float:
         """Note that something begins now; return its name, for :meth:`since`."""
@@ -196,20 +239,26 @@ class Starvation:
         ours = first if due is None else self._marks[due]
         now = self._read()
         own = max(now.own - ours.own, now.overslept - ours.overslept)
-        passed = now.time - first.time
-        target = _kept_waiting(first.target, now.target, passed)
-        return Starved(own, now.time - ours.time, target, passed)
+        target = _kept_waiting(first, now)
+        return Starved(own, now.time - ours.time, target, now.time - first.time)
 
 
-def _kept_waiting(before: CpuTime, now: CpuTime, passed: float) -> float:
-    """Return for how many of the seconds that passed others have kept a target from a CPU.
+def _kept_waiting(before: _Reading, now: _Reading) -> float:
+    """Return the seconds for which other processes have kept a target from a CPU.
 
-    Threads that fill all processors keep each other waiting: that is the target's own doing.
+    Its threads may have waited for each other: that is the target's own doing. Others have kept it
+    waiting for no longer than they ran, which is what it and idle CPUs have left of all CPU time.
     """
     # Another process may have taken its place meanwhile.
-    ran, waited = (max(0.0, after - at) for after, at in zip(now, before, strict=True))
-    left = passed * (os.cpu_count() or 1) - ran
-    return min(waited, max(0.0, left)) if ran else waited
+    ran, waited = (
+        max(0.0, after - at) for after, at in zip(now.target, before.target, strict=True)
+    )
+    if not ran:
+        # Nobody tells how long it ran, or others have let it do nothing at all.
+        return waited
+    capacity = (now.time - before.time) * len(processors())
+    others = capacity - ran - (now.idle - before.idle)
+    return min(waited, max(0.0, others))
 
 
 class Patience:

@@ -1,5 +1,7 @@
 """Exhaustion: replies of a server that gets no more memory, and what is left of its jobs."""
 
+from functools import partial
+
 import pytest
 
 from conformance.catalogue import configured, requirement
@@ -37,8 +39,8 @@ PART, CROWD = 50, 49_150
 """Jobs that are put at a time, and for a thousand peers: almost all of beanstalkd's table."""
 A_WHILE = 0.01
 """Seconds for each peer in which they are put; a slow server gets fewer."""
-MANY = 20
-"""Jobs or clients for which a queue has to grow."""
+MANY, HELD = 20, 100
+"""Jobs or clients for which a queue has to grow, and jobs of one client."""
 
 in_each_way = pytest.mark.parametrize("lack", [LACKS[0], LACKS[-1]])
 
@@ -219,6 +221,44 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
         clock.advance(1)
         client.raw(client.ping).any_reply()
     client.says([(f"peek {job}", FOUND(job, b"a")) for job in (*back, *late, *due)])
+
+
+def _is_back(client: Connection, job: int) -> bool:
+    return client.state_of(job) in ("ready", "buried")
+
+
+@requirement(
+    "exhaustion.disconnect-keeps-jobs",
+    'The worker will execute the job; when it is finished the worker will send a "delete" command '
+    "to delete the job.",
+)
+@configured(allocations=True)
+@in_each_way
+def test_jobs_of_a_client_that_leaves_without_memory_are_ready_or_buried(
+    own_server: Target,
+    client: Connection,
+    other: Connection,
+    connect: Connect,
+    resources: Resources,
+    lack: Lack,
+) -> None:
+    with before_shortage():
+        # One after the other: the queue needs room for all only when they come back.
+        jobs = [other.put_and_reserve() for _ in range(HELD)]
+    # The jobs that fill the memory are in default, and leave no room in the queue of this tube.
+    producer = connect()
+    with short_of_memory(own_server, producer, resources, lack):
+        other.close()
+        for _ in range(5):
+            reply_in_need(producer, producer.raw(producer.ping), producer.pong.word)
+    for job in jobs:
+        if not client.eventually(partial(_is_back, client, job), with_ends=True):
+            observed = client.state_of(job)
+            raise Deviation(f"job {job} of a client that has left ready or buried", observed[:200])
+    client.send(f"kick {HELD}").any_reply()
+    # Each is given to somebody, and once.
+    given = [int(client.reserve().reply("RESERVED").args[0]) for _ in jobs]
+    assert sorted(given) == jobs
 
 
 @requirement(

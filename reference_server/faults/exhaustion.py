@@ -121,6 +121,15 @@ class ForgetsBuried(Model):
         self._deref(job.tube)
 
 
+@fault("exhaustion.disconnect-keeps-jobs", "jobs that come back without memory are in no queue")
+class LosesReturned(Model):
+    def _let_go(self, job: Job) -> None:
+        if RESERVE.has_room:
+            super()._let_go(job)
+        else:
+            self._unreserve(job)
+
+
 @fault("exhaustion.memory-serves-again", "once a put had no memory no other is taken")
 class RefusesForEver(RequestReader):
     refused = False

@@ -1,0 +1,101 @@
+"""The evidence of a failure: which message is marked, and which client got no reply."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+
+import pytest
+
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect
+from conformance.dialogue.schedule import Timeline
+from conformance.run.evidence import gather
+from conformance.run.keeping import Keeper
+from conformance.run.runner import run
+from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
+from conformance.transcript import HEAD, Entry, rendered
+from conformance.verdict import Deviation, Inconclusive
+from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.state import Client
+from reference_server.wire import TIMED_OUT, Command
+from reports.results import Evidence
+
+SHORT = Limits(reply=1.0)
+WAITING, FORGOTTEN = 60, 41
+"""Clients that wait at the same time, and the number of the one that gets no reply."""
+
+
+class _ForgetsOne(Model):
+    """One of the clients that wait is not told of the end of its timeout."""
+
+    def _wake_up(self, conn: Client) -> None:
+        super()._wake_up(conn)
+        if conn.id % WAITING == FORGOTTEN:
+            self._outputs.pop()
+
+
+class _IsSilent(Model):
+    """It answers no kick, and what follows it."""
+
+    def _command(self, conn: Client, command: Command) -> None:
+        if command.verb != "kick":
+            super()._command(conn, command)
+
+
+def _times_out(new_worker: Connect, clock: Timeline) -> None:
+    waiting = [new_worker().reserve_within(2) for _ in range(WAITING)]
+    clock.advance(2)
+    for exchange in waiting:
+        exchange.expect(TIMED_OUT)
+
+
+def _kicks(client: Connection) -> None:
+    client.send("kick 1").any_reply()
+
+
+def _evidence(model: type[Model], test: Callable[..., object], **values: object) -> Evidence:
+    fault = Fault("none", "one client gets no reply", model=model)
+    with contextlib.closing(BuiltIn(fault=fault, limits=SHORT)) as target:
+        outcome = run(test, values, target)
+    error = outcome.error
+    # On a busy machine, it is what the failure looks like.
+    deviation = error.deviation if isinstance(error, Inconclusive) else error
+    assert isinstance(deviation, Deviation), outcome
+    return gather(deviation, outcome, ["replay"], "test", Keeper(None, ""))
+
+
+def _marked(found: Evidence) -> str:
+    (line,) = (line for line in found.transcript if line.startswith("> "))
+    return line
+
+
+def test_of_many_clients_whose_timeouts_end_the_one_without_a_reply_is_named() -> None:
+    found = _evidence(_ForgetsOne, _times_out, new_worker=None, clock=None)
+    marked = _marked(found)
+    assert marked.endswith(" > reserve-with-timeout 2\\r\\n")
+    client = marked.split()[1]
+    assert re.fullmatch(
+        rf"nothing within [\d.]+ seconds(, as before)? for client {client}", found.observed
+    )
+    assert f"  {client} < TIMED_OUT\\r\\n" not in found.transcript
+    assert len(found.transcript) < 150
+
+
+def test_a_client_that_is_alone_needs_no_name() -> None:
+    found = _evidence(_IsSilent, _kicks, client=None)
+    assert _marked(found) == "> A > kick 1\\r\\n"
+    assert re.fullmatch(r"nothing within [\d.]+ seconds(, as before)?", found.observed)
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(2 * HEAD, 0), (2 * HEAD + 9, 9)])
+def test_what_follows_a_marked_message_is_cut_in_the_middle(count: int, left_out: int) -> None:
+    entries = [Entry("A", ">", b"reserve\r\n", 0.0)]
+    entries += [Entry("B", "<", b"TIMED_OUT\r\n", 1.0)] * count
+    lines = rendered(entries, 0).split("\n")
+    assert lines[0] == "> A > reserve\\r\\n"
+    assert [line for line in lines if "…" in line] == ["  … 9 messages …"] * bool(left_out)
+    assert len(lines) == 1 + count - left_out + bool(left_out)
