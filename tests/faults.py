@@ -163,29 +163,34 @@ def failures(
     found: list[str] = []
     with contextlib.closing(outcomes(fault, chosen, examples, profile, silence)) as came:
         for case, outcome in came:
-            if isinstance(outcome.error, Inconclusive):
-                # A busy machine finds no fault.
-                continue
-            if outcome.error is not None or outcome.seen != _seen(profile).get(case, outcome.seen):
-                owner = outcome.error.owner if isinstance(outcome.error, Deviation) else ""
-                broken = owner or ", ".join(sorted(case.slugs))
-                found += [broken] * (broken not in found)
-                if len(found) >= enough:
-                    break
+            broken = _broken(case, outcome, profile)
+            found += [broken] * (broken != "" and broken not in found)
+            if len(found) >= enough:
+                break
     return found
+
+
+def _broken(case: Case, outcome: running.Outcome, profile: Profile) -> str:
+    """Return the requirements that a test has found broken; empty if it has found none."""
+    error = outcome.error
+    if isinstance(error, Inconclusive):
+        # A busy machine finds no fault.
+        return ""
+    if error is None and outcome.seen == _seen(profile).get(case, outcome.seen):
+        return ""
+    owner = error.owner if isinstance(error, Deviation) else ""
+    return owner or ", ".join(sorted(case.slugs))
 
 
 def caught(fault: Fault) -> bool:
     """Return whether a test of the requirement that the fault breaks fails."""
     profile = newest_with(fault.requirement)
-    found = failures(
-        fault,
-        lambda case: fault.requirement in case.slugs,
-        enough=len(cases()),
-        profile=profile,
-        silence=SILENCE,
+    own = outcomes(
+        fault, lambda case: fault.requirement in case.slugs, profile=profile, silence=SILENCE
     )
-    return any(fault.requirement in slugs.split(", ") for slugs in found)
+    with contextlib.closing(own) as came:
+        broken = (_broken(case, outcome, profile) for case, outcome in came)
+        return any(fault.requirement in slugs.split(", ") for slugs in broken)
 
 
 def strangers(fault: Fault) -> set[str]:
