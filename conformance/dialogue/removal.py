@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from conformance.dialogue.connection import Connection
 from reference_server.profiles import Profile
-from reference_server.wire import DELETED, RESERVED
+from reference_server.wire import RESERVED
 
 
 def delete_ready(client: Connection, job: int, tube: str, profile: Profile) -> None:
     """Delete a job, an "a", that is next in a tube; reserve it first where that must be."""
     if "ready" not in profile.deletes:
-        client.send(f"watch {tube}").reply("WATCHING")
+        client.watch(tube)
         client.reserve().expect(RESERVED(job, b"a"))
         # The last tube of a watch list stays.
-        client.send(f"ignore {tube}").any_reply()
-    client.send(f"delete {job}").expect(DELETED)
+        client.prepare(f"ignore {tube}").any_reply()
+    client.delete(job)

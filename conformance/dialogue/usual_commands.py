@@ -83,6 +83,14 @@ class UsualCommands(ABC):
     def _set_up_role(self, verb: str) -> Role:
         return UNDER_TEST if self.is_under_test else Role(usual_answer(verb, self._target.profile))
 
+    def prepare(self, line: str) -> Exchange:
+        """Send a line as set-up, where a test has the line from a table."""
+        return self._set_up(line)
+
+    def observe(self, line: str) -> Exchange:
+        """Send a line as an observation, where a test has the line from a table."""
+        return self._observe(line)
+
     def _observe(self, line: str) -> Exchange:
         """Send a command by which the test observes what it tests."""
         role = self._set_up_role(line.partition(" ")[0])
@@ -162,6 +170,12 @@ class UsualCommands(ABC):
     def delete(self, job: int) -> None:
         """Delete a job that this client may delete."""
         self._set_up(f"delete {job}").reply("DELETED")
+
+    def delete_many(self, jobs: Sequence[int]) -> None:
+        """Delete jobs in one go."""
+        roles = [self._set_up_role("delete")] * len(jobs)
+        for asked in self.each([b"delete %d\r\n" % job for job in jobs], roles):
+            asked.reply("DELETED")
 
     def release(self, job: int, pri: int = 0, delay: int = 0) -> None:
         """Release a job that this client holds; the delay is in seconds."""
@@ -262,6 +276,13 @@ class UsualCommands(ABC):
     def ask_for_job(self) -> str:
         """The line by which :meth:`reserve` asks."""
         return "reserve-with-timeout 0" if self._target.profile.has_timeouts else "reserve"
+
+    def reserve_many(self, count: int) -> list[Reply]:
+        """Observe which jobs come next, asking for so many in one go."""
+        role = observation(self.ask_for_job, self._set_up_role("reserve").owner)
+        roles = [UNDER_TEST if self.is_under_test else role] * count
+        asked = self.each([self.ask_for_job.encode() + CRLF] * count, roles)
+        return [exchange.reply("RESERVED") for exchange in asked]
 
     def reserve_within(self, timeout: int) -> Exchange:
         """Observe which job comes within ``timeout`` seconds."""

@@ -111,8 +111,8 @@ def test_who_is_connected_is_served_without_descriptors(
 ) -> None:
     served, late = _exhaust(connect, resources, new_client)
     for client in served:
-        job = client.put_and_reserve()
-        client.send(f"delete {job}").reply("DELETED")
+        job = client.tested.put_and_reserve()
+        client.tested.delete(job)
     _close(late)
 
 
@@ -216,8 +216,8 @@ def test_who_is_connected_is_served_while_nobody_can_be_accepted(
     way(resources)
     late = _come(connect)
     for client in served:
-        job = client.put_and_reserve()
-        client.send(f"delete {job}").reply("DELETED")
+        job = client.tested.put_and_reserve()
+        client.tested.delete(job)
     let_calls_succeed(resources)
     _close(late)
 

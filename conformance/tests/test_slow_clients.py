@@ -80,14 +80,14 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
 def test_a_client_that_reads_late_gets_all_replies(client: Connection, profile: Profile) -> None:
     bodies = [b"%d." % number * (SIZE // 4) for number in range(ROUNDS)]
     jobs = client.put_many(bodies, ttr=LONG, in_order=True)
-    client.says(
-        [
-            said
-            for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))
-            for said in _said(client, profile, job, pri, body)
-        ],
-        WHILE,
-    )
+    first, *others = [
+        _said(client, profile, job, pri, body)
+        for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))
+    ]
+    # One after the other, each of them is answered as it should be.
+    for line, reply in first:
+        client.prepare(line).expect(reply)
+    client.says([said for dialogue in others for said in dialogue], WHILE)
     client.is_in_step()
 
 
@@ -108,7 +108,7 @@ def test_a_client_that_reads_late_gets_a_body_that_is_deleted_meanwhile(
         wait_for([client.transport], own_server.limits.reply)
         clock.advance(1)
         delete = f"delete {job}"
-        if not other.eventually(lambda: other.send(delete).any_reply() == DELETED):
+        if not other.eventually(lambda: other.prepare(delete).any_reply() == DELETED):
             raise NotTestable("the job is still reserved when its TTR has ended")
         other.put(body[::-1], pri=1)
     reserved.expect_now(RESERVED(job, body))
@@ -118,8 +118,8 @@ def _swiftly(client: Connection, body: bytes) -> bytes:
     """Return a body that a server can be expected to send soon; raises NotTestable if not."""
     begun = time.monotonic()
     job = client.put(body[:LARGE])
-    client.send(f"peek {job}").expect(FOUND(job, body[:LARGE]))
-    client.send(f"delete {job}").expect(DELETED)
+    client.peek(job).expect(FOUND(job, body[:LARGE]))
+    client.delete(job)
     seconds = (time.monotonic() - begun) * len(body) / LARGE
     if seconds > SWIFT:
         raise NotTestable(f"{len(body):,} bytes would take {seconds:.0f} seconds")
@@ -157,4 +157,4 @@ def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
     for first, own in zip(begun, bodies, strict=True):
         for number, body in enumerate(own):
             job = int(first.nth(number).reply("INSERTED").args[0])
-            client.send(f"peek {job}").expect(FOUND(job, body))
+            client.peek(job).expect(FOUND(job, body))
