@@ -172,6 +172,10 @@ class Exchange:
         """Wait for ``OK`` with YAML, and give what a client's YAML library makes of it."""
         return self._parsed(yamlish.strictly, "YAML")
 
+    def is_yaml(self) -> None:
+        """Expect ``OK`` with a body that a YAML parser accepts."""
+        self._parsed(yamlish.check, "YAML")
+
     def names(self) -> list[str]:
         """Wait for ``OK`` with a YAML list of names, and give it."""
         return self._parsed(yamlish.names, "a YAML list of names")
@@ -181,7 +185,7 @@ class Exchange:
         try:
             return parse(body)
         except ValueError as error:
-            observed = f"{OK(body)}: {error}"
+            observed = f"{error}; the reply is {OK(body)}"
             deviation = Deviation(f"OK with {what}", observed, conclusive=True)
             deviation.owner = self._role.owner
             raise deviation from error

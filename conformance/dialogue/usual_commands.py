@@ -233,10 +233,11 @@ class UsualCommands(ABC):
         for _ in range(5):
             self.synchronise()
 
-    def synchronise(self) -> None:
-        """Send a neutral command and wait for its reply."""
-        verb = self.ping.split()[0].decode()
-        self.raw(self.ping, role=self._set_up_role(verb)).any_reply()
+    def synchronise(self, times: int = 1) -> None:
+        """Send a neutral command, so many times in one go, and wait for the replies."""
+        role = self._set_up_role(self.ping.split()[0].decode())
+        for asked in self.each([self.ping] * times, [role] * times):
+            asked.any_reply()
 
     def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
         """Return whether something becomes so soon that must, though no text says when."""

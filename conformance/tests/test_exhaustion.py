@@ -357,6 +357,7 @@ def test_when_there_is_memory_again_it_serves_as_before(
     # In default, where this client does not wait.
     with short_of_memory(own_server, connect(), resources, lack):
         pass
+    connect().tested.linger()
     body = _large(own_server)
     job = new_producer().tested.put(body)
     waits.expect(RESERVED(job, body))

@@ -75,7 +75,7 @@ def _exhausted(
     resources.limit_descriptors(SPARE)
     late = _come(connect)
     for client in served:
-        client.linger()
+        client.tested.linger()
     return late
 
 
@@ -164,7 +164,7 @@ def test_new_clients_are_served_when_others_have_left(
     _close(late)
     client = connect()
     if not client.eventually(lambda: connect().is_served()):
-        client.linger()
+        client.tested.linger()
 
 
 @requirement(
@@ -178,7 +178,7 @@ def test_who_could_not_be_accepted_leaves_no_descriptor(
         served, late = _exhaust(connect, resources)
         _close(served + late)
         resources.lift()
-        client.linger()
+        client.tested.linger()
 
     client.linger()
     leaves_descriptors(client, resources, come_and_go)
@@ -196,7 +196,7 @@ def test_who_was_accepted_in_vain_leaves_no_descriptor(
     def come_and_go() -> None:
         way(resources)
         late = _come(connect)
-        client.linger()
+        client.tested.linger()
         let_calls_succeed(resources)
         _close(late)
 
@@ -241,7 +241,7 @@ def test_new_clients_are_served_when_they_can_be_accepted_again(
     _close(late)
     client = connect()
     if not client.eventually(lambda: connect().is_served()):
-        client.linger()
+        client.tested.linger()
 
 
 def _close(clients: list[Connection]) -> None:

@@ -39,6 +39,19 @@ def test_list_tubes_lists_a_name_that_yaml_takes_for_something_else(
     assert name in client.tested.tubes()
 
 
+@requirement("list-tubes.yaml", "It is a YAML file containing all tube names as a list of strings.")
+def test_list_tubes_is_yaml(client: Connection) -> None:
+    client.send("list-tubes").is_yaml()
+
+
+@requirement(
+    "list-tubes-watched.list",
+    "The list-tubes-watched command returns a list tubes currently being watched by the client.",
+)
+def test_list_tubes_watched_is_yaml(client: Connection) -> None:
+    client.send("list-tubes-watched").is_yaml()
+
+
 def _is_told_alike(client: Connection, tube: str) -> bool:
     """Return whether a tube is listed just if it is there; whether it must be, is not asked."""
     listed = tube in client.tubes()

@@ -350,6 +350,6 @@ def test_records_that_were_written_stay_counted(own_server: Target, client: Conn
     ):
         if not line.startswith("kick"):
             client.reserve().expect(RESERVED(job, b"a"))
-        client.send(line).expect(reply)
+        client.prepare(line).expect(reply)
         written.append(client.stats().number("binlog-records-written"))
     assert written == sorted(written)

@@ -21,11 +21,6 @@ from reference_server.wire import escape
                 "pause-tube{tube} 0",
             ),
             (
-                "kick-with-a-sign",
-                "<bound> is an integer upper bound on the number of jobs to kick.",
-                "kick +1",
-            ),
-            (
                 "kick-with-letters-behind",
                 "<bound> is an integer upper bound on the number of jobs to kick.",
                 "kick 1x",

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Iterator
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
@@ -11,9 +12,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
 from conformance.verdict import NotTestable
-from reference_server.profiles import Profile
 from reference_server.wire import (
-    BAD_FORMAT,
     BURIED,
     DELETED,
     FOUND,
@@ -23,9 +22,9 @@ from reference_server.wire import (
     RELEASED,
     RESERVED,
     TOUCHED,
-    UNKNOWN_COMMAND,
     USING,
     WATCHING,
+    Reply,
 )
 
 HUGE, LARGE = 8_000_000, 400_000
@@ -46,18 +45,22 @@ PIECES = 300
 """Bytes of a piece, at most."""
 
 
-def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes) -> Dialogue:
-    """Return lines that have replies of all kinds, about the ready job that is next."""
+def _said(
+    client: Connection, errors: Dialogue, job: int, pri: int, body: bytes
+) -> Iterator[tuple[str, Reply]]:
+    """Yield lines that have replies of all kinds, about the ready job that is next.
+
+    ``errors``: malformed lines, and how the target answers them.
+    """
     dialogue: Dialogue = [
         *[(f"peek {job}", FOUND(job, body))] * PEEKS,
         (client.ask_for_job, RESERVED(job, body)),
         (f"peek {2**64 - 1}", NOT_FOUND),
         (f"touch {job}", TOUCHED),
-        ("bogus", UNKNOWN_COMMAND),
         (f"release {job} {pri} 0", RELEASED),
-        ("use -a", BAD_FORMAT),
+        *errors,
         (f"reserve-job {job}", RESERVED(job, body)),
-        *[(f"release {job} {pri} 0", RELEASED)] * ("reserve-job" in profile.commands),
+        *[(f"release {job} {pri} 0", RELEASED)] * ("reserve-job" in client.profile.commands),
         (client.ask_for_job, RESERVED(job, body)),
         (f"bury {job} {pri}", BURIED),
         ("kick 9", KICKED_COUNT(1)),
@@ -68,8 +71,8 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
         (client.ask_for_job, RESERVED(job, body)),
         (f"delete {job}", DELETED),
     ]
-    known = {*profile.commands, "bogus"}
-    return [said for said in dialogue if said[0].partition(" ")[0] in known]
+    known = {*client.profile.commands, *(line.partition(" ")[0] for line, _ in errors)}
+    return (said for said in dialogue if said[0].partition(" ")[0] in known)
 
 
 @requirement(
@@ -77,11 +80,12 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
     "For each connection, the server processes commands serially in the order in which they "
     "were received and sends responses in the same order.",
 )
-def test_a_client_that_reads_late_gets_all_replies(client: Connection, profile: Profile) -> None:
+def test_a_client_that_reads_late_gets_all_replies(client: Connection) -> None:
     bodies = [b"%d." % number * (SIZE // 4) for number in range(ROUNDS)]
     jobs = client.put_many(bodies, ttr=LONG, in_order=True)
+    errors = [(line, client.send(line).any_reply()) for line in ("bogus", "touch x")]
     first, *others = [
-        _said(client, profile, job, pri, body)
+        _said(client, errors, job, pri, body)
         for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))
     ]
     # One after the other, each of them is answered as it should be.

@@ -62,6 +62,14 @@ def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
     assert [key for key in told if stats.number(key) < 0] == []
 
 
+@requirement(
+    "stats.ok",
+    "The stats data for the system is a YAML file representing a single dictionary",
+)
+def test_stats_is_yaml(client: Connection) -> None:
+    client.send("stats").is_yaml()
+
+
 @pytest.mark.parametrize(
     "key",
     [pytest.param(key, marks=requirement(f"stats.{key}", BINLOG[key])) for key in BINLOG],
@@ -183,8 +191,8 @@ def test_a_client_that_parses_yaml_finds_all_values(client: Connection, profile:
     lines = ["stats", f"{profile.stats_of_job} {job}"]
     lines += [f"stats-tube {client.tube}"] if profile.has_tubes else []
     for line in lines:
-        told = client.send(line).dictionary()
-        parsed = client.send(line).parsed()
+        told = client.observe(line).dictionary()
+        parsed = client.observe(line).parsed()
         if not isinstance(parsed, dict):
             raise Deviation("OK with a YAML dictionary", f"what YAML takes for {parsed!r}"[:200])
         for key, value in told.items():

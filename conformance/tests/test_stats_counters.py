@@ -173,6 +173,13 @@ def test_stats_counts_timeouts(
 
 
 @requirement("stats.total-jobs", '"total-jobs" is the cumulative count of jobs created.')
+def test_total_jobs_counts_from_zero(own_server: Target, client: Connection) -> None:
+    assert client.stats()["total-jobs"] == "0"
+    client.put_many([b"a"] * 3)
+    assert client.stats()["total-jobs"] == "3"
+
+
+@requirement("stats.total-jobs", '"total-jobs" is the cumulative count of jobs created.')
 def test_total_jobs_does_not_go_down(alone: None, client: Connection) -> None:
     before = client.stats().number("total-jobs")
     jobs = client.put_many([b"a"] * 3, in_order=True)

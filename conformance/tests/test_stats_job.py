@@ -29,6 +29,15 @@ def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> Non
         stats.number(key)
 
 
+@requirement(
+    "stats-job.ok",
+    "The stats-job data is a YAML file representing a single dictionary of […] It contains "
+    "these keys",
+)
+def test_stats_job_is_yaml(client: Connection) -> None:
+    client.send(f"stats-job {client.put(b'a')}").is_yaml()
+
+
 @requirement("stats-job.id", '"id" is the job id')
 def test_stats_job_tells_the_id(client: Connection) -> None:
     for job in client.put_many([b"a"] * 12):

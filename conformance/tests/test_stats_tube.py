@@ -44,6 +44,15 @@ def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> No
     assert [key for key in keys - {"name"} if stats.number(key) < 0] == []
 
 
+@requirement(
+    "stats-tube.ok",
+    "The stats-tube data is a YAML file representing a single dictionary of […] It contains "
+    "these keys",
+)
+def test_stats_tube_is_yaml(client: Connection) -> None:
+    client.send(f"stats-tube {client.tube}").is_yaml()
+
+
 @requirement("stats-tube.name", '"name" is the tube\'s name.')
 @pytest.mark.parametrize("name", ["null", "1.0", "0x10", "true", "1e3", "a.b", "n" * 190])
 def test_a_tube_may_be_called_what_yaml_takes_for_something_else(

@@ -11,6 +11,12 @@ from reference_server.wire import Command, Reply
 for _key in ("file", "age", "time-left"):
     says("stats-job.ok", f"stats-job lacks {_key}", "stats-job", rf"^{_key}: .*\n", "")
 told("stats-job.ok", "the age is told in words", "stats-job", "age", "young")
+for _what, _slug in (
+    *(("stats-job", "stats-job.ok"), ("stats-tube", "stats-tube.ok"), ("stats", "stats.ok")),
+    *(("list-tubes", "list-tubes.yaml"), ("list-tubes-watched", "list-tubes-watched.list")),
+):
+    _line = "- @home\n" if _what.startswith("list") else "mood: @home\n"
+    says(_slug, f"{_what} has a line that is no YAML", _what, r"\Z", _line)
 says("stats-job.ttr", "the ttr is told in minutes", "stats-job", r"^ttr: 99$", "ttr: 1")
 says("stats-job.state", "buried jobs are told as ready", "stats-job", "buried", "ready")
 says(
