@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reference_server import wire
-from reference_server.faults.registry import answered, fault, says, takes, takes_like, told
+from reference_server.faults.registry import answered, fault, says, takes_like, told
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
@@ -168,11 +168,11 @@ answered(
     "stats-tube",
     lambda _, __, ___, reply: wire.OK(b"---\n") if reply == wire.NOT_FOUND else None,
 )
-takes(
+takes_like(
     "stats-tube.bad-format",
-    "stats-tube takes the first of two names",
-    b"stats-tube a b",
-    Command("stats-tube", ("default",)),
+    "stats-tube ignores a second name",
+    rb"stats-tube [^ ]+ [^ ]+",
+    lambda: Command("stats-tube", ("default",)),
 )
 says("stats-job.id", "an id that ends with 7 is told as ending with 8", "stats-job", "7$", "8")
 says("stats-job.file", "file is negative", "stats-job", "^file: 0$", "file: -1")
