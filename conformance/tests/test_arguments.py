@@ -48,7 +48,6 @@ MALFORMED = (
         (
             *(f"{verb} " for verb in BARE),
             *("delete {job} ", "release {job} 0 0 ", "bury {job} 0 ", "use default "),
-            "reserve-with-timeout  ",
         ),
     ),
     (
