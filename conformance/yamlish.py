@@ -11,6 +11,8 @@ import yaml
 
 MAX_PARSED = 65536
 """Bytes of a document beyond which it is not worth a real parser."""
+MAX_SHOWN = 100
+"""Bytes of a line that are shown when it is wrong."""
 
 
 def dictionary(document: bytes) -> dict[str, str]:
@@ -37,6 +39,20 @@ def names(document: bytes) -> list[str]:
     return parsed
 
 
+def check(document: bytes) -> None:
+    """Raise ValueError, with the line and the parser's message, if a document is not YAML.
+
+    Only its syntax counts, not what its values are taken for.
+    """
+    if len(document) > MAX_PARSED:
+        return
+    try:
+        for _ in yaml.parse(document):
+            pass
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_yaml(document, error) from error
+
+
 def strictly(document: bytes) -> object:
     """Parse a document as a client's YAML library does; raise ValueError."""
     if len(document) > MAX_PARSED:
@@ -46,7 +62,23 @@ def strictly(document: bytes) -> object:
             raise ValueError("it has aliases")
         return yaml.safe_load(document)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise ValueError("it is not YAML") from error
+        raise _no_yaml(document, error) from error
+
+
+def _no_yaml(document: bytes, error: Exception) -> ValueError:
+    """Return the error with the line that is wrong, and what the parser says of it."""
+    lines = document.split(b"\n")
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    if mark is None and isinstance(position, int):
+        # A character that may not be in YAML at all.
+        number = document[:position].count(b"\n")
+    elif mark is None:
+        return ValueError(f"it is not YAML: {type(error).__name__}")
+    else:
+        number = min(mark.line, len(lines) - 1)
+    said = getattr(error, "problem", None) or getattr(error, "reason", "") or type(error).__name__
+    line = lines[number][:MAX_SHOWN].decode("utf-8", errors="backslashreplace").strip()
+    return ValueError(f"it is not YAML: line {number + 1}, {line!r}: {said}")
 
 
 def _lines(document: bytes) -> list[str]:
@@ -76,4 +108,4 @@ def _parse(document: bytes) -> object:
     try:
         return yaml.load(document, yaml.BaseLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError("it is not YAML") from error
+        raise _no_yaml(document, error) from error

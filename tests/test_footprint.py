@@ -56,7 +56,7 @@ def test_few_faults_are_met_by_one_command() -> None:
 
 
 def test_a_line_that_a_fault_reads_otherwise_is_met() -> None:
-    recording = Recording.of(parse(r"A > kick +1\r\n").entries, NEWEST, False)
+    recording = Recording.of(parse(r"A > kick 1x\r\n").entries, NEWEST, False)
     _, footprint = traced(recording, NEWEST)
-    assert footprint.meets(FAULTS["kick-1-is-malformed"])
-    assert not footprint.meets(FAULTS["kick-1x-is-malformed"])
+    assert footprint.meets(FAULTS["kick-1x-is-malformed"])
+    assert not footprint.meets(FAULTS["reserve-with-timeout-0-x-is-malformed"])

@@ -320,7 +320,7 @@ def test_a_run_that_is_stopped_never_conforms(tmp_path: Path) -> None:
 def test_quirks_are_told_and_never_judged() -> None:
     done = suite("-k", "quirk.kick-with or quirk.negative", "--strict", "-vv")
     assert done.returncode == 0, done.stdout
-    assert "quirk.kick-with-a-sign: “kick +1” is answered KICKED 0\\r\\n" in done.stdout
+    assert "quirk.kick-with-letters-behind: “kick 1x” is answered KICKED 0\\r\\n" in done.stdout
     assert "quirk.negative-timeout ended with profile 1.12" in done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
@@ -117,14 +118,18 @@ class Exchange:
         self._role = role
         self._arrival: Arrival | None = None
 
-    def _take(self, expected: str) -> Arrival:
-        """Return the reply; one that has been taken can be judged again."""
+    def _take(self, expected: str, *words: str) -> Arrival:
+        """Return the reply; one that has been taken can be judged again.
+
+        ``words``: the first words of the replies that are expected.
+        """
         if self._arrival is None:
             try:
                 self._arrival = self._connection.take(self._index, self._sent_at, expected)
             except Deviation as deviation:
                 if not self._role.waits:
                     deviation.owner = self._role.owner
+                deviation.step = replace(deviation.step, words=tuple(sorted({*words})))
                 raise
         return self._arrival
 
@@ -135,7 +140,7 @@ class Exchange:
     def expect(self, *allowed: Reply) -> Reply:
         """Wait for the reply and expect it to be one of these; return it."""
         expected = " or ".join(map(str, allowed))
-        arrival = self._take(expected)
+        arrival = self._take(expected, *(reply.word for reply in allowed))
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
             raise self._wrong(expected, {reply.word for reply in allowed}, arrival)
         return arrival.reply
@@ -147,7 +152,7 @@ class Exchange:
 
     def reply(self, word: str) -> Reply:
         """Wait for a reply that begins with ``word``, whatever else it carries."""
-        arrival = self._take(f"{word} …")
+        arrival = self._take(f"{word} …", word)
         if arrival.reply.word != word:
             raise self._wrong(f"{word} …", {word}, arrival)
         return arrival.reply
@@ -193,6 +198,10 @@ class Exchange:
         """Wait for ``OK`` with YAML, and give what a client's YAML library makes of it."""
         return self._parsed(yamlish.strictly, "YAML")
 
+    def is_yaml(self) -> None:
+        """Expect ``OK`` with a body that a YAML parser accepts."""
+        self._parsed(yamlish.check, "YAML")
+
     def names(self) -> list[str]:
         """Wait for ``OK`` with a YAML list of names, and give it."""
         return self._parsed(yamlish.names, "a YAML list of names")
@@ -202,7 +211,7 @@ class Exchange:
         try:
             return parse(body)
         except ValueError as error:
-            observed = f"{OK(body)}: {error}"
+            observed = f"{error}; the reply is {OK(body)}"
             step = Step(Kind.WRONG_VALUE, self._connection.command(self._index), subject=what)
             deviation = Deviation(f"OK with {what}", observed, conclusive=True, step=step)
             deviation.owner = self._role.owner

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
+from conformance.dialogue.exchange import Exchange, Role
 from conformance.dialogue.fitting import fitted
-from conformance.oracle.underspecification import has_large_id
+from conformance.oracle.underspecification import names_nothing
 from conformance.verdict import NotApplicable
+from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
@@ -24,6 +26,31 @@ from reference_server.wire import (
 _LOOK = 0.01
 """Seconds between looks at what has come."""
 _PUT = re.compile(rb"put(?: [^ ]+){3,} ([0-9]{1,2})")
+_WORD = re.compile("[a-z-]+")
+_STATES = {
+    **dict.fromkeys(("release", "bury", "touch"), "reserved"),
+    **dict.fromkeys(("kick", "kick-job"), "buried"),
+}
+"""The states in which commands find a job; others find a ready one."""
+
+
+def state_for(verb: str) -> str:
+    """Return the state in which a command finds a job."""
+    return _STATES.get(verb, "ready")
+
+
+def completed(client: Connection, line: str) -> str:
+    """Return a line with the client's tube, and a new job that the command would find.
+
+    So one error alone is due: a command for a job that is not there may be answered NOT_FOUND,
+    whatever else is wrong with it.
+    """
+    verb = _WORD.match(line)
+    job = 0
+    if "{job}" in line and verb is not None:
+        client.needs(verb[0].encode())
+        job = client.job_in(state_for(verb[0]))
+    return line.format(job=job, tube=client.tube)
 
 
 def refuse(client: Connection, line: str, *allowed: Reply) -> None:
@@ -33,7 +60,7 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
     body is then read as a command; nor how large an id may be.
     """
     data = fitted(line.encode(), client.profile)
-    replies = allowed or (BAD_FORMAT, *((NOT_FOUND,) if has_large_id(data) else ()))
+    replies = allowed or tuple(_refusals(data, client.profile))
     for added in client.profile.dialect.added:
         if line.startswith(added.verb):
             raise NotApplicable(f"profile {client.profile.name} has a command {added.verb}")
@@ -50,7 +77,22 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
             # It reads a line as the body first.
             client.raw(b"a" + CRLF, replies=0)
         refused.expect(*replies)
-    _next_answer(client).expect(client.pong)
+    pass_refused_put(client)
+
+
+def _refusals(data: bytes, profile: Profile) -> Iterator[Reply]:
+    yield BAD_FORMAT
+    if names_nothing(data, profile):
+        yield NOT_FOUND
+    word, _, argument = data.partition(b" ")
+    if not argument.strip() and COMMANDS[word.decode()].kinds:
+        # The word alone may be unknown.
+        yield UNKNOWN_COMMAND
+
+
+def pass_refused_put(client: Connection) -> None:
+    """Read on after a put that was refused: its body may be read as a command, or be skipped."""
+    _next_answer(client, Role("error.connection-survives")).expect(client.pong)
 
 
 def put_without_end(client: Connection, end: bytes = b"bb") -> None:
@@ -64,7 +106,7 @@ def put_without_end(client: Connection, end: bytes = b"bb") -> None:
     _next_answer(client, skips).reply(client.pong.word)
 
 
-def _next_answer(client: Connection, role: Role = UNDER_TEST) -> Exchange:
+def _next_answer(client: Connection, role: Role) -> Exchange:
     """Send the next command; skip one error, which is the answer to what was left over."""
     answer = client.raw(client.ping, role=role)
     is_error = answer.any_reply() in (UNKNOWN_COMMAND, BAD_FORMAT)

@@ -12,6 +12,7 @@ from conformance.oracle.misplacement import KEEPS_PLACES, is_misplaced
 from conformance.oracle.underspecification import (
     Lines,
     answered,
+    deserves_two_errors,
     has_odd_word,
     is_unlimited,
     open_line,
@@ -23,7 +24,7 @@ from conformance.transcript import Entry
 from conformance.verdict import WRONG_VALUE, Deviation, Fate, Kind, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import CRLF, UNKNOWN_COMMAND, escape
+from reference_server.wire import CRLF, NOT_FOUND, UNKNOWN_COMMAND, escape
 
 _FAILURES = {
     *("NOT_FOUND", "NOT_IGNORED", "BAD_FORMAT", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"),
@@ -144,9 +145,12 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     # A line that is too long and no command may get either error.
     fits = None in lines and violation.observed.startswith(UNKNOWN_COMMAND.word)
     odd = any(line is not None and has_odd_word(line, profile) for line in lines)
+    either = violation.observed.startswith(NOT_FOUND.word) and any(
+        line is not None and deserves_two_errors(line, profile) for line in lines
+    )
     # Many faults explain that nothing came, and some a limit that is not in an old text, or how
     # a server that knows more words than others takes what follows one of them.
-    trusted = names and not violation.is_silence and not (unlimited or fits or odd)
+    trusted = names and not violation.is_silence and not (unlimited or fits or odd or either)
     return Diagnosis(
         expected,
         violation.observed,

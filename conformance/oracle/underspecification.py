@@ -18,6 +18,7 @@ from reference_server.events import Close
 from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire import (
     BAD_FORMAT,
+    NOT_FOUND,
     OPTIONAL_ID,
     UNKNOWN_COMMAND,
     Body,
@@ -30,13 +31,16 @@ from reference_server.wire import (
     Request,
     RequestReader,
     integer,
+    parse_line,
 )
 
 _DIGITS = re.compile(rb"[0-9]+")
 _QUIT = Command("quit")
 _REFUSED = (Malformed(BAD_FORMAT), Malformed(UNKNOWN_COMMAND))
 _NUMBER = re.compile(rb"0|[1-9][0-9]*")
-_NO_NUMBER = re.compile(rb"[!-~]*[!-/:-~][!-~]*")
+_SIGN = re.compile(rb"\A(?:[+](?=[0-9]+\Z)|-(?=0+\Z))")
+"""The sign of a number that is not negative."""
+_NO_NUMBER = re.compile(rb"(?!%b)[!-~]*[!-/:-~][!-~]*" % _SIGN.pattern)
 _NAME = re.compile(rb"[" + re.escape(NAME_CHARS) + rb"]+")
 _MAY_NOT_BE_FOUND = tuple(
     verb.encode() for verb in ABOUT_A_TUBE if "NOT_FOUND" in COMMANDS[verb].replies
@@ -118,6 +122,11 @@ def must_be_malformed(line: str, profile: Profile) -> None:
 
 def is_decided(line: bytes, profile: Profile) -> bool:
     """Return whether the text says how a line (without CR LF) is answered."""
+    return _has_one_meaning(line, profile) and not deserves_two_errors(line, profile)
+
+
+def _has_one_meaning(line: bytes, profile: Profile) -> bool:
+    """Return whether the text says what a line means, if not which of two errors it deserves."""
     word, *arguments = line.split(b" ")
     # Some servers end a line at LF alone, and some end a string at NUL.
     ends_early = b"\n" in line or 0 in line
@@ -134,7 +143,7 @@ def is_decided(line: bytes, profile: Profile) -> bool:
     if not arguments or b"" in arguments:
         # No arguments: malformed, or unknown; several blanks: any answer is allowed.
         return not (kinds or arguments)
-    if word in _MAY_NOT_BE_FOUND and not _is_name(arguments[0], profile):
+    if names_nothing(line, profile):
         return False
     decided = all(map(_is_decided, kinds, arguments))
     if kinds == "c":
@@ -180,9 +189,35 @@ def has_large_id(line: bytes) -> bool:
     return is_number and integer(arguments[0]) > U64
 
 
+def names_nothing(line: bytes, profile: Profile) -> bool:
+    """Return whether NOT_FOUND is a right answer to a line because of what it names.
+
+    No job has an id of more than 64 bits, and no tube an impossible name: such a line may be
+    malformed, or find nothing.
+    """
+    word, *arguments = line.split(b" ")
+    is_about_a_tube = word in _MAY_NOT_BE_FOUND and bool(arguments)
+    return has_large_id(line) or (is_about_a_tube and not _is_name(arguments[0], profile))
+
+
+def deserves_two_errors(line: bytes, profile: Profile) -> bool:
+    """Return whether a line is malformed, and may name what is not there, too.
+
+    No text says which of several errors a server tells.
+    """
+    word, *arguments = line.split(b" ")
+    is_about_a_job = word.decode("latin-1") in ABOUT_A_JOB
+    if not arguments or not (is_about_a_job or word in _MAY_NOT_BE_FOUND):
+        return False
+    names = _NUMBER.fullmatch(arguments[0]) if is_about_a_job else _is_name(arguments[0], profile)
+    return bool(names) and isinstance(parse_line(line, profile), Malformed)
+
+
 def _is_name(argument: bytes, profile: Profile) -> bool:
-    """Return whether a tube may have this name, whatever its length."""
-    return not (argument.startswith(b"-") or argument.translate(None, profile.name_chars))
+    """Return whether a tube may have this name."""
+    is_too_long = len(argument) > profile.max_name and profile.limits_arguments
+    is_odd = argument.startswith(b"-") or argument.translate(None, profile.name_chars)
+    return bool(argument) and not (is_too_long or is_odd)
 
 
 def _is_decided(kind: str, argument: bytes) -> bool:
@@ -211,6 +246,8 @@ class LenientReader(RequestReader):
         request = super().parse(line)
         if isinstance(request, Put) or is_decided(line, self._profile):
             return request
+        if _has_one_meaning(line, self._profile):
+            return cast("Request", Open((request, Malformed(NOT_FOUND))))
         options: list[Request | Close] = [request, *_REFUSED]
         plain = map(super().parse, (_plain(line, _cut), _plain(line, _hold)))
         options += [request for request in plain if not isinstance(request, Put)]
@@ -232,6 +269,7 @@ def _plain(line: bytes, fit: Callable[[int], int]) -> bytes:
     ``fit`` makes the last number one of 32 bits: a time, of which old texts tell no limit.
     """
     word, *arguments = line.split()[:6] or [b""]
+    arguments = [_SIGN.sub(b"", argument) for argument in arguments]
     numbers = (_DIGITS.match(argument) for argument in arguments)
     plain = [m[0] if m else a for m, a in zip(numbers, arguments, strict=True)]
     if len(plain) > 1 and plain[-1].isdigit():

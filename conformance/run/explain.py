@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, Kind, Step
 
 
 def as_deviation(error: AssertionError) -> Deviation:
@@ -20,7 +20,8 @@ def as_deviation(error: AssertionError) -> Deviation:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         for line, statement in _asserts(frame.filename):
             if line == frame.lineno:
-                return Deviation(statement, said)
+                step = Step(Kind.WRONG_VALUE, subject=statement)
+                return Deviation(statement, said, step=step)
     return Deviation("the test's assertion", said)
 
 

@@ -85,8 +85,8 @@ def known_line(address: Address, limit: float) -> bytes | None:
 
 
 def answers(address: Address, line: bytes, limit: float) -> bool:
-    """Return whether a server answers a line, however it does."""
-    return _ask(address, line, limit) is not None
+    """Tell whether a server answers a command with one of the replies that it has."""
+    return _answers(address, line, COMMANDS[line.split()[0].decode()].replies, limit)
 
 
 def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:

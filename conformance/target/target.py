@@ -279,7 +279,8 @@ class Target(ABC):
         found, self.profile_reason = recognise(self.address, self.version, limits.detection)
         # It may not have survived what it was asked.
         self.restore()
-        if not answers(self.address, self.sync_line, limits.detection):
+        is_known = self.sync_verb in found.commands
+        if is_known and not answers(self.address, self.sync_line, limits.detection):
             self._find_sync_line()
         return found
 

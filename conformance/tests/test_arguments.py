@@ -2,19 +2,22 @@
 
 A row has a requirement, its clause, and lines that differ in their arguments alone. What numbers
 may look like is in `test_numbers`. If a server accepts a malformed line, it must not find a job of
-others: all ids are 0, or begin with 0.
+others: ids are 0, or that of a job of the test's own, `{job}`, which the command would find, so
+that the line deserves one error alone.
 """
 
 import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.malformed import refuse
+from conformance.dialogue.malformed import completed, refuse
 from conformance.oracle.underspecification import must_be_malformed
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
+    KICKED_COUNT,
     NOT_FOUND,
+    TIMED_OUT,
     UNKNOWN_COMMAND,
     Reply,
 )
@@ -24,9 +27,7 @@ BARE = (
     *("peek-ready", "reserve", "stats"),
 )
 """Commands without arguments."""
-NOBODYS = "pause-tube conformance-none"
-"""The tube of nobody, if a server accepts a malformed line; as for jobs, no id is 0."""
-NO_ID = ("x", "+0", "0x", str(2**64), "")
+NO_ID = ("x", "{job}x", str(2**64), "")
 NO_NAME = ("", "-a", "a b", "a!", "n" * 201)
 
 MALFORMED = (
@@ -46,7 +47,7 @@ MALFORMED = (
         "happen […] if the command line is mal-formed in any other way.",
         (
             *(f"{verb} " for verb in BARE),
-            *("delete 0 ", "release 0 0 0 ", "bury 0 0 ", "use default "),
+            *("delete {job} ", "release {job} 0 0 ", "bury {job} 0 ", "use default "),
         ),
     ),
     (
@@ -65,8 +66,9 @@ MALFORMED = (
         (
             *("delete x", "touch x", "peek x", "kick x", "kick-job x", "stats-job x"),
             "reserve-job x",
-            *("release x 0 0", "release 0 x 0", "release 0 0 x", "bury x 0", "bury 0 x"),
-            *("put x 0 1 1", "put 0 x 1 1", "put 0 0 x 1", "put 0 0 1 x", f"{NOBODYS} x"),
+            *("release x 0 0", "release {job} x 0", "release {job} 0 x", "bury x 0"),
+            *("bury {job} x", "put x 0 1 1", "put 0 x 1 1", "put 0 0 x 1", "put 0 0 1 x"),
+            "pause-tube {tube} x",
         ),
     ),
     (
@@ -79,7 +81,7 @@ MALFORMED = (
         "reserve.timeout-argument-strict",
         r"reserve-with-timeout <seconds>\r\n […] All integers in the protocol are formatted in "
         "decimal and (unless otherwise indicated) nonnegative.",
-        tuple(f"reserve-with-timeout {timeout}" for timeout in ("-1", "x", "", " ", "+1")),
+        tuple(f"reserve-with-timeout {timeout}" for timeout in ("-1", "x", "")),
     ),
     (
         "reserve-job.bad-format",
@@ -91,17 +93,17 @@ MALFORMED = (
         "release.bad-format",
         r"release <id> <pri> <delay>\r\n",
         (
-            *("release x 0 0", "release -1 0 0", f"release {2**64} 0 0", "release 1 -1 0"),
-            *(f"release 1 {2**32} 0", "release 1 0 -1", "release 1 0", "release 1"),
-            *("release 1 0 0 0", "release 1 0x0 0", "release 1 0 0x"),
+            *("release x 0 0", "release -1 0 0", f"release {2**64} 0 0", "release {job} -1 0"),
+            *(f"release {{job}} {2**32} 0", "release {job} 0 -1", "release {job} 0"),
+            *("release {job}", "release {job} 0 0 0", "release {job} 0x0 0", "release {job} 0 0x"),
         ),
     ),
     (
         "bury.bad-format",
         r"bury <id> <pri>\r\n",
         (
-            *("bury x 0", "bury -1 0", f"bury {2**64} 0", "bury 1 -1", f"bury 1 {2**32}"),
-            *("bury 1", "bury 1 0 0", "bury 1 0x"),
+            *("bury x 0", "bury -1 0", f"bury {2**64} 0", "bury {job} -1"),
+            *(f"bury {{job}} {2**32}", "bury {job}", "bury {job} 0 0", "bury {job} 0x"),
         ),
     ),
     ("touch.bad-format", r"touch <id>\r\n", tuple(f"touch {job}" for job in NO_ID)),
@@ -117,7 +119,7 @@ MALFORMED = (
     (
         "stats-tube.bad-format",
         r"stats-tube <tube>\r\n",
-        ("stats-tube ", "stats-tube a b", f"stats-tube {'n' * 201}"),
+        ("stats-tube ", "stats-tube {tube} b", f"stats-tube {'n' * 201}"),
     ),
     ("list-tubes.bad-format", r"list-tubes\r\n", ("list-tubes a", "list-tubes 1")),
     ("list-tube-used.bad-format", r"list-tube-used\r\n", ("list-tube-used a", "list-tube-used 1")),
@@ -143,7 +145,7 @@ MALFORMED = (
     ],
 )
 def test_a_malformed_line(client: Connection, line: str) -> None:
-    refuse(client, line.format(tube=client.tube))
+    refuse(client, completed(client, line))
 
 
 WRONG_NUMBER = (
@@ -153,10 +155,11 @@ WRONG_NUMBER = (
         "happen […] if the wrong number of arguments are present",
         (BAD_FORMAT,),
         (
-            *("put 0 0 1", "put 0 0", "release 0 0", "release 0", "bury 0"),
-            *("put 0 0 1 1 1", "release 0 0 0 0", "bury 0 0 0", NOBODYS, f"{NOBODYS} 0 0"),
-            *("delete 0 0", "touch 0 0", "peek 0 0", "kick-job 0 0", "stats-job 0 0"),
-            *("use a b", "watch a b", "ignore a b", "stats-tube a b", "reserve-job 0 0"),
+            *("put 0 0 1", "put 0 0", "release {job} 0", "release {job}", "bury {job}"),
+            *("put 0 0 1 1 1", "release {job} 0 0 0", "bury {job} 0 0"),
+            *("pause-tube {tube}", "pause-tube {tube} 0 0", "delete {job} 0", "touch {job} 0"),
+            *("peek {job} 0", "kick-job {job} 0", "stats-job {job} 0", "reserve-job {job} 0"),
+            *("use a b", "watch a b", "ignore a b", "stats-tube {tube} b"),
             *(f"{verb} 1" for verb in BARE),
         ),
     ),
@@ -187,7 +190,7 @@ def test_the_wrong_number_of_arguments(
     client: Connection, profile: Profile, line: str, allowed: tuple[Reply, ...]
 ) -> None:
     must_be_malformed(line, profile)
-    refuse(client, line, *allowed)
+    refuse(client, completed(client, line), *allowed)
 
 
 REPLIES = (
@@ -206,9 +209,30 @@ REPLIES = (
         "happen […] if the command line is mal-formed in any other way.",
         (BAD_FORMAT, UNKNOWN_COMMAND),
         (
-            *("delete\t0", "delete \t0", "release 0\t0 0", "release 0 0\t0", "bury 0\t0"),
-            "put 0\t0 1 1",
+            *("delete\t{job}", "delete \t{job}", "release {job}\t0 0", "release {job} 0\t0"),
+            *("bury {job}\t0", "put 0\t0 1 1", "put\t0 0 1 1"),
         ),
+    ),
+    (
+        "protocol.plus-sign",
+        "All integers in the protocol are formatted in decimal",
+        (BAD_FORMAT,),
+        (
+            *("put +1 0 60 1", "put 0 +1 60 1", "delete +{job}", "touch +{job}"),
+            *("release {job} +1 0", "bury {job} +1", "pause-tube {tube} +1"),
+        ),
+    ),
+    (
+        "protocol.plus-sign",
+        "All integers in the protocol are formatted in decimal",
+        (BAD_FORMAT, KICKED_COUNT(0)),
+        ("kick +1",),
+    ),
+    (
+        "protocol.plus-sign",
+        "All integers in the protocol are formatted in decimal",
+        (BAD_FORMAT, TIMED_OUT),
+        ("reserve-with-timeout +0",),
     ),
     (
         "error.unknown-command",
@@ -246,7 +270,7 @@ REPLIES = (
         "put.bad-format",
         r"put <pri> <delay> <ttr> <bytes>\r\n <data>\r\n",
         (BAD_FORMAT, UNKNOWN_COMMAND),
-        ("put +1 0 60 1", "put 0 +1 60 1", "put 1.5 0 60 1", "put\t0 0 1 1"),
+        ("put 1.5 0 60 1",),
     ),
     (
         "stats-tube.bad-format",
@@ -258,7 +282,7 @@ REPLIES = (
         "pause-tube.bad-format",
         r"pause-tube <tube-name> <delay>\r\n",
         (BAD_FORMAT, UNKNOWN_COMMAND),
-        ("pause-tube", "pause-tube a", "pause-tube a,0"),
+        ("pause-tube", "pause-tube {tube}", "pause-tube {tube},0"),
     ),
     (
         "pause-tube.bad-format",
@@ -278,4 +302,4 @@ REPLIES = (
     ],
 )
 def test_a_line_and_its_reply(client: Connection, line: str, allowed: tuple[Reply, ...]) -> None:
-    refuse(client, line, *allowed)
+    refuse(client, completed(client, line), *allowed)

@@ -10,7 +10,7 @@ from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.random_testing.budget import Budget
 from conformance.verdict import Deviation
-from reference_server.wire import CRLF, DELETED, PAUSED, TIMED_OUT, USING, WATCHING
+from reference_server.wire import TIMED_OUT, USING
 
 CLIENTS = 300
 """Clients of a large crowd."""
@@ -43,13 +43,13 @@ def test_each_of_300_clients_uses_default(connect: Connect) -> str:
     gather(
         budget.turns(CLIENTS),
         connect,
-        lambda client: client.send("list-tube-used").expect(USING("default")),
+        lambda client: client.observe("list-tube-used").expect(USING("default")),
     )
     return budget.reached(CLIENTS, "clients")
 
 
 def _watches_default(client: Connection) -> None:
-    observed = client.send("list-tubes-watched").names()
+    observed = client.tubes_watched()
     if observed != ["default"]:
         raise Deviation("default alone on a new watch list", str(observed)[:200], 0)
 
@@ -88,7 +88,7 @@ def test_stats_tube_counts_300_clients(
     client: Connection, connect: Connect, key: str, line: str
 ) -> str:
     budget, said = Budget(SECONDS), line.format(client.tube)
-    crowd = gather(budget.turns(CLIENTS), connect, lambda new: new.send(said).any_reply())
+    crowd = gather(budget.turns(CLIENTS), connect, lambda new: new.go_to(said))
     assert client.stats_tube().number(key) == len(crowd) + 1
     return budget.reached(CLIENTS, "clients")
 
@@ -117,8 +117,8 @@ def test_of_many_clients_that_wait_each_gets_a_job(
     producer: Connection, new_worker: Connect, leave: int
 ) -> str:
     budget = Budget(SECONDS)
-    crowd = gather(budget.turns(WAITING), new_worker, lambda new: new.raw(new.ping).any_reply())
-    waiting = {client: client.send("reserve") for client in crowd}
+    crowd = gather(budget.turns(WAITING), new_worker, Connection.synchronise)
+    waiting = {client: client.reserve_waiting() for client in crowd}
     producer.linger()
     # From everywhere among them, one in so many leaves.
     gone = crowd[::leave] if leave else []
@@ -137,8 +137,7 @@ def test_of_many_clients_that_wait_each_gets_a_job(
 
 def _reserves(client: Connection, count: int) -> list[int]:
     """Return so many jobs that a client reserves, the smallest id first."""
-    asked = client.each([client.ask_for_job.encode() + CRLF] * count)
-    return sorted(int(exchange.reply("RESERVED").args[0]) for exchange in asked)
+    return sorted(int(reply.args[0]) for reply in client.reserve_many(count))
 
 
 @requirement(
@@ -151,7 +150,7 @@ def test_delays_that_end_together(client: Connection, clock: Timeline) -> None:
     assert {client.state_of(job) for job in (jobs[0], jobs[-1])} == {"delayed"}
     clock.advance(1)
     assert _reserves(client, JOBS) == sorted(jobs)
-    client.says([(f"delete {job}", DELETED) for job in jobs])
+    client.delete_many(jobs)
 
 
 @requirement(
@@ -172,7 +171,7 @@ def test_ttrs_that_end_together(
         holder.linger()
     worker.linger()
     assert _reserves(worker, JOBS) == sorted(jobs)
-    worker.says([(f"delete {job}", DELETED) for job in jobs])
+    worker.delete_many(jobs)
 
 
 @requirement(
@@ -182,7 +181,7 @@ def test_ttrs_that_end_together(
 )
 def test_timeouts_that_end_together(new_worker: Connect, clock: Timeline) -> str:
     budget = Budget(SECONDS)
-    crowd = gather(budget.turns(WAITING), new_worker, lambda new: new.raw(new.ping).any_reply())
+    crowd = gather(budget.turns(WAITING), new_worker, Connection.synchronise)
     waiting = [client.reserve_within(2) for client in crowd]
     clock.advance(2)
     for exchange in waiting:
@@ -196,12 +195,13 @@ def test_timeouts_that_end_together(new_worker: Connect, clock: Timeline) -> str
 )
 def test_pauses_that_end_together(client: Connection, new_tube: NewTube, clock: Timeline) -> None:
     tubes = [new_tube() for _ in range(TUBES)]
-    client.says([(f"watch {tube}", WATCHING(number)) for number, tube in enumerate(tubes, 2)])
+    client.go_to(*(f"watch {tube}" for tube in tubes))
     jobs = []
     for tube in tubes:
-        client.send(f"use {tube}").expect(USING(tube))
+        client.use(tube)
         jobs.append(client.put(b"a", ttr=LONG))
-    client.says([(f"pause-tube {tube} 2", PAUSED) for tube in tubes])
+    for tube in tubes:
+        client.pause(2, tube)
     clock.advance(1)
     client.finds_no_job()
     clock.advance(1)

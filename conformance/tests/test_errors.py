@@ -8,10 +8,8 @@ from conformance.dialogue.fitting import fitted_length
 from conformance.dialogue.scenario import Connect, NewTube
 from reference_server.wire import (
     BAD_FORMAT,
-    DELETED,
     NOT_FOUND,
     NOT_IGNORED,
-    RESERVED,
     UNKNOWN_COMMAND,
     USING,
 )
@@ -89,11 +87,11 @@ def test_the_end_of_a_long_line_may_come_in_two_pieces(
 )
 @pytest.mark.parametrize("line", ["bogus", "delete x", "put 0 0 1", "use -a", "stats x"])
 def test_the_connection_survives_an_error(client: Connection, line: str) -> None:
-    job = client.put(b"a")
-    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
-    client.reserve().expect(RESERVED(job, b"a"))
-    client.send(line).expect(BAD_FORMAT, UNKNOWN_COMMAND)
-    client.send(f"delete {job}").expect(DELETED)
+    job = client.put_and_reserve()
+    for _ in range(2):
+        client.send(line).any_reply()
+        client.raw(client.ping).reply(client.pong.word)
+    client.tested.delete(job)
 
 
 @requirement(

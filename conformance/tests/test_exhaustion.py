@@ -23,7 +23,7 @@ from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
-from reference_server.wire import BURIED, DELETED, FOUND, KICKED_COUNT, RELEASED, RESERVED
+from reference_server.wire import DELETED, FOUND, KICKED_COUNT, RESERVED
 
 LACKS = (
     pytest.param(within(0), id="no-growth"),
@@ -193,8 +193,8 @@ def test_jobs_from_before_are_whole_afterwards(
         pass
     for job, state in jobs.items():
         client.job_is(job, state=state)
-        client.send(f"peek {job}").expect(FOUND(job, b"a"))
-    client.send(f"peek {whole}").expect(FOUND(whole, body))
+        client.peek(job).expect(FOUND(job, b"a"))
+    client.peek(whole).expect(FOUND(whole, body))
 
 
 @requirement(
@@ -345,7 +345,7 @@ def test_a_job_that_is_there_is_found_without_memory(
         for line in (f"peek {job}", f"stats-job {job}", "peek-ready"):
             if client.profile.commands >= {line.partition(" ")[0]}:
                 reply_in_need(client, client.send(line), "FOUND", "OK")
-    client.send(f"peek {job}").expect(FOUND(job, body))
+    client.peek(job).expect(FOUND(job, body))
 
 
 @requirement(
@@ -393,15 +393,16 @@ def test_when_there_is_memory_again_it_serves_as_before(
     clock: Timeline,
     lack: Lack,
 ) -> None:
-    waits = client.send("reserve")
+    waits = client.reserve_waiting()
     # In default, where this client does not wait.
     with short_of_memory(own_server, connect(), resources, lack):
         pass
+    connect().tested.linger()
     body = _large(own_server)
-    job = new_producer().put(body)
+    job = new_producer().tested.put(body)
     waits.expect(RESERVED(job, body))
-    client.send(f"release {job} 0 1").expect(RELEASED)
+    client.tested.release(job, delay=1)
     clock.advance(1)
     client.reserve().expect(RESERVED(job, body))
-    client.send(f"bury {job} 0").expect(BURIED)
-    client.send(f"delete {job}").expect(DELETED)
+    client.tested.bury(job)
+    client.tested.delete(job)

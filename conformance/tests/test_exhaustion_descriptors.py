@@ -74,7 +74,7 @@ def _exhausted(
     resources.limit_descriptors(SPARE)
     late = _come(connect)
     for client in served:
-        client.linger()
+        client.tested.linger()
     return late
 
 
@@ -110,8 +110,8 @@ def test_who_is_connected_is_served_without_descriptors(
 ) -> None:
     served, late = _exhaust(connect, resources, new_client)
     for client in served:
-        job = client.put_and_reserve()
-        client.send(f"delete {job}").reply("DELETED")
+        job = client.tested.put_and_reserve()
+        client.tested.delete(job)
     _close(late)
 
 
@@ -163,7 +163,7 @@ def test_new_clients_are_served_when_others_have_left(
     _close(late)
     client = connect()
     if not client.eventually(lambda: connect().is_served()):
-        client.linger()
+        client.tested.linger()
 
 
 @requirement(
@@ -177,7 +177,7 @@ def test_who_could_not_be_accepted_leaves_no_descriptor(
         served, late = _exhaust(connect, resources)
         _close(served + late)
         resources.lift()
-        client.linger()
+        client.tested.linger()
 
     client.linger()
     leaves_descriptors(client, resources, come_and_go)
@@ -195,7 +195,7 @@ def test_who_was_accepted_in_vain_leaves_no_descriptor(
     def come_and_go() -> None:
         way(resources)
         late = _come(connect)
-        client.linger()
+        client.tested.linger()
         let_calls_succeed(resources)
         _close(late)
 
@@ -215,8 +215,8 @@ def test_who_is_connected_is_served_while_nobody_can_be_accepted(
     way(resources)
     late = _come(connect)
     for client in served:
-        job = client.put_and_reserve()
-        client.send(f"delete {job}").reply("DELETED")
+        job = client.tested.put_and_reserve()
+        client.tested.delete(job)
     let_calls_succeed(resources)
     _close(late)
 
@@ -240,7 +240,7 @@ def test_new_clients_are_served_when_they_can_be_accepted_again(
     _close(late)
     client = connect()
     if not client.eventually(lambda: connect().is_served()):
-        client.linger()
+        client.tested.linger()
 
 
 def _close(clients: list[Connection]) -> None:

@@ -106,7 +106,7 @@ def _settled(client: Connection, resources: Resources, peers: list[Connection]) 
         needed = resources.cpu_time().wanted
         for peer in peers:
             peer.transport.send_on()
-        client.linger()
+        client.tested.linger()
         time.sleep(QUIET)
         works = resources.cpu_time().wanted - needed > RESTS
         most = max(most, resources.memory)
@@ -115,7 +115,7 @@ def _settled(client: Connection, resources: Resources, peers: list[Connection]) 
 
 def _are_served(*others: Connection) -> None:
     """Expect that others are served soon, those that are connected and new ones."""
-    others[0].linger()
+    others[0].tested.linger()
     for other in others:
         for _ in range(5):
             begun = time.monotonic()

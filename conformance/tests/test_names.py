@@ -8,7 +8,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect, NewTube
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, NOT_FOUND, PAUSED, USING, Reply
+from reference_server.wire import BAD_FORMAT, NOT_FOUND, USING, Reply
 
 
 @requirement(
@@ -81,8 +81,8 @@ def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -
 )
 def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
-    client.send(f"pause-tube {tube} 1000").expect(PAUSED)
+    client.use(tube)
+    client.tested.pause(1000, tube)
     assert client.stats_tube(tube)["pause"] == "1000"
     client.send(f"pause-tube {tube}x 1000").expect(NOT_FOUND)
 
@@ -90,8 +90,8 @@ def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
 @requirement("protocol.name-case-counts", "They may contain letters (A-Z and a-z)")
 def test_tubes_whose_names_differ_in_case_are_different(client: Connection) -> None:
     lower, upper = f"{client.tube}-tube", f"{client.tube}-TUBE"
-    client.send(f"use {lower}").expect(USING(lower))
+    client.use(lower)
     client.put(b"a")
-    client.send(f"use {upper}").expect(USING(upper))
-    client.send("peek-ready").expect(NOT_FOUND)
+    client.use(upper)
+    client.peek_ready().expect(NOT_FOUND)
     assert client.stats_tube(lower)["current-jobs-ready"] == "1"

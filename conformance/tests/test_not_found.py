@@ -6,7 +6,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
-from reference_server.wire import NOT_FOUND, RELEASED, RESERVED
+from reference_server.wire import NOT_FOUND, RESERVED
 
 OF_THE_HOLDER = [
     pytest.param(
@@ -123,7 +123,7 @@ def test_a_job_that_the_client_has_released(
     client: Connection, new_client: Connect, command: str
 ) -> None:
     job = client.put_and_reserve()
-    client.send(f"release {job} 0 0").expect(RELEASED)
+    client.release(job)
     client.send(command.format(job)).expect(NOT_FOUND)
     new_client().reserve().expect(RESERVED(job, b"a"))
 

@@ -5,7 +5,7 @@ One table is made of the grammar. What a number does is predicted by the model, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import pytest
@@ -13,15 +13,15 @@ from _pytest.mark import ParameterSet
 
 from conformance.catalogue import catalogue, requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.malformed import refuse
+from conformance.dialogue.malformed import pass_refused_put, refuse, state_for
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.dialogue.twin import Twin
 from conformance.oracle.underspecification import is_free, is_unlimited
-from conformance.verdict import NotApplicable
+from conformance.verdict import Deviation, NotApplicable
 from reference_server.commands import COMMANDS, U32, U64, Kind
 from reference_server.profiles import Profile
-from reference_server.wire import TIMED_OUT
+from reference_server.wire import BAD_FORMAT, TIMED_OUT
 
 
 def _usual(verb: str) -> Sequence[str]:
@@ -69,11 +69,6 @@ BURIED = 12
 """Jobs that kick finds: more than 010 means in octal digits."""
 SMALL = ("0", "1", "7", "100")
 """Sizes of bodies, bounds of kick and timeouts: what they do costs time."""
-NEEDS = {
-    **dict.fromkeys(("release", "bury", "touch"), "reserved"),
-    **dict.fromkeys(("kick", "kick-job"), "buried"),
-}
-"""The states in which commands find a job; others find a ready one."""
 LIMITS = {
     ("put", 0): "put.priority-limit",
     ("put", 1): "put.delay-limit",
@@ -130,8 +125,12 @@ def _no_decimals(place: Place) -> tuple[str, ...]:
     return ("0x10", "1e3", "1.0", "1_000", "1,0", "7x", "\u0667", "\uff17")
 
 
-def _signed(place: Place) -> tuple[str, ...]:
-    return ("+{0}", "-{0}", "-0") if place.kind is Kind.JOB else ("+1", "-0", "-1")
+def _negative(place: Place) -> tuple[str, ...]:
+    return ("-{0}",) if place.kind is Kind.JOB else ("-1",)
+
+
+def _with_plus(place: Place) -> tuple[str, ...]:
+    return ("+{0}", "+00{0}") if place.kind is Kind.JOB else ("+0", "+1")
 
 
 def _behind_a_blank(place: Place) -> tuple[str, ...]:
@@ -213,71 +212,76 @@ class _Numbers:
         self._reserves = client.ask_for_job
         self._pri = FIRST
 
-    def put(self, line: str, size: int) -> int:
-        """Put a job, look at it, and return its id."""
-        job = int(self.twin.says(f"{line}\r\n{'a' * size}").args[0])
-        self.twin.says(self.about, job)
-        self.twin.says("peek {0}", job)
-        return job
-
     def job_in(self, state: str) -> int:
         """Make a job in this state, and return its id."""
         # More urgent than all that may be left.
         self._pri -= 1
-        job = int(self.twin.says(f"put {self._pri} 0 1000 1\r\na").args[0])
+        job = int(self.twin.prepare(f"put {self._pri} 0 1000 1\r\na").args[0])
         if state != "ready":
-            self.twin.says(self._reserves)
+            self.twin.prepare(self._reserves)
         if state == "buried":
-            self.twin.says(f"bury {{0}} {self._pri}", job)
+            self.twin.prepare(f"bury {{0}} {self._pri}", job)
         return job
 
     def order(self, number: int, job: int) -> None:
         """Look whether a ready job comes between those of the next priorities."""
         near = [
-            int(self.twin.says(f"put {other} 0 1000 1\r\na").args[0])
+            int(self.twin.prepare(f"put {other} 0 1000 1\r\na").args[0])
             for other in (number + 1, number - 1)
             if 0 <= other <= U32
         ]
         for _ in (job, *near):
-            self.twin.says(self._reserves)
-        for other in (job, *near):
-            self.twin.says("delete {0}", other)
+            self.twin.observe(self._reserves)
+        self._delete(*near)
 
     def says(self, place: Place, text: str, line: str) -> None:
         """Say a number, and look up what it has done."""
-        twin = self.twin
-        if place.verb == "put":
-            job = self.put(line, int(text) if place.kind is Kind.SIZE else 1)
-            if place.kind is Kind.PRIORITY:
-                self.order(int(text), job)
-        elif place.kind is Kind.COUNT:
+        self._say(place, text, line, lambda said, *jobs: bool(self.twin.says(said, *jobs)))
+
+    def accepts(self, place: Place, text: str, line: str) -> bool:
+        """Do as :meth:`says`, unless it is refused with BAD_FORMAT; then return False."""
+        return self._say(place, text, line, self.twin.accepts)
+
+    def _say(self, place: Place, text: str, line: str, say: Callable[..., bool]) -> bool:
+        jobs: list[int] = []
+        if place.kind is Kind.COUNT:
             jobs = [self.job_in("buried") for _ in range(BURIED)]
-            twin.says(line)
-            for job in jobs:
-                twin.says(self.about, job)
-                twin.says("delete {0}", job)
-            return
-        elif place.verb == "pause-tube":
-            twin.says(line)
-            if int(text):
-                # What is told of an instant is open.
-                twin.says(f"stats-tube {self._tube}")
-            return
-        else:
-            job = self.job_in(NEEDS.get(place.verb, "ready"))
-            twin.says(line, job, job + 2**31, job + 2**32)
-            twin.says(self.about, job)
-            if place.kind is Kind.PRIORITY:
-                twin.says("kick 1")
-                self.order(int(text), job)
-        twin.says("delete {0}", job)
+        elif place.verb not in ("put", "pause-tube"):
+            jobs = [self.job_in(state_for(place.verb))]
+        if place.verb == "put":
+            line += f"\r\n{'a' * (int(text) if place.kind is Kind.SIZE else 1)}"
+        named = [jobs[0], jobs[0] + 2**31, jobs[0] + 2**32] if jobs else []
+        if not say(line, *named):
+            self._delete(*jobs)
+            return False
+        jobs += [self.twin.newest] if place.verb == "put" else []
+        self._look(place, int(text) if text.isdecimal() else 0, jobs)
+        self._delete(*jobs)
+        return True
+
+    def _look(self, place: Place, number: int, jobs: Sequence[int]) -> None:
+        """Look up what a number has done."""
+        if place.verb == "pause-tube" and number:
+            # What is told of an instant is open.
+            self.twin.observe(f"stats-tube {self._tube}")
+        for job in jobs:
+            self.twin.observe(self.about, job)
+        if place.verb == "put":
+            self.twin.observe("peek {0}", *jobs)
+        if place.kind is Kind.PRIORITY:
+            if place.verb != "put":
+                self.twin.prepare("kick 1")
+            self.order(number, *jobs)
+
+    def _delete(self, *jobs: int) -> None:
+        for job in jobs:
+            self.twin.prepare("delete {0}", job)
 
 
 @pytest.mark.parametrize(
     ("place", "spellings"),
     _rows(
         ("plain", _values, _limit),
-        ("zeros", _with_zeros, _always("protocol.leading-zeros")),
         ("blank", _strictly(_behind_a_blank), _always("protocol.several-blanks")),
     ),
 )
@@ -291,14 +295,68 @@ def test_a_number_and_what_it_does(
         numbers.says(place, text, line)
 
 
-@requirement("protocol.leading-zeros", catalogue()["protocol.leading-zeros"].clause)
-def test_a_timeout_with_a_leading_zero(client: Connection, clock: Timeline) -> None:
+def _with_each(
+    client: Connection, new_client: Connect, place: Place, spellings: Sequence[str]
+) -> Iterator[tuple[str, bool]]:
+    """Yield each line, and whether it was taken, for what it is, or refused with BAD_FORMAT."""
+    if place.kind is Kind.SECONDS:
+        client.minds_time()
+    numbers = _Numbers(client, client.profile)
+    for text, line in _lines(client, client.profile, place, spellings):
+        if place.verb == "put":
+            client = new_client()
+            numbers = _Numbers(client, client.profile)
+        is_taken = numbers.accepts(place, text, line)
+        if not is_taken and place.verb == "put":
+            pass_refused_put(client)
+        yield line, is_taken
+
+
+@pytest.mark.parametrize(
+    ("place", "spellings"),
+    _rows(("decimal value", _with_zeros, _always("protocol.integers-are-decimal"))),
+)
+def test_a_number_with_leading_zeros_that_is_taken_has_its_decimal_value(
+    client: Connection, new_client: Connect, place: Place, spellings: tuple[str, ...]
+) -> None:
+    for _ in _with_each(client, new_client, place, spellings):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("place", "spellings"),
+    _rows(("zeros", _with_zeros, _always("protocol.leading-zeros"))),
+)
+def test_a_number_may_have_leading_zeros(
+    client: Connection, new_client: Connect, place: Place, spellings: tuple[str, ...]
+) -> None:
+    try:
+        refused = [
+            line
+            for line, is_taken in _with_each(client, new_client, place, spellings)
+            if not is_taken
+        ]
+    except Deviation as deviation:
+        # Which number it is taken for is not asked here.
+        deviation.owner = deviation.owner or "protocol.integers-are-decimal"
+        raise
+    if refused:
+        raise Deviation(f"{refused[0]!r} to be taken", str(BAD_FORMAT), conclusive=True)
+
+
+@requirement("protocol.integers-are-decimal", catalogue()["protocol.integers-are-decimal"].clause)
+def test_a_timeout_with_a_leading_zero_has_its_decimal_value(
+    client: Connection, clock: Timeline
+) -> None:
     clock.can_wait(11)
     waiting = client.send("reserve-with-timeout 010")
     clock.advance(9)
-    waiting.is_pending()
-    clock.advance(1)
-    waiting.expect(TIMED_OUT)
+    if client.is_owed:
+        clock.advance(1)
+        waiting.expect(TIMED_OUT)
+    else:
+        # It may be refused, but not end as if it were eight.
+        waiting.expect_now(BAD_FORMAT)
 
 
 # ------------------------------------------------------------ what is no number
@@ -313,7 +371,8 @@ def _in_other_digits(number: int, zero: str) -> str:
     _rows(
         ("beyond", _strictly(_beyond), _refusal),
         ("no decimal", _strictly(_no_decimals), _always("protocol.integers-are-decimal")),
-        ("sign", _strictly(_signed), _always("protocol.integers-are-nonnegative")),
+        ("negative", _strictly(_negative), _always("protocol.integers-are-nonnegative")),
+        ("plus", _strictly(_with_plus), _always("protocol.plus-sign")),
         ("blank behind", _strictly(_before_a_blank), _always("protocol.blank-at-the-end")),
     ),
 )
@@ -324,7 +383,7 @@ def test_what_is_no_number_does_nothing(
     place: Place,
     spellings: tuple[str, ...],
 ) -> None:
-    job = client.job_in(NEEDS.get(place.verb, "ready"))
+    job = client.job_in(state_for(place.verb))
     before = client.stats_job(job)
     texts = (_in_other_digits(job, zero) for zero in ("\u0660", "\uff10"))
     jobs = (job, job + 2**31, job + 2**32, job + 2**64, *texts)

@@ -9,15 +9,9 @@ from conformance.dialogue.scenario import NewTube
 from conformance.dialogue.schedule import Timeline
 from reference_server.wire import (
     DEADLINE_SOON,
-    DELETED,
     FOUND,
-    KICKED_COUNT,
-    PAUSED,
-    RELEASED,
     RESERVED,
     TIMED_OUT,
-    USING,
-    WATCHING,
     Reply,
 )
 
@@ -28,9 +22,9 @@ from reference_server.wire import (
 )
 def test_a_paused_tube_gives_no_job(client: Connection) -> None:
     client.put(b"a")
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     client.finds_no_job()
-    client.send("peek-ready").reply("FOUND")
+    client.peek_ready().reply("FOUND")
 
 
 @requirement(
@@ -40,9 +34,9 @@ def test_a_paused_tube_gives_no_job(client: Connection) -> None:
 def test_a_paused_tube_gives_no_job_to_a_client_that_waits(
     client: Connection, worker: Connection
 ) -> None:
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     client.linger()
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     client.put(b"a")
     client.linger()
     waiting.is_pending()
@@ -55,9 +49,9 @@ def test_a_paused_tube_gives_no_job_to_a_client_that_waits(
 def test_other_tubes_go_on_while_one_is_paused(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.put(b"a", pri=0)
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
-    client.send(f"use {tube}").expect(USING(tube))
-    client.send(f"watch {tube}").expect(WATCHING(2))
+    client.pause(3600)
+    client.use(tube)
+    client.watch(tube)
     job = client.put(b"b", pri=9)
     client.reserve().expect(RESERVED(job, b"b"))
 
@@ -68,7 +62,7 @@ def test_other_tubes_go_on_while_one_is_paused(client: Connection, new_tube: New
 )
 def test_a_pause_ends(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a")
-    client.send(f"pause-tube {client.tube} 2").expect(PAUSED)
+    client.pause(2)
     clock.advance(1)
     client.finds_no_job()
     clock.advance(1)
@@ -84,9 +78,9 @@ def test_a_pause_ends(client: Connection, clock: Timeline) -> None:
 def test_a_client_that_waits_is_served_when_the_pause_ends(
     client: Connection, worker: Connection, clock: Timeline
 ) -> None:
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     client.linger()
-    client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
+    client.pause(1)
     job = client.put(b"a")
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
@@ -102,8 +96,8 @@ def test_a_client_that_comes_during_the_pause_is_served_when_it_ends(
 ) -> None:
     client.put(b"b", pri=2)
     job = client.put(b"a", pri=1)
-    client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
-    waiting = worker.send("reserve")
+    client.pause(1)
+    waiting = worker.reserve_waiting()
     clock.advance(1)
     waiting.expect(RESERVED(job, b"a"))
 
@@ -121,7 +115,7 @@ def _is_served_soon(worker: Connection, waiting: Exchange, reply: Reply) -> None
 )
 def test_a_pause_of_zero_ends_at_once(client: Connection, worker: Connection) -> None:
     job = client.put(b"a")
-    client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
+    client.tested.pause(0)
     _is_served_soon(worker, worker.send("reserve"), RESERVED(job, b"a"))
 
 
@@ -132,10 +126,10 @@ def test_a_pause_of_zero_ends_at_once(client: Connection, worker: Connection) ->
 )
 def test_a_pause_of_zero_ends_a_longer_one(client: Connection, worker: Connection) -> None:
     job = client.put(b"a")
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
-    waiting = worker.send("reserve")
+    client.pause(3600)
+    waiting = worker.reserve_waiting()
     client.linger()
-    client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
+    client.tested.pause(0)
     _is_served_soon(worker, waiting, RESERVED(job, b"a"))
 
 
@@ -149,9 +143,9 @@ def test_a_second_pause_replaces_the_first(
     client: Connection, worker: Connection, clock: Timeline, first: int, second: int
 ) -> None:
     job = client.put(b"a")
-    for pause in (first, second):
-        client.send(f"pause-tube {client.tube} {pause}").expect(PAUSED)
-    waiting = worker.send("reserve")
+    client.pause(first)
+    client.tested.pause(second)
+    waiting = worker.reserve_waiting()
     clock.advance(second)
     waiting.expect(RESERVED(job, b"a"))
 
@@ -162,7 +156,7 @@ def test_a_second_pause_replaces_the_first(
 )
 def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
     job = client.put(b"a", delay=1)
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     clock.advance(1)
     assert client.state_of(job) == "ready"
     client.finds_no_job()
@@ -174,7 +168,7 @@ def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
 )
 def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock: Timeline) -> None:
     job = client.put_and_reserve(ttr=1)
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     clock.advance(1)
     assert other.state_of(job) == "ready"
     other.finds_no_job()
@@ -189,8 +183,8 @@ def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
 ) -> None:
     client.put_and_reserve(ttr=2)
     client.put(b"b")
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
-    warned, timed_out = client.send("reserve"), worker.reserve_within(1)
+    client.pause(3600)
+    warned, timed_out = client.reserve_waiting(), worker.reserve_within(1)
     clock.advance(1)
     warned.expect(DEADLINE_SOON)
     timed_out.expect(TIMED_OUT)
@@ -201,12 +195,12 @@ def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
 def test_a_pause_holds_back_nothing_but_reserve(client: Connection) -> None:
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     job = client.put(b"a")
-    client.send("peek-ready").expect(FOUND(job, b"a"))
-    client.send(f"delete {job}").expect(DELETED)
+    client.peek_ready().expect(FOUND(job, b"a"))
+    client.tested.delete(job)
     client.put(b"a", delay=3600)
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    assert client.kick(1) == 1
 
 
 @requirement(
@@ -214,23 +208,23 @@ def test_a_pause_holds_back_nothing_but_reserve(client: Connection) -> None:
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
 def test_reserve_job_takes_a_job_of_a_paused_tube(client: Connection) -> None:
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     job = client.put(b"a")
-    client.send(f"reserve-job {job}").expect(RESERVED(job, b"a"))
-    client.send(f"release {job} 0 0").expect(RELEASED)
+    client.reserve_job(job).expect(RESERVED(job, b"a"))
+    client.release(job)
     client.finds_no_job()
 
 
 @requirement("pause-tube.delay-limit", "<delay> is an integer number of seconds < 2**32")
 @pytest.mark.parametrize("delay", [1, 2**31, 2**32 - 1])
 def test_a_pause_of_32_bits(client: Connection, delay: int) -> None:
-    client.send(f"pause-tube {client.tube} {delay}").expect(PAUSED)
+    client.tested.pause(delay)
     assert client.stats_tube()["pause"] == str(delay)
 
 
 @requirement("pause-tube.name-limit", "if the name of a tube exceeds 200 bytes")
 def test_pause_tube_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(client.profile.max_name, "n")
-    client.send(f"use {name}").expect(USING(name))
-    client.send(f"pause-tube {name} 1000").expect(PAUSED)
+    client.use(name)
+    client.tested.pause(1000, name)
     assert client.stats_tube(name)["pause"] == "1000"

@@ -14,7 +14,6 @@ from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
 from reference_server.wire import (
-    BURIED,
     DELETED,
     FOUND,
     NOT_FOUND,
@@ -28,7 +27,7 @@ from reference_server.wire import (
 )
 def test_peek_shows_a_job_of_any_tube(client: Connection, connect: Connect) -> None:
     job = client.put(b"hello")
-    connect().send(f"peek {job}").expect(FOUND(job, b"hello"))
+    connect().peek(job).expect(FOUND(job, b"hello"))
 
 
 @requirement("peek.any-state", "The peek commands let the client inspect a job in the system.")
@@ -36,7 +35,7 @@ def test_peek_shows_a_job_in_any_state(client: Connection, other: Connection) ->
     reserved, buried = client.put_and_reserve(b"c"), client.put_and_bury(b"d")
     ready, delayed = client.put(b"a"), client.put(b"b", delay=3600)
     for job, body in ((ready, b"a"), (delayed, b"b"), (reserved, b"c"), (buried, b"d")):
-        other.send(f"peek {job}").expect(FOUND(job, body))
+        other.peek(job).expect(FOUND(job, body))
 
 
 @contextlib.contextmanager
@@ -61,11 +60,11 @@ def test_peek_shows_the_body_of_a_job_that_another_client_deletes_meanwhile(
     for _ in range(5):
         job = other.put_and_reserve(b"a" * 3000)
         # Many servers look first at clients that they have just heard.
-        client.is_in_step()
+        client.synchronise()
         with held_up(own_server):
             peek = client.send(f"peek {job}")
-            delete = other.send(f"delete {job}")
-            put = producer.send(b"put 9 0 60 3000\r\n" + b"b" * 3000)
+            delete = other.prepare(f"delete {job}")
+            put = producer.prepare(f"put 9 0 60 3000\r\n{'b' * 3000}")
         peek.expect(FOUND(job, b"a" * 3000), NOT_FOUND)
         delete.expect(DELETED)
         put.reply("INSERTED")
@@ -78,9 +77,9 @@ def test_peek_shows_the_body_of_a_job_that_another_client_deletes_meanwhile(
 def test_peek_changes_nothing(client: Connection, profile: Profile) -> None:
     job = client.put(b"a")
     before = client.stats_job(job)
-    client.send(f"peek {job}").expect(FOUND(job, b"a"))
+    client.peek(job).expect(FOUND(job, b"a"))
     if "peek-ready" in profile.commands:
-        client.send("peek-ready").expect(FOUND(job, b"a"))
+        client.peek_ready().expect(FOUND(job, b"a"))
     after = client.stats_job(job)
     for key in {"state", "reserves", "kicks", "pri", "buries"} & before.keys():
         assert before[key] == after[key]
@@ -93,16 +92,15 @@ def test_peek_changes_nothing(client: Connection, profile: Profile) -> None:
 )
 @pytest.mark.parametrize("command", ["peek-ready", "peek-delayed", "peek-buried"])
 def test_peek_where_there_is_no_job_in_that_state(client: Connection, command: str) -> None:
-    client.send(command).expect(NOT_FOUND)
+    client.observe(command).expect(NOT_FOUND)
 
 
 @requirement("peek.ready", r'"peek-ready\r\n" - return the next ready job.')
 def test_peek_ready_shows_the_job_that_reserve_would_give(client: Connection) -> None:
-    client.put(b"a", pri=5)
-    job = client.put(b"b", pri=3)
-    client.put(b"c", pri=4)
-    client.send("peek-ready").expect(FOUND(job, b"b"))
-    client.reserve().expect(RESERVED(job, b"b"))
+    for body, pri in ((b"a", 5), (b"b", 3), (b"c", 4)):
+        client.put(body, pri=pri)
+    shown = client.peek_ready().reply("FOUND")
+    client.reserve().expect(RESERVED(int(shown.args[0]), shown.body or b""))
 
 
 @requirement(
@@ -113,7 +111,7 @@ def test_peek_delayed_shows_the_job_with_the_shortest_delay(client: Connection) 
     client.put(b"a", delay=3000, pri=0)
     job = client.put(b"b", delay=1000, pri=9)
     client.put(b"c", delay=2000, pri=5)
-    client.send("peek-delayed").expect(FOUND(job, b"b"))
+    client.peek_delayed().expect(FOUND(job, b"b"))
 
 
 @requirement(
@@ -124,18 +122,18 @@ def test_peek_delayed_does_not_show_a_job_whose_delay_is_over(
     client: Connection, clock: Timeline
 ) -> None:
     soon, late = client.put(b"a", delay=1), client.put(b"b", delay=3600)
-    client.send("peek-delayed").expect(FOUND(soon, b"a"))
+    client.peek_delayed().expect(FOUND(soon, b"a"))
     clock.advance(1)
-    client.send("peek-delayed").expect(FOUND(late, b"b"))
-    client.send("peek-ready").expect(FOUND(soon, b"a"))
+    client.peek_delayed().expect(FOUND(late, b"b"))
+    client.peek_ready().expect(FOUND(soon, b"a"))
 
 
 @requirement("peek.buried", r'"peek-buried\r\n" - return the next job in the list of buried jobs.')
 def test_peek_buried_shows_the_job_that_was_buried_first(client: Connection) -> None:
     jobs = [client.put_and_reserve() for _ in range(3)]
     for job in (jobs[1], jobs[2], jobs[0]):
-        client.send(f"bury {job} 0").expect(BURIED)
-    client.send("peek-buried").expect(FOUND(jobs[1], b"a"))
+        client.bury(job)
+    client.peek_buried().expect(FOUND(jobs[1], b"a"))
 
 
 @requirement("peek.used-tube-only", "All but the first operate only on the currently used tube.")
@@ -146,5 +144,5 @@ def test_peek_looks_into_the_used_tube_only(
     client.put_and_bury()
     client.put(b"a")
     client.put(b"b", delay=3600)
-    client.send(f"use {new_tube()}").reply("USING")
-    client.send(command).expect(NOT_FOUND)
+    client.use(new_tube())
+    client.observe(command).expect(NOT_FOUND)

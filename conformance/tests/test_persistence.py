@@ -17,7 +17,6 @@ from reference_server.wire import (
     NOT_FOUND,
     RELEASED,
     RESERVED,
-    USING,
 )
 
 
@@ -33,7 +32,7 @@ def test_ready_jobs_are_remembered_with_their_tubes_and_bodies(
     bodies = [b"", bytes(range(256)), b"\r\n", b"a" * 4096]
     jobs = client.put_many(bodies)
     tube = new_tube()
-    client.send(f"use {tube}").expect(USING(tube))
+    client.use(tube)
     other = client.put(b"b")
     own_server.restart()
     client = new_client()
@@ -89,9 +88,9 @@ def test_a_delay_that_ends_while_the_server_is_down(
     job, later = client.put(b"a", delay=3600), client.put(b"b", delay=1800)
     own_server.restart()
     client = new_client()
-    client.send("peek-delayed").expect(FOUND(later, b"b"))
-    client.send("kick 1").expect(KICKED_COUNT(1))
-    client.send("peek-delayed").expect(FOUND(job, b"a"))
+    client.peek_delayed().expect(FOUND(later, b"b"))
+    assert client.kick(1) == 1
+    client.peek_delayed().expect(FOUND(job, b"a"))
 
 
 @requirement(
@@ -104,13 +103,13 @@ def test_a_buried_job_stays_buried(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     job = client.put_and_reserve()
-    client.send(f"bury {job} 5").expect(BURIED)
+    client.bury(job, pri=5)
     own_server.restart()
     client = new_client()
     client.finds_no_job()
     stats = client.stats_job(job)
     assert (stats["state"], stats["pri"]) == ("buried", "5")
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    assert client.kick(1) == 1
     client.reserve().expect(RESERVED(job, b"a"))
 
 
@@ -124,7 +123,7 @@ def test_a_restart_buries_no_job_again(
     own_server.restart()
     again = new_client()
     try:
-        again.send(f"peek {job}").reply("FOUND")
+        again.peek(job).reply("FOUND")
     except Deviation as deviation:
         # No text says that jobs are remembered.
         deviation.de_facto = True
@@ -142,7 +141,7 @@ def test_the_priority_that_release_has_set_is_remembered(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     job = client.put_and_reserve(pri=5)
-    client.send(f"release {job} 9 0").expect(RELEASED)
+    client.release(job, pri=9)
     own_server.restart()
     assert new_client().stats_job(job)["pri"] == "9"
 
@@ -158,9 +157,9 @@ def test_a_kicked_job_stays_ready(
 ) -> None:
     buried, delayed = client.put(b"a"), client.put(b"b", delay=3600)
     client.reserve().expect(RESERVED(buried, b"a"))
-    client.send(f"bury {buried} 0").expect(BURIED)
-    client.send("kick 1").expect(KICKED_COUNT(1))
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    client.bury(buried)
+    client.kick(1)
+    client.kick(1)
     own_server.restart()
     client = new_client()
     assert [client.state_of(job) for job in (buried, delayed)] == ["ready", "ready"]
@@ -180,11 +179,11 @@ def test_a_deleted_job_stays_deleted(
         raise NotApplicable(f"profile {profile.name} has no delete of delayed jobs")
     kept = client.put(b"b", delay=3600)
     job = client.job_in(state)
-    client.send(f"delete {job}").expect(DELETED)
+    client.delete(job)
     own_server.restart()
     client = new_client()
-    client.send(f"peek {job}").expect(NOT_FOUND)
-    client.send(f"peek {kept}").expect(FOUND(kept, b"b"))
+    client.peek(job).expect(NOT_FOUND)
+    client.peek(kept).expect(FOUND(kept, b"b"))
 
 
 @requirement(
@@ -197,7 +196,7 @@ def test_a_job_released_with_a_delay_stays_delayed(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     job = client.put_and_reserve()
-    client.send(f"release {job} 7 3600").expect(RELEASED)
+    client.release(job, pri=7, delay=3600)
     own_server.restart()
     stats = new_client().stats_job(job)
     assert [stats[key] for key in ("state", "pri", "delay")] == ["delayed", "7", "3600"]
@@ -276,7 +275,7 @@ def test_cumulative_counters_begin_anew(
     own_server: Target, client: Connection, connect: Connect
 ) -> None:
     job = client.put(b"a", delay=3600)
-    client.send(f"peek {job}").reply("FOUND")
+    client.peek(job).reply("FOUND")
     own_server.restart()
     stats = connect().stats()
     keys = ("cmd-put", "cmd-peek", "cmd-use", "job-timeouts", "cmd-stats", "total-connections")
@@ -330,7 +329,7 @@ def test_the_current_binlog_has_an_index(own_server: Target, client: Connection)
 def test_records_written_are_counted(own_server: Target, client: Connection) -> None:
     before = client.stats().number("binlog-records-written")
     jobs = client.put_many([b"a"] * 10)
-    client.send(f"delete {jobs[0]}").expect(DELETED)
+    client.delete(jobs[0])
     assert client.stats().number("binlog-records-written") - before >= 11
 
 
@@ -351,6 +350,6 @@ def test_records_that_were_written_stay_counted(own_server: Target, client: Conn
     ):
         if not line.startswith("kick"):
             client.reserve().expect(RESERVED(job, b"a"))
-        client.send(line).expect(reply)
+        client.prepare(line).expect(reply)
         written.append(client.stats().number("binlog-records-written"))
     assert written == sorted(written)

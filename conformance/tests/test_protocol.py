@@ -29,9 +29,16 @@ from reference_server.wire import (
     "were received and sends responses in the same order.",
 )
 def test_replies_come_in_the_order_of_the_commands(connect: Connect, tube: str) -> None:
-    client = connect()
-    client.raw(f"use {tube}\r\nwatch {tube}\r\nbogus\r\nignore default\r\n".encode(), replies=4)
-    client.receives(USING(tube), WATCHING(2), UNKNOWN_COMMAND, WATCHING(1))
+    first, client = connect(), connect()
+    # One after the other, each of them is answered as it should be.
+    for verb, name in (("use", tube), ("watch", tube), ("ignore", "default")):
+        first.go_to(f"{verb} {name}")
+    lines = f"use {tube}\r\nwatch {tube}\r\nbogus\r\nignore default\r\n".encode()
+    begin = client.raw(lines, replies=4)
+    begin.expect(USING(tube))
+    begin.nth(1).expect(WATCHING(2))
+    begin.nth(2).any_reply()
+    begin.nth(3).expect(WATCHING(1))
 
 
 @requirement(
@@ -40,11 +47,12 @@ def test_replies_come_in_the_order_of_the_commands(connect: Connect, tube: str) 
     "were received and sends responses in the same order.",
 )
 def test_a_long_pipeline_is_answered_completely_and_in_order(client: Connection) -> None:
-    jobs = client.put_many([b"%d" % n for n in range(200)], in_order=True)
-    both = b"".join(b"reserve\r\ndelete %d\r\n" % job for job in jobs)
+    jobs = client.put_many([b"%d" % n for n in range(200)])
+    client.reserve_many(200)
+    both = b"".join(b"peek %d\r\ndelete %d\r\n" % (job, job) for job in jobs)
     begin = client.raw(both, replies=400)
     for n, job in enumerate(jobs):
-        begin.nth(2 * n).expect(RESERVED(job, b"%d" % n))
+        begin.nth(2 * n).expect(FOUND(job, b"%d" % n))
         begin.nth(2 * n + 1).expect(DELETED)
 
 
@@ -54,8 +62,8 @@ def test_a_long_pipeline_is_answered_completely_and_in_order(client: Connection)
     "were received and sends responses in the same order.",
 )
 def test_two_clients_do_not_get_each_others_replies(client: Connection, other: Connection) -> None:
-    first, second = client.raw(client.ping), other.send("kick 0")
-    second.expect(KICKED_COUNT(0))
+    first, second = client.raw(client.ping), other.send("kick 1")
+    second.reply("KICKED")
     first.expect(client.pong)
 
 
@@ -67,7 +75,7 @@ def test_two_clients_do_not_get_each_others_replies(client: Connection, other: C
 def test_each_command_is_answered_once(client: Connection) -> None:
     for job in (client.put_and_reserve(), client.put_and_reserve()):
         client.raw(client.ping).expect(client.pong)
-        client.send(f"delete {job}").expect(DELETED)
+        client.delete(job)
         client.raw(client.ping).expect(client.pong)
 
 
@@ -78,7 +86,7 @@ def test_each_command_is_answered_once(client: Connection) -> None:
 )
 def test_statistics_are_answered_once(client: Connection) -> None:
     for _ in range(2):
-        client.send("stats").reply("OK")
+        client.observe("stats").any_reply()
         client.raw(client.ping).expect(client.pong)
 
 
@@ -148,7 +156,7 @@ def test_a_command_may_come_byte_by_byte(client: Connection) -> None:
 def test_a_body_may_come_apart_from_its_line(client: Connection) -> None:
     client.raw(b"put 0 0 60 5\r\nhe", replies=0)
     job = client.raw(b"llo\r\n").reply("INSERTED").args[0]
-    client.send(f"peek {job}").expect(FOUND(int(job), b"hello"))
+    client.peek(int(job)).expect(FOUND(int(job), b"hello"))
 
 
 @requirement(
@@ -169,7 +177,7 @@ def test_a_body_may_come_with_the_next_command(client: Connection) -> None:
 def test_a_body_may_contain_every_byte(client: Connection) -> None:
     body = bytes(range(256))
     job = client.put(body)
-    client.send(f"peek {job}").expect(FOUND(job, body))
+    client.peek(job).expect(FOUND(job, body))
     client.reserve().expect(RESERVED(job, body))
 
 

@@ -6,12 +6,8 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from reference_server.wire import (
-    BURIED,
-    DELETED,
     FOUND,
-    KICKED_COUNT,
     NOT_FOUND,
-    RELEASED,
     RESERVED,
 )
 
@@ -26,16 +22,16 @@ def test_what_was_answered_is_remembered_by_a_server_that_was_killed(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     buried, deleted, released = (client.job_in("reserved") for _ in range(3))
-    client.send(f"bury {buried} 3").expect(BURIED)
-    client.send(f"delete {deleted}").expect(DELETED)
-    client.send(f"release {released} 5 3600").expect(RELEASED)
+    client.bury(buried, pri=3)
+    client.delete(deleted)
+    client.release(released, pri=5, delay=3600)
     held, ready, delayed = client.job_in("reserved"), client.put(b"a"), client.job_in("delayed")
     own_server.crash()
     client = new_client()
-    client.send(f"peek {deleted}").expect(NOT_FOUND)
+    client.peek(deleted).expect(NOT_FOUND)
     kept = {buried: "buried", released: "delayed", held: "ready", ready: "ready"}
     for job, state in {**kept, delayed: "delayed"}.items():
-        client.send(f"peek {job}").expect(FOUND(job, b"a"))
+        client.peek(job).expect(FOUND(job, b"a"))
         assert client.state_of(job) == state
     assert [client.stats_job(job)["pri"] for job in (buried, released)] == ["3", "5"]
 
@@ -53,17 +49,17 @@ def test_the_last_thing_that_was_answered_is_remembered(
     own_server.crash()
     client = new_client()
     client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"bury {job} 0").expect(BURIED)
+    client.bury(job)
     own_server.crash()
     client = new_client()
     client.finds_no_job()
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    client.kick(1)
     own_server.crash()
     client = new_client()
     client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"delete {job}").expect(DELETED)
+    client.delete(job)
     own_server.crash()
-    new_client().send(f"peek {job}").expect(NOT_FOUND)
+    new_client().peek(job).expect(NOT_FOUND)
 
 
 @requirement(
@@ -79,17 +75,17 @@ def test_what_was_remembered_once_is_remembered_again(
     kept, deleted, delayed = client.put(b"a"), client.put(b"a"), client.job_in("delayed")
     own_server.restart()
     client = new_client()
-    client.send(f"delete {deleted}").expect(DELETED)
-    client.send(f"delete {kicked}").expect(DELETED)
+    client.delete(deleted)
+    client.delete(kicked)
     added = client.put(b"a")
     for _ in range(2):
         own_server.restart()
         client = new_client()
         for job in (deleted, kicked):
-            client.send(f"peek {job}").expect(NOT_FOUND)
+            client.peek(job).expect(NOT_FOUND)
         states = {kept: "ready", added: "ready", delayed: "delayed", buried: "buried"}
         for job, state in states.items():
-            client.send(f"peek {job}").expect(FOUND(job, b"a"))
+            client.peek(job).expect(FOUND(job, b"a"))
             assert client.state_of(job) == state
 
 
@@ -104,8 +100,7 @@ def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
 ) -> None:
     bodies = [b"%d " % number * (number % 250) for number in range(900)]
     jobs = client.put_many(bodies)
-    for asked in client.each([b"delete %d\r\n" % job for job in jobs if job % 3]):
-        asked.expect(DELETED)
+    client.delete_many([job for job in jobs if job % 3])
     own_server.restart()
     client = new_client()
     found = client.each([b"peek %d\r\n" % job for job in jobs])

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Iterator
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
@@ -11,9 +12,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
 from conformance.verdict import NotTestable
-from reference_server.profiles import Profile
 from reference_server.wire import (
-    BAD_FORMAT,
     BURIED,
     DELETED,
     FOUND,
@@ -23,9 +22,9 @@ from reference_server.wire import (
     RELEASED,
     RESERVED,
     TOUCHED,
-    UNKNOWN_COMMAND,
     USING,
     WATCHING,
+    Reply,
 )
 
 HUGE, LARGE = 8_000_000, 400_000
@@ -46,18 +45,22 @@ PIECES = 300
 """Bytes of a piece, at most."""
 
 
-def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes) -> Dialogue:
-    """Return lines that have replies of all kinds, about the ready job that is next."""
+def _said(
+    client: Connection, errors: Dialogue, job: int, pri: int, body: bytes
+) -> Iterator[tuple[str, Reply]]:
+    """Yield lines that have replies of all kinds, about the ready job that is next.
+
+    ``errors``: malformed lines, and how the target answers them.
+    """
     dialogue: Dialogue = [
         *[(f"peek {job}", FOUND(job, body))] * PEEKS,
         (client.ask_for_job, RESERVED(job, body)),
         (f"peek {2**64 - 1}", NOT_FOUND),
         (f"touch {job}", TOUCHED),
-        ("bogus", UNKNOWN_COMMAND),
         (f"release {job} {pri} 0", RELEASED),
-        ("use -a", BAD_FORMAT),
+        *errors,
         (f"reserve-job {job}", RESERVED(job, body)),
-        *[(f"release {job} {pri} 0", RELEASED)] * ("reserve-job" in profile.commands),
+        *[(f"release {job} {pri} 0", RELEASED)] * ("reserve-job" in client.profile.commands),
         (client.ask_for_job, RESERVED(job, body)),
         (f"bury {job} {pri}", BURIED),
         ("kick 9", KICKED_COUNT(1)),
@@ -68,8 +71,8 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
         (client.ask_for_job, RESERVED(job, body)),
         (f"delete {job}", DELETED),
     ]
-    known = {*profile.commands, "bogus"}
-    return [said for said in dialogue if said[0].partition(" ")[0] in known]
+    known = {*client.profile.commands, *(line.partition(" ")[0] for line, _ in errors)}
+    return (said for said in dialogue if said[0].partition(" ")[0] in known)
 
 
 @requirement(
@@ -77,17 +80,18 @@ def _said(client: Connection, profile: Profile, job: int, pri: int, body: bytes)
     "For each connection, the server processes commands serially in the order in which they "
     "were received and sends responses in the same order.",
 )
-def test_a_client_that_reads_late_gets_all_replies(client: Connection, profile: Profile) -> None:
+def test_a_client_that_reads_late_gets_all_replies(client: Connection) -> None:
     bodies = [b"%d." % number * (SIZE // 4) for number in range(ROUNDS)]
     jobs = client.put_many(bodies, ttr=LONG, in_order=True)
-    client.says(
-        [
-            said
-            for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))
-            for said in _said(client, profile, job, pri, body)
-        ],
-        WHILE,
-    )
+    errors = [(line, client.send(line).any_reply()) for line in ("bogus", "touch x")]
+    first, *others = [
+        _said(client, errors, job, pri, body)
+        for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))
+    ]
+    # One after the other, each of them is answered as it should be.
+    for line, reply in first:
+        client.prepare(line).expect(reply)
+    client.says([said for dialogue in others for said in dialogue], WHILE)
     client.is_in_step()
 
 
@@ -108,7 +112,7 @@ def test_a_client_that_reads_late_gets_a_body_that_is_deleted_meanwhile(
         wait_for([client.transport], own_server.limits.reply)
         clock.advance(1)
         delete = f"delete {job}"
-        if not other.eventually(lambda: other.send(delete).any_reply() == DELETED):
+        if not other.eventually(lambda: other.prepare(delete).any_reply() == DELETED):
             raise NotTestable("the job is still reserved when its TTR has ended")
         other.put(body[::-1], pri=1)
     reserved.expect_now(RESERVED(job, body))
@@ -118,8 +122,8 @@ def _swiftly(client: Connection, body: bytes) -> bytes:
     """Return a body that a server can be expected to send soon; raises NotTestable if not."""
     begun = time.monotonic()
     job = client.put(body[:LARGE])
-    client.send(f"peek {job}").expect(FOUND(job, body[:LARGE]))
-    client.send(f"delete {job}").expect(DELETED)
+    client.peek(job).expect(FOUND(job, body[:LARGE]))
+    client.delete(job)
     seconds = (time.monotonic() - begun) * len(body) / LARGE
     if seconds > SWIFT:
         raise NotTestable(f"{len(body):,} bytes would take {seconds:.0f} seconds")
@@ -157,4 +161,4 @@ def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
     for first, own in zip(begun, bodies, strict=True):
         for number, body in enumerate(own):
             job = int(first.nth(number).reply("INSERTED").args[0])
-            client.send(f"peek {job}").expect(FOUND(job, body))
+            client.peek(job).expect(FOUND(job, body))

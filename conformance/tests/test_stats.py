@@ -56,10 +56,18 @@ TEXTS = ("version", "os", "platform", "state")
 )
 def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats", NUMBERS | OTHERS, profile)
-    stats = client.stats()
+    stats = client.tested.stats()
     assert sorted(keys - UNNAMED - set(stats)) == []
     told = NUMBERS & keys & set(stats)
     assert [key for key in told if stats.number(key) < 0] == []
+
+
+@requirement(
+    "stats.ok",
+    "The stats data for the system is a YAML file representing a single dictionary",
+)
+def test_stats_is_yaml(client: Connection) -> None:
+    client.send("stats").is_yaml()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,7 @@ def test_numbers_of_the_binlog(client: Connection, key: str) -> None:
     "The stats command gives statistical information about the system as a whole.",
 )
 def test_stats_tells_what_has_just_happened(client: Connection) -> None:
-    first, second = (client.send("stats").dictionary() for _ in range(2))
+    first, second = (client.observe("stats").dictionary() for _ in range(2))
     assert first["cmd-stats"] != second["cmd-stats"]
 
 
@@ -96,7 +104,7 @@ def test_max_job_size_is_a_size_in_bytes(client: Connection) -> None:
 
 @requirement("stats.max-job-size", '"max-job-size" is the maximum number of bytes in a job.')
 def test_a_body_of_no_more_bytes_is_not_too_big(client: Connection) -> None:
-    client.put(b"m" * min(client.stats().number("max-job-size"), MUCH))
+    client.tested.put(b"m" * min(client.stats().number("max-job-size"), MUCH))
 
 
 @requirement("stats.pid", '"pid" is the process id of the server.')
@@ -183,8 +191,8 @@ def test_a_client_that_parses_yaml_finds_all_values(client: Connection, profile:
     lines = ["stats", f"{profile.stats_of_job} {job}"]
     lines += [f"stats-tube {client.tube}"] if profile.has_tubes else []
     for line in lines:
-        told = client.send(line).dictionary()
-        parsed = client.send(line).parsed()
+        told = client.observe(line).dictionary()
+        parsed = client.observe(line).parsed()
         if not isinstance(parsed, dict):
             raise Deviation("OK with a YAML dictionary", f"what YAML takes for {parsed!r}"[:200])
         for key, value in told.items():

@@ -6,6 +6,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Role
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.reply_comparison import UNNAMED
@@ -13,12 +14,8 @@ from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
-    BURIED,
-    DELETED,
-    RELEASED,
     RESERVED,
     UNKNOWN_COMMAND,
-    USING,
 )
 
 COUNTED = {
@@ -60,17 +57,17 @@ def _jobs_in_all_states(client: Connection, tubes: Sequence[str]) -> None:
     """Make 5 ready jobs in each tube, 3 of them urgent, 4 reserved, 2 delayed and 1 buried."""
     for tube in tubes:
         if len(tubes) > 1:
-            client.send(f"use {tube}").expect(USING(tube))
-            client.send(f"watch {tube}").reply("WATCHING")
+            client.use(tube)
+            client.watch(tube)
         jobs = client.put_many([b"a"] * 5, in_order=True)
         for job in jobs:
             client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"bury {jobs[0]} 0").expect(BURIED)
+        client.bury(jobs[0])
         client.put(b"b", delay=3600)
         client.put(b"b", delay=3600, pri=5000)
     for tube in tubes:
         if len(tubes) > 1:
-            client.send(f"use {tube}").expect(USING(tube))
+            client.use(tube)
         for pri in (0, 1, 1023, 1024, 5000):
             client.put(b"c", pri=pri)
 
@@ -155,7 +152,7 @@ def test_stats_counts_each_command(
     }
     seen = ({*COUNTED, verb} & profile.commands) - ours
     before, least = _counts(client, verb, *seen), 3 if verb == "stats" else 1
-    client.send(command).any_reply()
+    client.prepare(command).any_reply()
     after = _counts(client, verb, *seen)
     assert after[verb] - before[verb] >= least
     told = seen & before.keys()
@@ -180,25 +177,32 @@ def test_stats_counts_timeouts(
 
 
 @requirement("stats.total-jobs", '"total-jobs" is the cumulative count of jobs created.')
+def test_total_jobs_counts_from_zero(own_server: Target, client: Connection) -> None:
+    assert client.stats()["total-jobs"] == "0"
+    client.put_many([b"a"] * 3)
+    assert client.stats()["total-jobs"] == "3"
+
+
+@requirement("stats.total-jobs", '"total-jobs" is the cumulative count of jobs created.')
 def test_total_jobs_does_not_go_down(alone: None, client: Connection) -> None:
     before = client.stats().number("total-jobs")
     jobs = client.put_many([b"a"] * 3, in_order=True)
     client.reserve().expect(RESERVED(jobs[0], b"a"))
-    client.send(f"release {jobs[0]} 0 0").expect(RELEASED)
+    client.release(jobs[0])
     for job in jobs:
         client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"delete {job}").expect(DELETED)
+        client.delete(job)
     assert client.stats().number("total-jobs") - before == 3
 
 
 @requirement("stats.current-tubes", '"current-tubes" is the number of currently-existing tubes.')
 def test_stats_counts_tubes(alone: None, client: Connection, new_tube: NewTube) -> None:
     # What tests before this one have left may still be there.
-    client.becomes(lambda: {*client.send("list-tubes").names()} == {"default", client.tube})
+    client.becomes(lambda: {*client.tubes()} == {"default", client.tube})
     before = client.stats().number("current-tubes")
     for tube in (new_tube(), new_tube()):
-        client.send(f"watch {tube}").reply("WATCHING")
-    client.send(f"use {tube}").expect(USING(tube))
+        client.watch(tube)
+    client.use(tube)
     assert client.stats().number("current-tubes") - before == 2
 
 
@@ -274,9 +278,9 @@ def test_stats_counts_those_who_wait(
     alone: None, client: Connection, worker: Connection, profile: Profile, new_tube: NewTube
 ) -> None:
     if profile.has_tubes:
-        worker.send(f"watch {new_tube()}").reply("WATCHING")
+        worker.watch(new_tube())
     before = client.stats().number("current-waiting")
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     waits = client.eventually(lambda: client.stats().number("current-waiting") == before + 1)
     assert waits, "current-waiting never grew by 1"
     job = client.put(b"a")
@@ -298,7 +302,7 @@ def test_stats_counts_commands_that_find_nothing(
     client.needs(command.encode())
     verb = command.partition(" ")[0]
     before = _counts(client, verb)[verb]
-    client.send(command).reply("NOT_FOUND")
+    client.prepare(command).any_reply()
     assert _counts(client, verb)[verb] == before + 1
 
 
@@ -307,14 +311,20 @@ def test_stats_counts_commands_that_find_nothing(
     '"cmd-delete" is the cumulative number of delete commands.',
 )
 @pytest.mark.parametrize(
-    "command",
-    ["peek x", "delete x", "release 0 0 x", "bury 0 x", "touch x", "kick x", "use -a"],
+    ("command", "owner"),
+    [
+        *(
+            (command, "error.bad-format-non-numeric")
+            for command in ("peek x", "delete x", "touch x", "kick x", "release 0 0 x", "bury 0 x")
+        ),
+        ("use -a", "protocol.name-no-leading-hyphen"),
+    ],
 )
 def test_stats_does_not_count_malformed_commands(
-    alone: None, client: Connection, command: str
+    alone: None, client: Connection, command: str, owner: str
 ) -> None:
     client.needs(command.encode())
     verb = command.partition(" ")[0]
     before = _counts(client, verb)[verb]
-    client.send(command).expect(BAD_FORMAT, UNKNOWN_COMMAND)
+    client.send(command, Role(owner)).expect(BAD_FORMAT, UNKNOWN_COMMAND)
     assert _counts(client, verb)[verb] == before

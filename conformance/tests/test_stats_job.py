@@ -7,7 +7,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import NewTube
 from conformance.dialogue.schedule import Timeline
 from reference_server.profiles import Profile
-from reference_server.wire import BURIED, KICKED, NOT_FOUND, RELEASED, RESERVED, TOUCHED, USING
+from reference_server.wire import NOT_FOUND, RESERVED
 
 JOB_KEYS = {
     *("id", "tube", "state", "pri", "age", "delay", "ttr", "time-left", "file", "reserves"),
@@ -23,10 +23,19 @@ COUNTERS = ("reserves", "timeouts", "releases", "buries", "kicks")
 )
 def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats-job", JOB_KEYS, profile)
-    stats = client.stats_job(client.put(b"a"))
+    stats = client.tested.stats_job(client.put(b"a"))
     assert sorted(keys - set(stats)) == []
     for key in keys - {"tube", "state"}:
         stats.number(key)
+
+
+@requirement(
+    "stats-job.ok",
+    "The stats-job data is a YAML file representing a single dictionary of […] It contains "
+    "these keys",
+)
+def test_stats_job_is_yaml(client: Connection) -> None:
+    client.send(f"stats-job {client.put(b'a')}").is_yaml()
 
 
 @requirement("stats-job.id", '"id" is the job id')
@@ -38,7 +47,7 @@ def test_stats_job_tells_the_id(client: Connection) -> None:
 @requirement("stats-job.tube", '"tube" is the name of the tube that contains this job')
 def test_stats_job_tells_the_tube(client: Connection, new_tube: NewTube) -> None:
     for tube in (client.tube, new_tube(), new_tube().ljust(190, "x")):
-        client.send(f"use {tube}").expect(USING(tube))
+        client.use(tube)
         assert client.stats_job(client.put(b"a"))["tube"] == tube
 
 
@@ -46,11 +55,11 @@ def test_stats_job_tells_the_tube(client: Connection, new_tube: NewTube) -> None
 def test_stats_job_tells_the_state(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
-    client.send("kick 1").reply("KICKED")
+    client.kick(1)
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
     assert client.state_of(job) == "reserved"
-    client.send(f"bury {job} 0").expect(BURIED)
+    client.bury(job)
     assert client.state_of(job) == "buried"
 
 
@@ -87,12 +96,12 @@ def test_stats_job_tells_what_put_said(client: Connection, key: str, value: str)
 def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Connection) -> None:
     job = client.put_and_reserve(pri=1)
     assert client.stats_job(job)["pri"] == "1"
-    client.send(f"release {job} 2 0").expect(RELEASED)
+    client.release(job, pri=2)
     assert client.stats_job(job)["pri"] == "2"
     client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"bury {job} 3").expect(BURIED)
+    client.bury(job, pri=3)
     assert client.stats_job(job)["pri"] == "3"
-    client.send("kick 1").reply("KICKED")
+    client.kick(1)
     assert client.stats_job(job)["pri"] == "3"
 
 
@@ -118,7 +127,7 @@ def test_stats_job_tells_the_ttr_that_is_left(client: Connection, clock: Timelin
     assert client.stats_job(job)["time-left"] in ("99", "100")
     clock.advance(2)
     assert client.stats_job(job)["time-left"] in ("97", "98")
-    client.send(f"touch {job}").expect(TOUCHED)
+    client.touch(job)
     assert client.stats_job(job)["time-left"] in ("99", "100")
 
 
@@ -168,14 +177,14 @@ def test_stats_job_counts_what_happened_to_the_job(
     job = client.put(b"a")
     for _ in range(3):
         client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"release {job} 0 0").expect(RELEASED)
+        client.release(job)
     for bound in (1, 2, 100):
         client.reserve().expect(RESERVED(job, b"a"))
-        client.send(f"bury {job} 0").expect(BURIED)
-        client.send(f"kick {bound}").reply("KICKED")
+        client.bury(job)
+        client.kick(bound)
     client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"release {job} 0 3600").expect(RELEASED)
-    client.send("kick 1").reply("KICKED")
+    client.release(job, delay=3600)
+    client.kick(1)
     other.reserve().expect(RESERVED(job, b"a"))
     assert client.stats_job(job)[key] == count
 
@@ -213,7 +222,7 @@ def test_stats_job_counts_timeouts(client: Connection, other: Connection, clock:
 @requirement("stats-job.kicks", '"kicks" is the number of times this job has been kicked.')
 def test_stats_job_counts_that_it_was_kicked_by_id(client: Connection) -> None:
     job = client.put_and_bury()
-    client.send(f"kick-job {job}").expect(KICKED)
+    client.tested.kick_job(job)
     assert client.stats_job(job)["kicks"] == "1"
 
 
@@ -225,11 +234,11 @@ def test_stats_job_counts_that_it_was_kicked_by_id(client: Connection) -> None:
 )
 def test_delay_and_ttr_are_told_as_put_said_them(client: Connection) -> None:
     job = client.put(b"a", delay=3600, ttr=99)
-    client.send("kick 1").reply("KICKED")
+    client.kick(1)
     client.reserve().expect(RESERVED(job, b"a"))
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("3600", "99")
-    client.send(f"release {job} 0 1800").expect(RELEASED)
+    client.release(job, delay=1800)
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("1800", "99")
 
@@ -260,8 +269,8 @@ def test_commands_that_fail_do_not_count(
 ) -> None:
     job = client.put_and_reserve()
     arguments = {"release": " 0 0", "bury": " 0"}.get(verb, "")
-    other.send(f"{verb} {job}{arguments}").expect(NOT_FOUND)
-    client.send("kick 1").reply("KICKED")
+    other.prepare(f"{verb} {job}{arguments}").expect(NOT_FOUND)
+    client.kick(1)
     stats = client.stats_job(job)
     told = [key for key in COUNTERS if f"stats-job.{key}" not in profile.lacks]
     assert [stats[key] for key in told] == ["1" if key == "reserves" else "0" for key in told]

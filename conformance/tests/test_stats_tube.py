@@ -9,14 +9,8 @@ from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from reference_server.profiles import Profile
 from reference_server.wire import (
-    BURIED,
-    DELETED,
-    KICKED_COUNT,
     NOT_FOUND,
-    PAUSED,
-    RELEASED,
     RESERVED,
-    USING,
 )
 
 TUBE_KEYS = {
@@ -33,8 +27,8 @@ TUBE_KEYS = {
     "from the queue",
 )
 def test_stats_tube_tells_the_last_pause(client: Connection) -> None:
-    for pause in (3600, 60):
-        client.send(f"pause-tube {client.tube} {pause}").expect(PAUSED)
+    client.pause(3600)
+    client.tested.pause(60)
     assert client.stats_tube()["pause"] == "60"
 
 
@@ -45,9 +39,18 @@ def test_stats_tube_tells_the_last_pause(client: Connection) -> None:
 )
 def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats-tube", TUBE_KEYS, profile)
-    stats = client.stats_tube()
+    stats = client.tested.stats_tube()
     assert sorted(keys - set(stats)) == []
     assert [key for key in keys - {"name"} if stats.number(key) < 0] == []
+
+
+@requirement(
+    "stats-tube.ok",
+    "The stats-tube data is a YAML file representing a single dictionary of […] It contains "
+    "these keys",
+)
+def test_stats_tube_is_yaml(client: Connection) -> None:
+    client.send(f"stats-tube {client.tube}").is_yaml()
 
 
 @requirement("stats-tube.name", '"name" is the tube\'s name.')
@@ -56,9 +59,8 @@ def test_a_tube_may_be_called_what_yaml_takes_for_something_else(
     connect: Connect, name: str
 ) -> None:
     client = connect()
-    client.send(f"use {name}").expect(USING(name))
+    client.use(name)
     assert client.stats_tube(name)["name"] == name
-    assert name in client.send("list-tubes").names()
 
 
 @requirement(
@@ -84,9 +86,9 @@ def test_a_job_becomes_and_ceases_to_be_urgent(client: Connection, profile: Prof
     urgent = []
     for command in (f"release {job} 1024 0", f"release {job} 0 0", f"bury {job} 0"):
         client.reserve().expect(RESERVED(job, b"a"))
-        client.send(command).any_reply()
+        client.prepare(command).any_reply()
         urgent.append(client.stats_tube()["current-jobs-urgent"])
-    client.send("kick 1").reply("KICKED")
+    client.kick(1)
     urgent.append(client.stats_tube()["current-jobs-urgent"])
     delete_ready(client, job, client.tube, profile)
     urgent.append(client.stats_tube()["current-jobs-urgent"])
@@ -119,16 +121,16 @@ def test_stats_tube_counts_jobs_by_state(
 ) -> None:
     for _ in range(3):
         client.put(b"b", pri=99, delay=3600)
-    client.send("kick 1").expect(KICKED_COUNT(1))
+    client.kick(1)
     jobs = client.put_many([b"a"] * 12, in_order=True)
     for job in jobs[:4]:
         client.reserve().expect(RESERVED(job, b"a"))
     for job in jobs[4:8]:
         other.reserve().expect(RESERVED(job, b"a"))
     for job in jobs[:4]:
-        client.send(f"bury {job} 0").expect(BURIED)
-    client.send("kick 1").reply("KICKED")
-    client.send(f"use {new_tube()}").reply("USING")
+        client.bury(job)
+    client.kick(1)
+    client.use(new_tube())
     client.put(b"c")
     assert client.stats_tube(client.tube)[f"current-jobs-{state}"] == count
 
@@ -146,8 +148,8 @@ def test_stats_tube_counts_all_jobs_put_into_it(
     job = client.put(b"a")
     client.put(b"b", delay=3600)
     client.reserve().expect(RESERVED(job, b"a"))
-    client.send(f"release {job} 0 0").expect(RELEASED)
-    client.send(f"use {new_tube()}").reply("USING")
+    client.release(job)
+    client.use(new_tube())
     client.put(b"c")
     assert client.stats_tube(client.tube)["total-jobs"] == "5"
 
@@ -164,8 +166,8 @@ def test_stats_tube_counts_those_who_use_it(
         new_worker()
     assert connect().stats_tube(tube)["current-using"] == "3"
     producers[0].half_close()
-    producers[1].send("use default").expect(USING("default"))
-    producers[2].send(f"use {tube}").expect(USING(tube))
+    producers[1].use("default")
+    producers[2].use(tube)
     observer = connect()
     observer.becomes(lambda: observer.stats_tube(tube)["current-using"] == "1")
     assert observer.stats_tube(tube)["current-using"] == "1"
@@ -178,7 +180,7 @@ def test_stats_tube_counts_those_who_use_it(
 )
 def test_stats_tube_counts_those_who_wait(worker: Connection, producer: Connection) -> None:
     assert producer.stats_tube()["current-waiting"] == "0"
-    waiting = worker.send("reserve")
+    waiting = worker.reserve_waiting()
     waits = producer.eventually(lambda: producer.stats_tube()["current-waiting"] == "1")
     assert waits, "current-waiting never became 1"
     job = producer.put(b"a")
@@ -195,12 +197,12 @@ def test_stats_tube_counts_those_who_watch_it(
 ) -> None:
     workers = [new_worker() for _ in range(4)]
     new_producer()
-    workers[0].send(f"watch {tube}").reply("WATCHING")
+    workers[0].watch(tube)
     assert connect().stats_tube(tube)["current-watching"] == "4"
     workers[0].half_close()
-    workers[1].send("watch default").reply("WATCHING")
-    workers[1].send(f"ignore {tube}").reply("WATCHING")
-    workers[2].send(f"ignore {tube}").reply("NOT_IGNORED")
+    workers[1].watch("default")
+    workers[1].ignore(tube)
+    workers[2].prepare(f"ignore {tube}").reply("NOT_IGNORED")
     observer = connect()
     observer.becomes(lambda: observer.stats_tube(tube)["current-watching"] == "2")
     assert observer.stats_tube(tube)["current-watching"] == "2"
@@ -210,7 +212,7 @@ def test_stats_tube_counts_those_who_watch_it(
 @pytest.mark.parametrize("pause", [60, 3600])
 def test_stats_tube_tells_how_long_the_pause_is(client: Connection, pause: int) -> None:
     assert client.stats_tube()["pause"] == "0"
-    client.send(f"pause-tube {client.tube} {pause}").expect(PAUSED)
+    client.pause(pause)
     assert client.stats_tube().number("pause") == pause
 
 
@@ -220,10 +222,10 @@ def test_stats_tube_tells_how_long_the_pause_is(client: Connection, pause: int) 
 )
 def test_stats_tube_counts_deletes(client: Connection, new_tube: NewTube) -> None:
     jobs = client.put_many([b"a"] * 4)
-    client.send(f"use {new_tube()}").reply("USING")
+    client.use(new_tube())
     for job in jobs[:3]:
-        client.send(f"delete {job}").expect(DELETED)
-    client.send(f"delete {jobs[0]}").expect(NOT_FOUND)
+        client.delete(job)
+    client.prepare(f"delete {jobs[0]}").expect(NOT_FOUND)
     assert client.stats_tube(client.tube)["cmd-delete"] == "3"
 
 
@@ -234,7 +236,7 @@ def test_stats_tube_counts_deletes(client: Connection, new_tube: NewTube) -> Non
 def test_stats_tube_counts_pauses(client: Connection) -> None:
     for count in ("0", "1", "2", "3"):
         assert client.stats_tube()["cmd-pause-tube"] == count
-        client.send(f"pause-tube {client.tube} 0").expect(PAUSED)
+        client.pause(0)
 
 
 @requirement(
@@ -243,7 +245,7 @@ def test_stats_tube_counts_pauses(client: Connection) -> None:
 )
 def test_without_a_pause_no_time_is_left(client: Connection) -> None:
     assert client.stats_tube()["pause-time-left"] == "0"
-    client.send(f"pause-tube {client.tube} 3600").expect(PAUSED)
+    client.pause(3600)
     assert 3500 <= client.stats_tube().number("pause-time-left") <= 3600
 
 
@@ -252,7 +254,7 @@ def test_without_a_pause_no_time_is_left(client: Connection) -> None:
     '"pause-time-left" is the number of seconds until the tube is un-paused.',
 )
 def test_nothing_is_left_of_a_pause_that_has_ended(client: Connection, clock: Timeline) -> None:
-    client.send(f"pause-tube {client.tube} 1").expect(PAUSED)
+    client.pause(1)
     clock.advance(1)
     assert client.stats_tube()["pause-time-left"] == "0"
 
@@ -264,7 +266,7 @@ def test_nothing_is_left_of_a_pause_that_has_ended(client: Connection, clock: Ti
 def test_stats_tube_tells_how_long_the_pause_lasts_still(
     client: Connection, clock: Timeline
 ) -> None:
-    client.send(f"pause-tube {client.tube} 100").expect(PAUSED)
+    client.pause(100)
     assert client.stats_tube()["pause-time-left"] in ("99", "100")
     clock.advance(2)
     stats = client.stats_tube()

@@ -47,7 +47,7 @@ takes_like(
     lambda *numbers: Command("release", numbers),
 )
 takes_like(
-    "protocol.integers-are-nonnegative",
+    "protocol.plus-sign",
     "an id may have a plus sign",
     rb"touch [+]([0-9]+)",
     lambda id: Command("touch", (id,)),

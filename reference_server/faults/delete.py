@@ -126,8 +126,8 @@ class Misplaces(Model):
 
 takes_like(
     "delete.bad-format",
-    "delete takes an id with a plus sign",
-    rb"delete [+]([0-9]+)",
+    "delete takes an id with letters behind it",
+    rb"delete ([0-9]+)[a-z]+",
     lambda id: Command("delete", (id,)),
 )
 

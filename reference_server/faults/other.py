@@ -338,7 +338,7 @@ asked(
 takes_like(
     "pause-tube.bad-format",
     "the delay of a pause may be missing",
-    rb"pause-tube [a-z]+",
+    rb"pause-tube [^ ]+",
     lambda: Command("pause-tube", ("default", 0)),
 )
 

@@ -289,7 +289,7 @@ class DrainsReserve(Model):
 
 takes_like("put.bad-format", "a size may have garbage behind it", _PUT + rb"[a-z]+", Put)
 parsed(
-    "put.bad-format",
+    "protocol.plus-sign",
     "a priority may have a plus sign",
     lambda line: Put(1, 0, 60, 1) if line.startswith(b"put +1 ") else None,
 )

@@ -20,7 +20,6 @@ parsed(
 )
 takes("quirk.quit-with-letters-behind", "quit is the whole line", b"quitx", UNKNOWN)
 for _name, _line in (
-    ("kick-with-a-sign", b"kick +1"),
     ("kick-with-letters-behind", b"kick 1x"),
     ("kick-beyond-32-bits", b"kick %d" % (2**32 + 1)),
     ("timeout-with-letters-behind", b"reserve-with-timeout 0x"),

@@ -25,6 +25,7 @@ for _key in ("version", "hostname", "os", "platform"):
     told(f"stats.{_key}", f"the {_key} is empty", "stats", _key, '""')
 for _key in ("utime", "stime"):
     told(f"stats.rusage-{_key}", f"{_key} has no fraction", "stats", f"rusage-{_key}", "1")
+    told(f"stats.rusage-{_key}", f"{_key} is always 0", "stats", f"rusage-{_key}", "0.000000")
 for _key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated"):
     summary = f"the {_key} of the binlog is told as negative"
     told(f"stats.binlog-{_key}", summary, "stats", f"binlog-{_key}", "-1")
@@ -133,6 +134,13 @@ class TotalGoesDown(Model):
         reply = super()._delete(conn, id)
         self.total_jobs -= reply == wire.DELETED
         return reply
+
+
+@fault("stats.total-jobs", "total-jobs of stats is one too high")
+class CountsOneMore(Model):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.total_jobs += 1
 
 
 @fault("stats.failed-commands-count", "a peek that finds nothing does not count")

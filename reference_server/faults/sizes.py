@@ -351,7 +351,7 @@ parsed(
     lambda line: Malformed(BAD_FORMAT) if b" " + b"0" * 19 in line else None,
 )
 takes_like(
-    "protocol.leading-zeros",
+    "protocol.integers-are-decimal",
     "a new priority with a zero before it is octal",
     rb"bury ([0-9]+) 0([0-7]+)",
     lambda id, pri: Command("bury", (id, int(str(pri), 8))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reference_server import wire
-from reference_server.faults.registry import answered, fault, says, takes, takes_like, told
+from reference_server.faults.registry import answered, fault, says, takes_like, told
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
@@ -11,6 +11,12 @@ from reference_server.wire import Command, Reply
 for _key in ("file", "age", "time-left"):
     says("stats-job.ok", f"stats-job lacks {_key}", "stats-job", rf"^{_key}: .*\n", "")
 told("stats-job.ok", "the age is told in words", "stats-job", "age", "young")
+for _what, _slug in (
+    *(("stats-job", "stats-job.ok"), ("stats-tube", "stats-tube.ok"), ("stats", "stats.ok")),
+    *(("list-tubes", "list-tubes.yaml"), ("list-tubes-watched", "list-tubes-watched.list")),
+):
+    _line = "- @home\n" if _what.startswith("list") else "mood: @home\n"
+    says(_slug, f"{_what} has a line that is no YAML", _what, r"\Z", _line)
 says("stats-job.ttr", "the ttr is told in minutes", "stats-job", r"^ttr: 99$", "ttr: 1")
 says("stats-job.state", "buried jobs are told as ready", "stats-job", "buried", "ready")
 says(
@@ -162,11 +168,11 @@ answered(
     "stats-tube",
     lambda _, __, ___, reply: wire.OK(b"---\n") if reply == wire.NOT_FOUND else None,
 )
-takes(
+takes_like(
     "stats-tube.bad-format",
-    "stats-tube takes the first of two names",
-    b"stats-tube a b",
-    Command("stats-tube", ("default",)),
+    "stats-tube ignores a second name",
+    rb"stats-tube [^ ]+ [^ ]+",
+    lambda: Command("stats-tube", ("default",)),
 )
 says("stats-job.id", "an id that ends with 7 is told as ending with 8", "stats-job", "7$", "8")
 says("stats-job.file", "file is negative", "stats-job", "^file: 0$", "file: -1")
