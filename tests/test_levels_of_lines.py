@@ -125,7 +125,9 @@ def test_a_server_may_look_for_the_job_before_it_reads_other_numbers() -> None:
 
 
 @pytest.mark.parametrize("reply", ["BAD_FORMAT", "NOT_FOUND"])
-@pytest.mark.parametrize("line", ["release 7 -1 0", "pause-tube none x", "delete 7 7"])
+@pytest.mark.parametrize(
+    "line", ["bury 7 4294967296", "release 7 -1 0", "pause-tube none x", "delete 7 7"]
+)
 def test_the_oracle_allows_each_error_that_a_line_deserves(line: str, reply: str) -> None:
     finding = check(parse(f"A > {line}\\r\\n\nA < {reply}\\r\\n\n"), NEWEST)
     assert finding is None or finding.level == "left open"

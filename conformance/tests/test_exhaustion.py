@@ -193,8 +193,8 @@ def test_jobs_from_before_are_whole_afterwards(
         pass
     for job, state in jobs.items():
         client.job_is(job, state=state)
-        client.peek(job).expect(FOUND(job, b"a"))
-    client.peek(whole).expect(FOUND(whole, body))
+        client.tested.peek(job).expect(FOUND(job, b"a"))
+    client.tested.peek(whole).expect(FOUND(whole, body))
 
 
 @requirement(
@@ -345,7 +345,7 @@ def test_a_job_that_is_there_is_found_without_memory(
         for line in (f"peek {job}", f"stats-job {job}", "peek-ready"):
             if client.profile.commands >= {line.partition(" ")[0]}:
                 reply_in_need(client, client.send(line), "FOUND", "OK")
-    client.peek(job).expect(FOUND(job, body))
+    client.tested.peek(job).expect(FOUND(job, body))
 
 
 @requirement(

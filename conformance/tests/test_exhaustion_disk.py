@@ -159,7 +159,7 @@ def _are_kept(server: Target, connect: Connect, shortage: Shortage) -> None:
     """Expect that a server has the jobs that it has taken when it is started again."""
     server.restart()
     client = connect()
-    lost = [job for job in shortage.jobs if client.peek(job).any_reply() == NOT_FOUND]
+    lost = [job for job in shortage.jobs if client.tested.peek(job).any_reply() == NOT_FOUND]
     if lost:
         raise Deviation(
             "all jobs that were answered with an id",
@@ -188,7 +188,7 @@ def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
     client = connect()
     for job, word in words.items():
         if word == "DELETED":
-            client.peek(job).expect(NOT_FOUND)
+            client.tested.peek(job).expect(NOT_FOUND)
 
 
 @requirement(
@@ -210,7 +210,7 @@ def test_jobs_from_before_are_kept_when_the_disk_was_full(
     client = connect()
     for job, state in {**jobs, buried: "buried"}.items():
         client.job_is(job, state=state)
-        client.peek(job).expect(FOUND(job, b"a" if job == buried else BODY))
+        client.tested.peek(job).expect(FOUND(job, b"a" if job == buried else BODY))
 
 
 @requirement(
@@ -230,7 +230,7 @@ def test_a_job_is_kept_that_was_buried_when_the_disk_was_full(
         wait_for([client.transport], own_server.limits.soon)
     reply_in_need(client, bury, "BURIED")
     own_server.restart()
-    connect().peek(job).expect(FOUND(job, b"a"))
+    connect().tested.peek(job).expect(FOUND(job, b"a"))
 
 
 @requirement(
@@ -318,4 +318,4 @@ def test_when_the_disk_has_room_again_jobs_are_kept(
             Shortage().put(client, BODY)
     job = client.tested.put(BODY)
     own_server.restart()
-    connect().peek(job).expect(FOUND(job, BODY))
+    connect().tested.peek(job).expect(FOUND(job, BODY))
