@@ -28,6 +28,7 @@ from reference_server.profiles import LIST_TUBE_USED, NEWEST, PROFILES, Profile
 from reference_server.state import Tube
 from reference_server.wire import UNKNOWN_COMMAND, Malformed, Put, Reply, Request, RequestReader
 from tests.servers import changed_server, silent_at
+from tests.test_plugin import suite
 
 QUICK = Limits(reply=0.5, alive=0.5, probe=1.0, detection=0.5)
 
@@ -258,3 +259,10 @@ def test_a_server_that_sends_more_than_its_replies_breaks_their_order(
     assert target.traits.defect is not None
     assert target.traits.defect.step.kind is Kind.EXTRA_REPLY
     assert target.traits.defective == "protocol.serial-replies"
+
+
+def test_what_the_survey_finds_is_printed(tmp_path: Path) -> None:
+    change = "Model._touch = lambda self, *_: None"
+    launch = f"--launch={changed_server(tmp_path, change)}"
+    done = suite(launch, "--clock=real", "-vv", "-k", "test_quit_closes")
+    assert "survey: touch: no reply within 5 seconds" in done.stdout

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from conformance import yamlish
-from conformance.dialogue.connection import Connection
+from conformance.dialogue.connection import IN_STEP, Connection
 from conformance.dialogue.schedule import Timeline
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
@@ -152,7 +152,13 @@ class Scenario:
             raise NotApplicable(f"profile {profile.name} has no tubes")
 
     def connect(self) -> Connection:
-        """Return a new connection on which nothing has been sent."""
+        """Return a new connection on which nothing has been sent.
+
+        Raises Deviation if it is not the only one, and the target serves one client at a time.
+        """
+        alone = self.target.traits.one_client
+        if alone is not None and not all(one.stopped for one in self._connections):
+            raise alone.deviation(IN_STEP)
         try:
             transport = self.target.connect()
         except OSError as error:

@@ -178,8 +178,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             session.config.get_terminal_writer().line(line)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    return config.stash[_SUITE].describe() if _has_target(config) else None
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if not _has_target(config):
+        return []
+    suite = config.stash[_SUITE]
+    unusual = suite.target.traits.in_words() if config.get_verbosity() > 0 else []
+    return [suite.describe(), *(f"survey: {line}" for line in unusual)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -18,6 +18,7 @@ from conformance import yamlish
 from conformance.target.address import Address, ask_all, connect, next_reply
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import Limits
+from conformance.target.starvation import CpuTime, Starvation
 from conformance.target.traits import Failure, Traits
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript
@@ -25,6 +26,7 @@ from conformance.usual_answers import usual_answer
 from conformance.verdict import Fate, Kind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
+from reference_server.state import JobState
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -99,6 +101,8 @@ class Surveyed(Protocol):
     @property
     def address(self) -> Address: ...
 
+    def cpu_time(self) -> CpuTime: ...
+
     def fate(self) -> Fate | None: ...
 
     def restore(self) -> None: ...
@@ -123,7 +127,8 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
     look = _Look(target, known.profile, known.sync_line)
     if (failure := look.out_of_step()) is not None:
         return replace(known, defect=failure, defective=IN_STEP)
-    found = _Commands(target, known.profile).answers()
+    known = replace(known, one_client=look.one_client())
+    found = _Commands(target, known).answers()
     if jobs := [job for answer in found.values() for job in answer.jobs]:
         delete(jobs)
     known = replace(
@@ -140,7 +145,8 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
             return replace(known, defect=failure, defective=usual_answer(first, known.profile))
         return known
     unusable = known.unusable.keys()
-    with ThreadPoolExecutor() as pool:
+    # A server of one client at a time is asked for one thing after the other.
+    with ThreadPoolExecutor(1 if known.one_client else None) as pool:
         pipelines = pool.submit(look.pipelines)
         ends = pool.submit(look.ends, waiting=False)
         ends_waiting = pool.submit(lambda: "reserve" in unusable or look.ends(waiting=True))
@@ -166,18 +172,26 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
 class _Commands:
     """The commands of a profile, each sent to a target."""
 
-    def __init__(self, target: Surveyed, profile: Profile) -> None:
+    def __init__(self, target: Surveyed, known: Traits) -> None:
         self._target = target
-        self._profile = profile
+        self._profile = profile = known.profile
+        self._at_once = 1 if known.one_client else len(profile.commands)
         self._verbs = [verb for verb in COMMANDS if verb in profile.commands]
         self._found: dict[str, _Answer] = {}
+        # On a server of others, jobs must be in tubes of our own, and be deleted from any state.
+        is_clean = profile.has_tubes and len(profile.deletes) == len(JobState)
+        self._puts = target.exclusive or is_clean
 
     def answers(self) -> Mapping[str, _Answer]:
         """Return the answer to each command, by its first word."""
-        with ThreadPoolExecutor(len(self._verbs)) as pool:
-            found = dict(zip(self._verbs, pool.map(self._answer, self._verbs), strict=True))
-        is_lost = any(answer.is_lost for answer in found.values())
-        if not (is_lost and self._target.exclusive and self._target.fate() is not None):
+        found = self._ask(self._verbs)
+        if any(answer.is_lost for answer in found.values()):
+            if self._target.fate() is None:
+                # No failure is believed that is not seen twice.
+                return {**found, **self._ask([v for v in self._verbs if found[v].is_lost])}
+            if not self._target.exclusive:
+                return found
+        else:
             return found
         for verb in self._verbs:
             # Any of them may be the one that it does not survive.
@@ -189,19 +203,25 @@ class _Commands:
         self._target.restore()
         return self._found
 
+    def _ask(self, verbs: Sequence[str]) -> dict[str, _Answer]:
+        with ThreadPoolExecutor(self._at_once) as pool:
+            return dict(zip(verbs, pool.map(self._answer, verbs), strict=True))
+
     def _answer(self, verb: str) -> _Answer:
         """Return the answer where nothing is special, or else where the command changes nothing."""
         situation, probe = _SITUATIONS[verb], COMMANDS[verb].probe
         first = (b"use %t", b"watch %t", b"ignore default") if self._profile.has_tubes else ()
         if verb not in ("use", "watch", "ignore"):
             situation = situation._replace(before=(*first, *situation.before))
+        lines = (*situation.before, situation.line)
         found = None
-        if not any(_fails(self._found, line) for line in situation.before):
-            found = _Dialogue(self._target.address, self._target.limits).answer(verb, situation)
+        if not any(_fails(self._found, line) for line in situation.before) and (
+            self._puts or not any(line.startswith((b"put", b"kick")) for line in lines)
+        ):
+            found = _Dialogue(self._target).answer(verb, situation)
         if found is None and probe is not None:
             # What must be sent before it does not work.
-            dialogue = _Dialogue(self._target.address, self._target.limits)
-            found = dialogue.answer(verb, _Situation((), probe, ""))
+            found = _Dialogue(self._target).answer(verb, _Situation((), probe, ""))
         return found or _Answer(0.0, None)
 
 
@@ -214,9 +234,9 @@ def _fails(found: Mapping[str, _Answer], line: bytes) -> bool:
 class _Dialogue:
     """A client that sends a command, and what it needs before it, in a tube of its own."""
 
-    def __init__(self, address: Address, limits: Limits) -> None:
-        self._address = address
-        self._limits = limits
+    def __init__(self, target: Surveyed) -> None:
+        self._target = target
+        self._limits = target.limits
         self._tube = FOOTPRINT.new_name().encode()
         self._transcript = Transcript()
         self._jobs: list[int] = []
@@ -226,7 +246,7 @@ class _Dialogue:
         """Return the answer; None if what comes before it is not answered as usual."""
         begun = time.monotonic()
         try:
-            sock = Transport(connect(self._address, self._limits.probe))
+            sock = Transport(connect(self._target.address, self._limits.probe))
         except OSError as error:
             return self._judged(verb, situation, error, time.monotonic() - begun)
         with sock:
@@ -244,10 +264,15 @@ class _Dialogue:
         job = self._jobs[-1] if self._jobs else 0
         data = line.replace(b"%t", self._tube).replace(b"%d", b"%d" % job) + CRLF
         self._note(">", data)
-        begun = time.monotonic()
+        begun, starvation = time.monotonic(), Starvation(self._target.cpu_time)
         sock.send(data)
         try:
-            reply = next_reply(sock, reader, begun + self._limits.reply)
+            try:
+                reply = next_reply(sock, reader, begun + self._limits.reply)
+            except TimeoutError:
+                # While others keep the target from a CPU, the wait goes on.
+                more = min(starvation.since().target, self._limits.starved)
+                reply = next_reply(sock, reader, time.monotonic() + more)
         except (OSError, EOFError, ProtocolError) as error:
             if not isinstance(error, TimeoutError | ProtocolError):
                 self._note("!", b"closed by the target")
@@ -335,6 +360,27 @@ class _Look:
                 step = Step(Kind.EXTRA_REPLY, self._sync.split()[0].decode())
                 expected = "no reply without a request"
                 return Failure(step, expected, escape(surplus[:100]), transcript)
+        return None
+
+    def one_client(self) -> Failure | None:
+        """Return what is wrong if a second client gets no answer while the first is connected."""
+        transcript = Transcript()
+        with contextlib.suppress(OSError, EOFError, ProtocolError), self._client() as first:
+            transcript.add("A", ">", self._sync + CRLF, 0.0)
+            (reply,) = self._ask(first, self._sync)
+            transcript.add("A", "<", reply.encode(), 0.0)
+            starvation = Starvation(self._target.cpu_time)
+            with self._client() as second:
+                transcript.add("B", ">", self._sync + CRLF, 0.0)
+                second.send(self._sync + CRLF)
+                seconds = self._target.limits.reply
+                if second.receive_within(seconds) or second.ended:
+                    return None
+                if second.receive_within(starvation.since().target) or second.ended:
+                    return None
+            step = Step(Kind.NO_REPLY, self._sync.split()[0].decode())
+            observed = f"no reply within {seconds:g} seconds, while another client is connected"
+            return Failure(step, "a reply", observed, transcript)
         return None
 
     def pipelines(self) -> bool:

@@ -23,6 +23,7 @@ from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from conformance.verdict import Fate, Kind, NotTestable
 from reference_server.profiles import LIST_TUBE_USED, Profile
+from reference_server.state import JobState
 from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
@@ -226,6 +227,10 @@ class Target(ABC):
             self.profile = profile or self._recognised()
             with contextlib.suppress(OSError):
                 self.traits = survey(self, self.traits, self._delete)
+            if len(self.profile.deletes) < len(JobState) and self.traits.defect is None:
+                with contextlib.suppress(NotTestable):
+                    # Some jobs of the survey cannot be deleted.
+                    self.restart()
         return self.profile
 
     def _delete(self, jobs: list[int]) -> None:

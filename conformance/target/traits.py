@@ -43,13 +43,15 @@ class Traits:
 
     ``sync_line``: a line that changes nothing and is answered. ``max_body``: the largest body that
     it takes, in bytes; None if it takes all that were tried. ``latencies``: the slowest reply to
-    each command, in seconds. ``unusable``: the commands that it does not answer as it should, not
+    each command, in seconds. ``one_client``: it serves
+    only one client at a time. ``unusable``: the commands that it does not answer as it should, not
     even where nothing is special. ``defect``: it does not outlive its first client, or the like, so
     that nothing can be tested; ``defective`` is the requirement that this breaks.
     """
 
     profile: Profile = NEWEST
     sync_line: bytes = LIST_TUBE_USED
+    one_client: Failure | None = None
     pipelines: bool = True
     ends_connections: bool = True
     ends_waiting: bool = True
@@ -78,6 +80,8 @@ class Traits:
     def in_words(self) -> list[str]:
         """Return what is unusual, a line each."""
         lines = [f"{verb}: {failure.observed}" for verb, failure in self.unusable.items()]
+        if self.one_client is not None:
+            lines.append("one client at a time")
         if not self.pipelines:
             lines.append("one command at a time, as it drops what follows")
         if not self.ends_connections:
@@ -93,5 +97,5 @@ class Traits:
         return lines
 
 
-SLOW = 0.1
+SLOW = 0.5
 """Seconds from which on a reply is called slow."""
