@@ -108,11 +108,6 @@ class Transcript:
         return Transcript, (list(self.entries), self.begins)
 
     @property
-    def has_events(self) -> bool:
-        """Return whether the target got a signal, a limit, or a new start."""
-        return any(entry.direction == "!" and not entry.connection for entry in self.entries)
-
-    @property
     def last(self) -> int:
         """The position of the last message; -1 if there is none."""
         return len(self.entries) - 1

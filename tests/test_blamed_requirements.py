@@ -6,10 +6,12 @@ import contextlib
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from conformance.catalogue import catalogue
+from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
 from conformance.run.attribution import Attribution, Blame, attribute, blame_of, cause_of
@@ -32,10 +34,12 @@ from reference_server.wire import (
     RequestReader,
 )
 from reports import results
+from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.faults import Case, applies, cases, found_by_tests
 from tests.made import case
-from tests.servers import let_nobody_starve, silent_at
+from tests.servers import changed_server, let_nobody_starve, silent_at
+from tests.test_plugin import suite
 
 SILENT = Step(Kind.NO_REPLY, "kick", ("KICKED",))
 TOTAL = "stats.total-jobs"
@@ -285,3 +289,47 @@ def test_what_is_blocked_neither_comes_back_nor_goes_away() -> None:
     assert [entry.requirement.slug for entry in tally.deviations(known=False)] == ["delete.ready"]
     assert tally.updated_baseline()["put.inserted"] == baseline["put.inserted"]
     assert "put.inserted" not in _tally({}).updated_baseline()
+
+
+def test_random_conversations_are_blocked_by_a_missing_key_of_stats() -> None:
+    fault = Fault("", "other", model=_without("max-job-size"))
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        server.probe(NEWEST)
+        (one,) = [one for one in cases() if one.name == "test_any_program"]
+        arguments = {**one.arguments, "exploration": Exploration(1)}
+        error = running.run(one.test, arguments, server).error
+    assert isinstance(error, Deviation)
+    assert error.owner == "stats.max-job-size"
+
+
+def _without(key: str) -> type[Model]:
+    """Return a model whose stats lack a key."""
+
+    class Without(Model):
+        def _stats(self, conn: Client) -> Reply:
+            reply = super()._stats(conn)
+            lines = (reply.body or b"").splitlines(keepends=True)
+            kept = [line for line in lines if not line.startswith(key.encode() + b":")]
+            return reply._replace(body=b"".join(kept))
+
+    return Without
+
+
+SLOW_ZERO = """
+    import time
+    plain = Model._reserve
+    def reserve(self, conn, timeout):
+        if timeout == 0:
+            time.sleep(0.7)
+        return plain(self, conn, timeout)
+    Model._reserve = reserve
+"""
+
+
+def test_a_server_that_always_takes_its_time_for_a_command_answers_it(tmp_path: Path) -> None:
+    launch = f"--launch={changed_server(tmp_path, SLOW_ZERO)}"
+    chosen = "delete.ready or use.does-not-watch or reserve.any-watched-tube or bury.untouched"
+    done = suite(launch, "--clock=real", "-k", chosen, f"--report={tmp_path}")
+    found = read_results(tmp_path / "results.json").requirements
+    assert done.returncode == 0, done.stdout
+    assert {one.verdict for one in found if one.tests} == {Verdict.PASS}

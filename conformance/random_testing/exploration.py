@@ -61,8 +61,6 @@ class Exploration:
     """The time for what is made up, without an end if none is given."""
     effort: Effort = field(default_factory=Effort)
     """The time for making small what is found."""
-    shortened: str = ""
-    """The reason for which it is less than was asked for, empty if it is not."""
     undecided: int = 0
     """Conversations that were given up, as too many states were possible."""
     health: list[str] = field(default_factory=list)
@@ -91,7 +89,7 @@ class Exploration:
         reached = min(count, self.budget.begun)
         if self.undecided:
             told.append(f"{self.undecided} of {reached} were not decided, as too much was possible")
-        said = "; ".join(filter(None, (*told, self.shortened)))
+        said = "; ".join(filter(None, told))
         if not self.budget.is_enough(count):
             raise Inconclusive(f"reached only {said}")
         if self.undecided > reached // 2:
@@ -104,7 +102,7 @@ class Exploration:
         Raises Inconclusive if there is no world of which all were.
         """
         told = f"{transitions(self.worlds)} of {counted(len(self.worlds), 'small world')}"
-        told = "; ".join(filter(None, (told, self.shortened)))
+
         if not any(world.taken == world.transitions for world in self.worlds):
             raise Inconclusive(f"reached only {told}")
         return told if any(world.taken < world.transitions for world in self.worlds) else ""
