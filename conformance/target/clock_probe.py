@@ -50,7 +50,7 @@ def why_not(
     if has_sanitizer(pid, SANITIZERS):
         return _LOCKS_UP
     try:
-        with probe_clients(address, limit, learnt) as clients:
+        with probe_clients(address, limit, learnt, clock) as clients:
             _Probe(clients, clock, limit, learnt.silences).run()
     except Doubt as doubt:
         return str(doubt)

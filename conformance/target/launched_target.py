@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import subprocess
 import sys
@@ -103,7 +104,7 @@ class LaunchedTarget(Target):
 
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """Return the server under a clock that we move; None if that is in doubt."""
-        first = None
+        first, before = None, copy.deepcopy(self.learnt)
         if self._choice == "auto" and not self.learnt.clock_follows:
             # Run once if it does not start.
             first = Launched(self._command, values=self._values, limits=self.limits)
@@ -139,7 +140,10 @@ class LaunchedTarget(Target):
             else "under libfaketime, the launched server does not answer"
         )
         late = []
-        if not self.clock_reason:
+        if self.clock_reason:
+            # A server that waits for its clock leaves requests unanswered that it answers else.
+            self._forget_since(before)
+        else:
             late = late_instants(server.where, self.limits.probe, self.learnt, IN_TIME)
             # What is late in real time, too, is no matter of the clock.
             allowed = self._late_in_real_time() if late else []
@@ -149,6 +153,12 @@ class LaunchedTarget(Target):
             server.end()
             return None if self.clock_reason else self._start()
         return server
+
+    def _forget_since(self, before: Learnt) -> None:
+        """Restore what was recorded of replies, and of ends, before the clock was probed."""
+        self.learnt.known = before.known
+        self.learnt.missed_ends = before.missed_ends
+        self.learnt.silences = before.silences
 
     def _fate_of_another(self) -> str | None:
         """Start another server while one runs; return why it did not start, None if it did."""
