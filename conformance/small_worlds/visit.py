@@ -36,7 +36,9 @@ from reports.results import World as WorldSeen
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
 """The marks of the transitions of a command in a state; the worst is the least."""
 LONGER = 10.0
-"""Seconds that may be spent on judging differences, besides the time of the tours."""
+"""Seconds behind the end of a visit after which no more of a difference is judged."""
+SPARE = 30.0
+"""Seconds in which differences may be judged besides the time of all tours."""
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5
@@ -55,7 +57,7 @@ class Visit:
         target: Target,
         exploration: Exploration,
         end: float,
-        spare: float = LONGER,
+        spare: float = SPARE,
     ) -> None:
         self.left = set(range(tour.graph.transitions))
         self.recording = 0.0

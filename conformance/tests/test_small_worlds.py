@@ -7,7 +7,7 @@ import time
 from conformance.catalogue import requirement
 from conformance.random_testing.exploration import Exploration
 from conformance.small_worlds.recorded_tour import recorded_tour
-from conformance.small_worlds.visit import LONGER, Visit, untimed, worlds_for
+from conformance.small_worlds.visit import SPARE, Visit, untimed, worlds_for
 from conformance.small_worlds.world import WORLDS
 from conformance.target.target import Target
 from conformance.transcript import Transcript
@@ -30,7 +30,7 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
 
     def make_up() -> str:
         left = min(SECONDS * exploration.examples, exploration.budget.seconds)
-        spare = LONGER
+        spare = SPARE
         exploration.worlds.clear()
         with untimed(server) as other:
             for tour in tours:
