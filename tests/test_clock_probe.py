@@ -74,6 +74,29 @@ def before_wait(self):
     return max(due - now, 0)
 """
 """Each tick that was missed is worked off, and looks at the clock."""
+HELD_BACK = """
+import os, time
+from reference_server.connection import ServedConnection
+
+plain_write, held = ServedConnection.write, []
+
+def write(self, data):
+    if os.environ.get("FAKETIME_TIMESTAMP_FILE") and data != b"NOT_FOUND\\r\\n":
+        held.append((time.monotonic() + 0.5, self, data))
+    else:
+        plain_write(self, data)
+
+def before_wait(self):
+    while held and held[0][0] <= time.monotonic():
+        _, conn, data = held.pop(0)
+        plain_write(conn, data)
+    seconds = plain_before(self)
+    return 0.01 if held else seconds
+
+plain_before = serve.Server.before_wait
+ServedConnection.write, serve.Server.before_wait = write, before_wait
+"""
+"""Under libfaketime, replies other than NOT_FOUND wait until the clock has moved."""
 OWN_UPTIME = """
 import re
 from reference_server import stats
@@ -96,9 +119,9 @@ def _under_a_fake_clock(command: str) -> Iterator[tuple[Launched, FakeClock]]:
         clock.close()
 
 
-def _why_not(command: str) -> str:
+def _why_not(command: str, limit: float = USUAL.probe) -> str:
     with _under_a_fake_clock(command) as (server, clock):
-        reason = why_not(server.address, clock, server.process.pid, USUAL.probe)
+        reason = why_not(server.address, clock, server.process.pid, limit)
         return reason or "".join(late_instants(server.address, USUAL.probe, Traits(), IN_TIME))
 
 
@@ -303,3 +326,19 @@ def test_a_clock_goes_on_over_a_restart() -> None:
         assert before <= target.clock.time() < before + 0.1
     finally:
         target.close()
+
+
+@needs_faketime
+def test_a_server_that_answers_when_its_clock_moves_is_named_as_such(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, HELD_BACK)
+    assert _why_not(command, 1.0) == (
+        "under libfaketime, the launched server answers use only when its clock moves"
+    )
+
+
+@needs_faketime
+def test_what_is_unanswered_while_a_clock_stands_still_is_not_recorded(tmp_path: Path) -> None:
+    limits = replace(USUAL, probe=1.0, detection=0.5)
+    with closing(LaunchedTarget(changed_server(tmp_path, HELD_BACK), limits=limits)) as target:
+        assert not target.clock.movable
+        assert target.traits == Traits()

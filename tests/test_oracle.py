@@ -30,6 +30,7 @@ from reference_server.wire import (
     PAUSED,
     RESERVED,
     TIMED_OUT,
+    USING,
     Reply,
 )
 from tests.proxy import proxy
@@ -228,6 +229,41 @@ def test_a_job_that_a_timer_gives_away_may_be_had_since_it_was_due(
     else:
         with pytest.raises(Violation, match="no reply yet"):
             oracle.received(3, RESERVED(1, b"a"), round(at * SECOND))
+
+
+def _given_away(reserved: float) -> Oracle:
+    """Return an oracle of a client that got a job at 2.01 or 2.3 s, and waits at 4.31 s.
+
+    The delay of the job has ended at 2 s, and its safety margin begins 2 s after the reservation.
+    The clock moves first to just past a timer, then past the allowed lateness.
+    """
+    oracle = _oracle(2)
+    ask(oracle, 1, b"put 0 2 3 1\r\na\r\n", INSERTED(1))
+    oracle.sent(2, b"reserve\r\n", 0)
+    now = 0
+    for move in (2.01, 2.3):
+        oracle.moved(now, round(move * SECOND))
+        now = round(move * SECOND)
+        if move == reserved:
+            oracle.received(2, RESERVED(1, b"a"), now)
+    ask(oracle, 2, b"list-tube-used\r\n", USING("default"), 2.3)
+    oracle.sent(2, b"reserve\r\n", round(2.3 * SECOND))
+    oracle.moved(round(2.3 * SECOND), round(4.02 * SECOND))
+    oracle.moved(round(4.02 * SECOND), round(4.31 * SECOND))
+    return oracle
+
+
+def test_the_margin_of_a_job_that_was_given_away_late_begins_late() -> None:
+    oracle = _given_away(reserved=2.3)
+    oracle.quiet(round(4.31 * SECOND))
+    oracle.moved(round(4.31 * SECOND), round(4.6 * SECOND))
+    with pytest.raises(Violation, match="expected DEADLINE_SOON"):
+        oracle.quiet(round(4.6 * SECOND))
+
+
+def test_the_margin_of_a_job_that_was_given_away_in_time_begins_in_time() -> None:
+    with pytest.raises(Violation, match="expected DEADLINE_SOON"):
+        _given_away(reserved=2.01).quiet(round(4.31 * SECOND))
 
 
 def test_a_pause_of_no_time_may_be_over_at_once() -> None:

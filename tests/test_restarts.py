@@ -7,6 +7,7 @@ from pathlib import Path
 from conformance.run.runner import run
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.target import Target
+from conformance.tests.test_persistence import test_cumulative_counters_begin_anew as begin_anew
 from conformance.verdict import TargetLost
 from tests.servers import changed_server
 
@@ -37,3 +38,14 @@ def test_a_server_that_does_not_start_again_is_a_finding(tmp_path: Path) -> None
     assert outcome.error.expected == "a server that starts again"
     assert outcome.error.observed == "the launched server exited with status 1 before it listened"
     assert [report.kind for report in outcome.reported] == ["panic: this cannot be read"]
+
+
+def test_the_sync_command_is_not_counted_after_a_restart(tmp_path: Path) -> None:
+    silent = "Model._list_tube_used = lambda self, *_: None"
+    target = LaunchedTarget(f"{changed_server(tmp_path, silent)} [-b {{binlog}}]", "real")
+    try:
+        assert target.sync_line == b"peek 0"
+        outcome = run(begin_anew, dict.fromkeys(("own_server", "client", "connect")), target)
+    finally:
+        target.close()
+    assert outcome.error is None

@@ -11,6 +11,7 @@ import pytest
 from conformance.oracle.judge import Judge, Received
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.steps import Ask, Wait, play
 from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
@@ -20,9 +21,10 @@ from reference_server.connection import ServedConnection
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Client
+from reference_server.state import SECOND, Alarm, Client
 from reference_server.wire import Reply
 from tests.servers import REFERENCE_COMMAND, needs_faketime
+from tests.variants.times import late_at_random
 
 PATIENCE = 0.5
 """Seconds that a reply may take."""
@@ -108,6 +110,41 @@ def test_who_comes_later_is_not_taken_for_one_of_them() -> None:
                 session.flush()
         assert raised.value.observed == "OK with current-connections: 3"
         session.abandon()
+
+
+def _play_delayed_reservation(lateness: float) -> None:
+    """Reserve a delayed job from a server of this lateness (s), then wait for its safety margin."""
+
+    class Late(late_at_random(SECOND)):  # type: ignore[misc]
+        def _fires_at(self, alarm: Alarm) -> int:
+            return alarm[0] + round(lateness * SECOND)
+
+    with contextlib.closing(BuiltIn(fault=Fault("", "late", model=Late))) as server:
+        session = Exploration(1).session(server)
+        program = (
+            Ask(1, b"put 0 2 3 1\r\na\r\n", tag=1),
+            Ask(1, b"reserve\r\n"),
+            Wait(2.3),
+            Ask(1, b"list-tube-used\r\n"),
+            Ask(1, b"reserve-with-timeout 2\r\n"),
+            Wait(1.4),
+            Ask(2, b"list-tube-used\r\n"),
+        )
+        try:
+            play(session, program)
+        finally:
+            session.abandon(before_restart=True)
+
+
+@pytest.mark.parametrize("lateness", [0.0, 0.02, 0.06, 0.08, 0.2])
+def test_a_job_that_a_late_timer_gives_away_is_held_from_then_on(lateness: float) -> None:
+    _play_delayed_reservation(lateness)
+
+
+@pytest.mark.parametrize("lateness", [0.4, 0.8])
+def test_a_timer_that_is_later_than_allowed_is_found(lateness: float) -> None:
+    with pytest.raises(Violation, match=r"observed (nothing|TIMED_OUT)"):
+        _play_delayed_reservation(lateness)
 
 
 @needs_faketime

@@ -24,7 +24,7 @@ from conformance.small_worlds.graph import Explorer
 from conformance.small_worlds.recorded_tour import RecordedTour, recorded_tour
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.view import View
-from conformance.small_worlds.visit import Visit, worlds_for
+from conformance.small_worlds.visit import SPARE, Visit, worlds_for
 from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
 from conformance.target.target import Remote
@@ -257,6 +257,9 @@ def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
     visit, deviation = _visited(Fault("", "last first", model=_LastFirst), "two that wait")
     assert deviation is None
     assert not visit.left
+    # That took no time from other worlds.
+    assert visit.judging > 0
+    assert visit.judging + visit.spare == pytest.approx(SPARE)
 
 
 def test_a_job_that_is_reserved_before_its_put_is_answered_is_known_by_its_id() -> None:

@@ -368,7 +368,7 @@ class Oracle(Transitions):
         self._count(len(alarms) + len(conns))
         only = len(alarms) + len(conns) == 1
         for alarm in alarms:
-            yield from self._fired(state, alarm, only)
+            yield from self._fired(state, alarm, now, only)
         for conn in conns:
             yield from self._handled(state, conn, asked, reply, now, only)
 

@@ -24,7 +24,7 @@ from reference_server.commands import ABOUT_A_JOB, COMMANDS, WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.lifecycle import BECOMES, SAFETY_MARGIN
 from reference_server.profiles import LIST_TUBE_USED, Profile
-from reference_server.state import Alarm
+from reference_server.state import Alarm, Timer
 from reference_server.wire import Body, Command, Reply, Request, RequestReader
 
 SIGNALS = -2
@@ -189,10 +189,14 @@ class Transitions:
         return holder is None or self.clients[holder].attended <= at
 
     def _fires_at(self, alarm: Alarm) -> int:
-        due = alarm[0]
-        return next((end for start, end in self._jumps if start < due <= end), due)
+        return self._shown_from(alarm[0])
 
-    def _fired(self, state: State, alarm: Alarm, only: bool) -> Iterator[State]:
+    def _shown_from(self, time: int) -> int:
+        """Return when the target's clock first shows this time or a later one."""
+        return next((end for start, end in self._jumps if start < time <= end), time)
+
+    def _fired(self, state: State, alarm: Alarm, now: int, only: bool) -> Iterator[State]:
+        """Yield the states after a timer has fired, at ``now`` at the latest."""
         # The end of a pause gives away jobs, where any of equal priority may be next.
         only &= self.hasty and self.profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
@@ -200,9 +204,31 @@ class Transitions:
         # now may have held it since the timer was due.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
         before |= at > due + EARLY and waiting(state.model) > 0
+        late = self._late_times(state, alarm, now)
         for time in (due, at) if before else (at,):
             fire = partial(_fire, alarm, time)
-            yield from after(state, fire, only and not before)
+            yield from after(state, fire, only and not before and not late)
+        for time in late:
+            for twin in after(state, partial(_fire, alarm, time), only=False):
+                if waiting(twin.model) < waiting(state.model):
+                    yield twin
+
+    def _late_times(self, state: State, alarm: Alarm, now: int) -> list[int]:
+        """Return the times at which a late timer may have fired that begins a reservation.
+
+        The TTR of the job and the safety margin count from then. Each later timer may be late, too:
+        so times that are no further apart than the lateness stand for all between them.
+        """
+        due, kind, _ = alarm
+        if kind is Timer.WAIT or not waiting(state.model):
+            return []
+        times, last = [], self._fires_at(alarm)
+        allowed = due + self.lateness
+        for time in (min(allowed, now), min(self._shown_from(allowed), now)):
+            if time > last + EARLY:
+                times.append(time)
+                last = time
+        return times
 
     def _handled(
         self, state: State, conn: int, asked: int, reply: Reply | None, now: int, only: bool

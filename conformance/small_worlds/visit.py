@@ -36,7 +36,9 @@ from reports.results import World as WorldSeen
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
 """The marks of the transitions of a command in a state; the worst is the least."""
 LONGER = 10.0
-"""Seconds more that may be spent on what was unlike."""
+"""Seconds behind the end of a visit after which no more of a difference is judged."""
+SPARE = 30.0
+"""Seconds in which differences may be judged besides the time of all tours."""
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5
@@ -50,11 +52,20 @@ class Visit:
     """
 
     def __init__(
-        self, tour: RecordedTour, target: Target, exploration: Exploration, end: float
+        self,
+        tour: RecordedTour,
+        target: Target,
+        exploration: Exploration,
+        end: float,
+        spare: float = SPARE,
     ) -> None:
         self.left = set(range(tour.graph.transitions))
         self.recording = 0.0
         """Seconds in which the tour was written down, and kept."""
+        self.spare = spare
+        """Seconds left in which differences may be judged at no cost of the tour's own time."""
+        self.judging = 0.0
+        """Seconds in which differences were judged at no cost of the tour's own time."""
         self._broken: int | None = None
         self._tour = tour
         self._world = tour.world.at(FOOTPRINT.new_name()) if tour.world.home else tour.world
@@ -86,8 +97,10 @@ class Visit:
                         break
             except (Unlike, OSError):
                 player.close()
+                begun = time.monotonic()
                 if found := self._judge(turns, done):
                     return found
+                self._compensate(time.monotonic() - begun)
                 forks, player = forks + 1, self._player()
         player.close()
         return self._walk_on() if forks and not self._tour.world.timed else None
@@ -100,6 +113,13 @@ class Visit:
         passed = time.monotonic() - begun
         self.recording += passed
         self._end += passed
+
+    def _compensate(self, seconds: float) -> None:
+        """Give back the time spent on a difference that is allowed, as far as there is any."""
+        given = min(seconds, self.spare)
+        self.spare -= given
+        self.judging += given
+        self._end += given
 
     def deviation(self, found: Counterexample, transcript: Transcript) -> Deviation:
         """Return the failure for what was found, made small; ``transcript`` then shows it."""

@@ -48,7 +48,7 @@ def why_not(
     if has_sanitizer(pid, SANITIZERS):
         return _LOCKS_UP
     try:
-        with probe_clients(address, limit, traits or Traits()) as clients:
+        with probe_clients(address, limit, traits or Traits(), clock) as clients:
             _Probe(clients, clock).run()
     except Doubt as doubt:
         return str(doubt)

@@ -120,7 +120,7 @@ class LaunchedTarget(Target):
 
     def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
         """Return the server under a clock that we move; None if that is in doubt."""
-        first = None
+        first, before = None, self.traits
         if self._choice == "auto" and not self.traits.clock_follows:
             # Run once if it does not start.
             first = Launched(self._command, values=self._values, limits=self.limits)
@@ -156,7 +156,10 @@ class LaunchedTarget(Target):
             else "under libfaketime, the launched server does not answer"
         )
         late = []
-        if not self.clock_reason:
+        if self.clock_reason:
+            # A server that waits for its clock leaves requests unanswered that it answers else.
+            self.traits = before
+        else:
             late = late_instants(server.where, self.limits.probe, self.traits, IN_TIME)
             # What is late in real time, too, is no matter of the clock.
             allowed = self._late_in_real_time() if late else []

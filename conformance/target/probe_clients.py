@@ -6,14 +6,17 @@ import contextlib
 from collections.abc import Iterator
 
 from conformance.target.address import Address, ask, visit
+from conformance.target.clock import FakeClock
 from conformance.target.traits import Traits
-from conformance.target.transport import Transport
+from conformance.target.transport import Transport, wait_for
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
 DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 IN_TIME = 2.0
 """Seconds of real time within which a server does what is due."""
 TUBE = b"conformance-clock"
+_AHEAD = 1.0
+"""Seconds by which the clock is moved to see whether a missing reply waits for that."""
 
 
 class Doubt(Exception):
@@ -23,6 +26,12 @@ class Doubt(Exception):
 def unanswered(line: bytes) -> str:
     """Return the doubt of a command that is not answered."""
     return f"under libfaketime, the launched server does not answer {line.split()[0].decode()}"
+
+
+def held_back(line: bytes) -> str:
+    """Return the doubt of a command that is answered as soon as the clock moves."""
+    verb = line.split()[0].decode()
+    return f"under libfaketime, the launched server answers {verb} only when its clock moves"
 
 
 def must(holds: bool, reason: str) -> None:
@@ -83,6 +92,11 @@ class ProbeClients:
             with contextlib.suppress(ProtocolError):
                 self._reply(client, b"delete " + job)
 
+    def are_answered_after_move(self, clock: FakeClock) -> bool:
+        """Tell whether a reply that has timed out arrives once the clock has moved."""
+        clock.move(_AHEAD)
+        return bool(wait_for((self.holder, self.waiting), IN_TIME))
+
     def _watch(self, client: Transport) -> None:
         for line in (b"watch " + TUBE, b"ignore default"):
             self._reply(client, line)
@@ -93,8 +107,13 @@ class ProbeClients:
 
 
 @contextlib.contextmanager
-def probe_clients(address: Address, limit: float, traits: Traits) -> Iterator[ProbeClients]:
-    """Yield clients of a server; raises :class:`Doubt` for whatever goes wrong."""
+def probe_clients(
+    address: Address, limit: float, traits: Traits, clock: FakeClock | None = None
+) -> Iterator[ProbeClients]:
+    """Yield clients of a server; raises :class:`Doubt` for whatever goes wrong.
+
+    ``clock``: the server's, moved after a timeout to find out whether the reply waits for that.
+    """
     try:
         with (
             visit(address, limit, traits) as holder,
@@ -105,6 +124,8 @@ def probe_clients(address: Address, limit: float, traits: Traits) -> Iterator[Pr
                 clients.begin()
                 yield clients
             except TimeoutError:
+                if clock is not None and clients.are_answered_after_move(clock):
+                    raise Doubt(held_back(clients.asked)) from None
                 raise Doubt(unanswered(clients.asked)) from None
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
         raise Doubt(DOES_NOT_FOLLOW) from None

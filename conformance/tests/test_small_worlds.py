@@ -7,7 +7,7 @@ import time
 from conformance.catalogue import requirement
 from conformance.random_testing.exploration import Exploration
 from conformance.small_worlds.recorded_tour import recorded_tour
-from conformance.small_worlds.visit import Visit, untimed, worlds_for
+from conformance.small_worlds.visit import SPARE, Visit, untimed, worlds_for
 from conformance.small_worlds.world import WORLDS
 from conformance.target.target import Target
 from conformance.transcript import Transcript
@@ -30,6 +30,7 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
 
     def make_up() -> str:
         left = min(SECONDS * exploration.examples, exploration.budget.seconds)
+        spare = SPARE
         exploration.worlds.clear()
         with untimed(server) as other:
             for tour in tours:
@@ -38,9 +39,10 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
                     exploration.restart(target)
                 # A server that starts slowly does not shorten its tours.
                 begun = time.monotonic()
-                visit = Visit(tour, target, exploration, begun + left)
+                visit = Visit(tour, target, exploration, begun + left, spare)
                 found = visit.run()
-                left -= time.monotonic() - begun - visit.recording
+                left -= time.monotonic() - begun - visit.recording - visit.judging
+                spare = visit.spare
                 exploration.worlds.append(visit.seen())
                 if found is not None:
                     raise visit.deviation(found, transcript) from found.violation

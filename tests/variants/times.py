@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Any
 
 from reference_server import wire
 from reference_server.model import Model
-from reference_server.state import SECOND, Client, JobState, Tube
+from reference_server.state import SECOND, Alarm, Client, JobState, Timer, Tube
 from reference_server.wire import Reply
 from tests.variants.variant import Variant, non_strict
 
@@ -42,6 +43,38 @@ def _late(lateness: int) -> type[Model]:
             return None if due is None else due + lateness
 
     return Late
+
+
+def late_at_random(most: int, but: frozenset[Timer] = frozenset()) -> type[Model]:
+    """Return a server each timer of which fires up to so many nanoseconds late, ``but`` of these.
+
+    It acts on a timer at the time that its clock then shows: a TTR that begins then is not cut
+    short. Timers that fall due almost together may fire in either order.
+    """
+
+    class LateAtRandom(Model):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._chance = Random(7)
+            self._lateness: dict[Alarm, int] = {}
+
+        def _fires_at(self, alarm: Alarm) -> int:
+            if alarm[1] in but:
+                return alarm[0]
+            return alarm[0] + self._lateness.setdefault(alarm, self._chance.randrange(most))
+
+        def _fire_timers(self, now: int) -> None:
+            while due := [alarm for alarm in self._timers if self._fires_at(alarm) <= now]:
+                alarm = min(due, key=self._fires_at)
+                self.now = max(self.now, now)
+                self._lateness.pop(alarm, None)
+                self._fire(alarm)
+
+        @property
+        def next_due(self) -> int | None:
+            return min(map(self._fires_at, self._timers), default=None)
+
+    return LateAtRandom
 
 
 def _keeps_statistics(span: int) -> type[Model]:
@@ -151,6 +184,12 @@ TIMES = (
     _timed("timers late by 10 milliseconds", _late(10 * MILLISECOND)),
     LATE,
     _timed("timers late by a fifth of a second", _late(200 * MILLISECOND)),
+    _timed("timers late by a random time", late_at_random(80 * MILLISECOND)),
+    # Its clock can be moved: a pause of 0 ends without that.
+    _timed(
+        "timers late by a random time except those of pauses",
+        late_at_random(80 * MILLISECOND, frozenset({Timer.PAUSE})),
+    ),
     _timed("statistics kept for a tenth of a second", _keeps_statistics(SECOND // 10), *_OLD),
     _timed("statistics kept for a second", _keeps_statistics(SECOND), *_OLD),
     _timed("times rounded up", _RoundsUp),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -33,6 +34,10 @@ class RealTimer:
         self._loop: Loop | None = None
         self._chance = Random(7)
 
+    def _span(self) -> float:
+        """Return the seconds until it calls back."""
+        return self._seconds
+
     def call(self, loop: Loop, callback: Callable[[], None]) -> None:
         """Call this when the time is over that runs already, or begin to run."""
         if self._loop is None:
@@ -49,7 +54,7 @@ class RealTimer:
                 self._set.wait()
                 self._set.clear()
                 # Unlike sleep, it does not look at a clock that somebody may move.
-                select.select([never], [], [], self._seconds)
+                select.select([never], [], [], self._span())
                 try:
                     self._loop.call_soon(self._fire)
                 except OSError:
@@ -62,6 +67,13 @@ class RealTimer:
             callback()
 
 
+class RandomTimer(RealTimer):
+    """Calls back after a random time, up to a span."""
+
+    def _span(self) -> float:
+        return self._chance.uniform(0, self._seconds)
+
+
 def _server(connection: type[ServedConnection], **values: Any) -> type[Server]:
     """Return a server whose connections are of this kind, and have these values."""
 
@@ -69,7 +81,8 @@ def _server(connection: type[ServedConnection], **values: Any) -> type[Server]:
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             seconds = values.get("seconds")
-            shared = {} if seconds is None else {"timer": RealTimer(seconds)}
+            timer = values.get("kind", RealTimer)
+            shared = {} if seconds is None else {"timer": timer(seconds)}
             kind: Any = type("Kind", (connection,), {**values, **shared})
             self.connection = kind
 
@@ -133,6 +146,32 @@ class _Collects(_Buffered):
         if not self._kept:
             self.timer.call(self.loop, lambda: self._give(len(self._kept)))
         self._kept += data
+
+
+class _WaitsForItsClock(_Buffered):
+    """Replies are sent when a random time has passed by the server's own clock.
+
+    So they wait for ever where that clock stands still.
+    """
+
+    most = 0.0
+    _chance = Random(7)
+    _due = 0.0
+
+    def write(self, data: bytes) -> None:
+        if not self._kept:
+            self._due = time.monotonic() + self._chance.uniform(0, self.most)
+            self.loop.call_soon(self._looks)
+        self._kept += data
+
+    def _looks(self) -> None:
+        if not self._is_open:
+            return
+        if time.monotonic() >= self._due:
+            self._give(len(self._kept))
+            return
+        select.select([self._socket], [], [], 0.0005)
+        self.loop.call_soon(self._looks)
 
 
 class _ReadsPieces(ServedConnection):
@@ -247,6 +286,10 @@ WIRES = (
     _travels("replies collected for a millisecond", _Collects, seconds=MILLISECOND),
     _travels("replies collected for 5 milliseconds", _Collects, seconds=5 * MILLISECOND),
     _travels("replies collected for 30 milliseconds", _Collects, seconds=30 * MILLISECOND),
+    _travels("replies a random time later", _Collects, seconds=20 * MILLISECOND, kind=RandomTimer),
+    _travels(
+        "replies a random time later by its own clock", _WaitsForItsClock, most=20 * MILLISECOND
+    ),
     _travels("reads a byte at a time", _ReadsPieces, size=1),
     _travels("reads 50 bytes at a time", _ReadsPieces, size=50),
     _travels("reads a millisecond later", _ReadsLate, seconds=MILLISECOND),
