@@ -129,7 +129,7 @@ class Campaign:
         for line in self.commands(lines):
             if session is None:
                 session = self._exploration.restored_session(self._target)
-                session.patience = HASTE
+                session.timeout = HASTE
             program = _only(line)
             try:
                 take(session, program[0])

@@ -127,8 +127,8 @@ def outcomes(
     A reply is missing after ``silence`` seconds.
     """
     directed = Limits(reply=silence, alive=silence, clean_up=silence, arrival=(0.0,))
-    patience = max(silence, PATIENCE)
-    random = replace(directed, reply=patience, clean_up=patience)
+    timeout = max(silence, PATIENCE)
+    random = replace(directed, reply=timeout, clean_up=timeout)
     with contextlib.closing(BuiltIn(profile, fault=fault)) as server:
         server.launches = True
         for case in cases():

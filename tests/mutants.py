@@ -124,10 +124,8 @@ def tried(server: BuiltIn, stage: Stage) -> Iterator[tuple[int, str, str]]:
 
 def _outcome(case: Case, server: BuiltIn, silence: float, examples: int) -> running.Outcome:
     arguments = dict(case.arguments)
-    patience = max(silence, PATIENCE) if _is_random(case) else silence
-    server.limits = replace(
-        USUAL, reply=patience, alive=patience, clean_up=patience, arrival=(0.0,)
-    )
+    timeout = max(silence, PATIENCE) if _is_random(case) else silence
+    server.limits = replace(USUAL, reply=timeout, alive=timeout, clean_up=timeout, arrival=(0.0,))
     if _is_random(case):
         arguments["exploration"] = Exploration(examples, fuzz_time=2.0, profile=server.profile)
     return running.run(case.test, arguments, server)

@@ -73,7 +73,7 @@ def test_a_directed_test_waits_for_a_reply_as_long_as_the_target_may_take() -> N
 def test_a_session_waits_for_a_reply_as_long_as_the_target_may_take() -> None:
     with _mute("touch") as server:
         session = Exploration(1).session(server)
-        assert session.patience == HASTY.reply
+        assert session.timeout == HASTY.reply
         session.ask(1, b"touch 7\r\n")
         with pytest.raises(Violation, match="observed nothing"):
             session.flush()

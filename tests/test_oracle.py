@@ -356,14 +356,14 @@ def test_statistics_may_have_any_form(
         ask(oracle, 1, b"stats-job 5\r\n", told)
 
 
-@pytest.mark.parametrize("patience", [5.0, 0.05])
-def test_many_replies_may_take_longer_than_one(patience: float) -> None:
+@pytest.mark.parametrize("timeout", [5.0, 0.05])
+def test_many_replies_may_take_longer_than_one(timeout: float) -> None:
     with Launched(REFERENCE_COMMAND) as server, proxy(server.address, 0.0, 0.006) as (host, port):
-        session = Session(Remote(f"{host}:{port}", Limits(reply=patience)), NEWEST)
+        session = Session(Remote(f"{host}:{port}", Limits(reply=timeout)), NEWEST)
         # On an idle machine, a reply takes a tenth of a second.
         for _ in range(55):
             session.ask(1, b"list-tube-used\r\n")
-        if patience < 0.1:
+        if timeout < 0.1:
             # Not for ever.
             with pytest.raises(Violation, match="observed nothing"):
                 session.flush()

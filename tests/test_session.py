@@ -49,7 +49,7 @@ def test_the_end_of_a_client_that_waits_need_not_be_seen_behind_much_that_is_not
     peek = b"peek 1\r\n"
     with contextlib.closing(BuiltIn()) as server:
         session = Exploration(1).session(server)
-        session.patience = PATIENCE
+        session.timeout = PATIENCE
         session.ask(1, b"reserve\r\n" + peek * (behind // len(peek)))
         if behind < USUAL.behind:
             session.leave(1, half=True)
@@ -193,7 +193,7 @@ def test_the_time_in_which_replies_are_judged_is_not_time_without_replies(
     fault = Fault("", "writes one late", connection=WritesOneLate)
     with contextlib.closing(BuiltIn(fault=fault)) as server:
         session = Exploration(1).session(server)
-        session.patience = PATIENCE
+        session.timeout = PATIENCE
         for client in (1, 2, 3):
             session.ask(client, b"use own\r\n")
         session.flush()

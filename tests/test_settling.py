@@ -73,7 +73,7 @@ def test_replies_that_were_missed_are_not_taken_for_later_ones(
     for _ in range(Attendant.ROUND_TRIPS):
         assert not attendant.settle()
     server.goes_on.set()
-    # A busy machine may take longer than what is left of the patience.
+    # A busy machine may take longer than what is left of the timeout.
     assert any(attendant.settle() for _ in range(TRIES))
     server.goes_on.clear()
     assert not attendant.settle()

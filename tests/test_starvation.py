@@ -15,8 +15,8 @@ from conformance.target import starvation
 from conformance.target.starvation import (
     CpuTime,
     Meter,
-    Patience,
     Starvation,
+    Timeout,
     _kept_waiting,
     _Reading,
 )
@@ -136,19 +136,19 @@ class _Told(Meter):
         return CpuTime(self._wanted(), 0.0)
 
 
-def _lasts(patience: Patience) -> float:
+def _lasts(timeout: Timeout) -> float:
     begun = time.monotonic()
-    while not patience.is_over:
+    while not timeout.is_over:
         time.sleep(0.01)
     return time.monotonic() - begun
 
 
 def test_patience_with_who_is_idle_ends() -> None:
-    assert 0.3 <= _lasts(Patience(_Told(lambda: 0.0), 0.3, 60.0)) < 30
+    assert 0.3 <= _lasts(Timeout(_Told(lambda: 0.0), 0.3, 60.0)) < 30
 
 
 def test_patience_with_who_needs_the_cpu_does_not_end() -> None:
-    assert _lasts(Patience(_Told(time.monotonic), 0.3, 1.0)) >= 1.0
+    assert _lasts(Timeout(_Told(time.monotonic), 0.3, 1.0)) >= 1.0
 
 
 def test_patience_where_only_the_load_is_told(
@@ -157,7 +157,7 @@ def test_patience_where_only_the_load_is_told(
     monkeypatch.setattr(starvation, "_PROC", tmp_path)
     monkeypatch.setattr(os, "getloadavg", lambda: (4.0 * (os.cpu_count() or 1), 0.0, 0.0))
     assert starvation.session(os.getpid()).read() == CpuTime(0.0, 0.0)
-    assert _lasts(Patience(starvation.session(os.getpid()), 0.2, 60.0)) >= 0.75
+    assert _lasts(Timeout(starvation.session(os.getpid()), 0.2, 60.0)) >= 0.75
 
 
 @pytest.mark.parametrize(

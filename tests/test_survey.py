@@ -18,7 +18,6 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote
-from conformance.target.timeouts import end_timeout, full_timeout, short_timeout
 from conformance.target.traits import Traits
 from conformance.verdict import Deviation, Kind, TargetLost
 from reference_server.engine import Engine
@@ -119,7 +118,7 @@ def test_ends_of_connections_that_are_ignored(monkeypatch: pytest.MonkeyPatch) -
     with _surveyed(Fault("", "other")) as target:
         assert not target.traits.ends_connections
         assert not target.traits.ends_waiting
-        assert end_timeout(5.0, target.traits) < 0.1
+        assert target.end_timeout(5.0) < 0.1
 
         def waits(client: Connection) -> None:
             client.send("reserve")
@@ -196,12 +195,13 @@ def test_no_timeout_is_shorter_than_twice_the_slowest_reply(tmp_path: Path) -> N
         LaunchedTarget(changed_server(tmp_path, SLOW), "real", limits=limits)
     ) as target:
         target.probe()
-        traits = target.traits
-    assert not traits.unusable
-    assert traits.slowest("reserve-with-timeout") >= 0.4
-    assert full_timeout("reserve-with-timeout", limits, traits) >= 0.8
-    assert full_timeout("put", limits, replace(traits, latencies={"put": 0.1})) == limits.reply
-    assert short_timeout(USUAL, traits) >= 0.8
+        assert not target.traits.unusable
+        assert target.traits.slowest("reserve-with-timeout") >= 0.4
+        assert target.timeout("reserve-with-timeout") >= 0.8
+        assert target.raced_timeout("reserve-with-timeout") >= 0.8
+        target.traits = replace(target.traits, latencies={"put": 0.1, "kick": 0.2})
+        assert target.timeout("put") == limits.reply
+        assert target.short_timeout(0.1) == 0.4
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.target import Target
-from conformance.target.timeouts import SLOWER, end_timeout, full_timeout
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Kind, NotTestable, Step, TargetLost
@@ -210,7 +209,7 @@ class Connection(UsualCommands):
         traits = self._target.traits
         self.transport.half_close()
         if not self.has_timed_out and (traits.ends_waiting if self.is_owed else True):
-            end = time.monotonic() + end_timeout(limit - time.monotonic(), traits)
+            end = time.monotonic() + self._target.end_timeout(limit - time.monotonic())
             self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
         self.transport.close()
 
@@ -313,11 +312,9 @@ class Connection(UsualCommands):
         return command_of(self._asked[index]) if index < len(self._asked) else ""
 
     def _waiting(self, command: str) -> Awaiting:
-        limits = self._limits
-        seconds = full_timeout(command, limits, self._target.traits)
-        if self._timeline.is_tried_again:
-            seconds = min(seconds, max(limits.raced, SLOWER * self._target.traits.slowest(command)))
-        return Awaiting(self._target, seconds)
+        is_tried_again, target = self._timeline.is_tried_again, self._target
+        seconds = target.raced_timeout(command) if is_tried_again else target.timeout(command)
+        return Awaiting(target, seconds)
 
     def _missing(self, expected: str, wait: Awaiting, command: str = "") -> Deviation:
         if self._garbage is not None:

@@ -10,7 +10,6 @@ from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Values, ob
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.underspecification import Lines
 from conformance.target.target import Target
-from conformance.target.timeouts import end_timeout
 from conformance.usual_answers import (
     answer_to_delete,
     answer_to_put,
@@ -306,7 +305,7 @@ class UsualCommands(ABC):
         """
         seconds = self._limits.soon if soon else self._limits.reply
         if with_ends:
-            seconds = end_timeout(seconds, self._target.traits)
+            seconds = self._target.end_timeout(seconds)
         limit = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > limit:

@@ -17,7 +17,6 @@ from conformance.random_testing.crowd_requests import NAME, Requests, Said
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
-from conformance.target.timeouts import end_timeout
 from conformance.target.transport import wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.profiles import NEWEST, Profile
@@ -108,7 +107,7 @@ class Crowd:
         if not self._clients:
             return
         for client in self._clients:
-            client.transport.hang_up(end_timeout(self._limits.goodbye, self._target.traits))
+            client.transport.hang_up(self._target.end_timeout(self._limits.goodbye))
         self._clients.clear()
         if "ready" not in self._profile.deletes:
             delete_jobs(self._target, self._generation, jobs, self._limits.reply)

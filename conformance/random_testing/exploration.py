@@ -23,7 +23,6 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Happen, Program, play, waits
 from conformance.target.address import TargetError
 from conformance.target.target import Target
-from conformance.target.timeouts import short_timeout
 from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Fate, Inconclusive, NotTestable, TargetLost
 from reference_server.profiles import NEWEST, Profile
@@ -277,14 +276,14 @@ class Exploration:
         self,
         target: Target,
         program: Program,
-        patience: float = 0.0,
+        timeout: float = 0.0,
         limit: float = LIMIT,
         look: bool = True,
         anew: bool = True,
     ) -> Counterexample | None:
         """Return the violation of a program without waits, within so many seconds.
 
-        ``patience``: the seconds that a reply may take, a short timeout if 0; ``look``: see
+        ``timeout``: the seconds that a reply may take, a short timeout if 0; ``look``: see
         :meth:`Session.finish`.
         ``anew``: on a target that is started for it, which takes longer; a target that gets a
         signal is always started for it, and again for the next program.
@@ -297,8 +296,8 @@ class Exploration:
             # They may be what the last one could not delete.
             self.start_anew(session)
             session = self.session(target)
-        patience = patience or short_timeout(target.limits, target.traits)
-        session.patience = patience
+        timeout = timeout or target.short_timeout()
+        session.timeout = timeout
         if not target.clock.movable:
             limit += waits(program)
         session.judge.give_up_at(time.monotonic() + limit)
@@ -318,14 +317,14 @@ class Exploration:
             else:
                 session.abandon()
                 if not is_over:
-                    session.clean_up(patience)
+                    session.clean_up(timeout)
         return found
 
     def firmest(self, found: Counterexample, target: Target, look: bool = True) -> Counterexample:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
         hastily = partial(replayed, anew=False)
-        patiently = partial(replayed, patience=target.limits.reply, limit=math.inf)
+        patiently = partial(replayed, timeout=target.limits.reply, limit=math.inf)
         with self.effort.spent(target.cpu_time):
             return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
 

@@ -16,7 +16,6 @@ from conformance.random_testing.replay import Counterexample, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import Reducer
 from conformance.target.target import Target
-from conformance.target.timeouts import short_timeout
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Inconclusive, TargetLost
 
@@ -41,7 +40,7 @@ class AnyConversation(RuleBasedStateMachine):
         super().__init__()
         self.session = exploration.session(server)
         if exploration.hastens:
-            self.session.patience = short_timeout(server.limits, server.traits)
+            self.session.timeout = server.short_timeout()
         self._exploration = exploration
         self._puts = 0
         self._over = not exploration.budget.allows()

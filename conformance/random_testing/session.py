@@ -82,13 +82,13 @@ class Session:
     # ------------------------------------------------------------ what the clients know
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """The seconds that a reply may take; fewer while a finding is made small in haste."""
-        return self._traffic.patience
+        return self._traffic.timeout
 
-    @patience.setter
-    def patience(self, seconds: float) -> None:
-        self._traffic.patience = seconds
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._traffic.timeout = seconds
 
     def now(self) -> int:
         """Return the time of the target's clock, in nanoseconds; it never stands still."""

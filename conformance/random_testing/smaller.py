@@ -1,4 +1,4 @@
-"""Findings made small: delta debugging in haste, then with patience, as long as there is time."""
+"""Shrinks findings: delta debugging with short timeouts, then with longer ones, in its time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from conformance.random_testing.minimise import OutOfTime, Shows, minimise, with
 from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.steps import Ask, Leave, Program
 from conformance.target.target import Target
-from conformance.target.timeouts import SLOWER, short_timeout
 from reference_server.commands import U64
 from reference_server.profiles import Profile
 
@@ -32,13 +31,13 @@ WHOLE = 10.0
 class _Pace(NamedTuple):
     """The way in which a finding is made smaller.
 
-    ``patience``: the seconds that a reply may take, and ``limit`` those of a whole conversation.
+    ``timeout``: the seconds that a reply may take, and ``limit`` those of a whole conversation.
     ``firmly``: what breaks the text goes on breaking it. ``anew``: on a target that is started for
     each.
     """
 
     smaller: Callable[[Program, Shows], Program]
-    patience: float
+    timeout: float
     limit: float
     firmly: bool
     anew: bool = False
@@ -73,8 +72,8 @@ class Reducer:
     def _made_small(self, found: Counterexample, firmly: bool = False) -> Counterexample:
         """Make it small; ``firmly``: it stays one that breaks the text."""
         # In haste most of the way; but on a busy machine, what is shown may have been missed.
-        slowest = SLOWER * self.target.traits.slowest()
-        hastily = _Pace(minimise, max(HASTE, slowest), max(TRY, 2 * slowest), firmly)
+        haste = self.target.short_timeout(HASTE)
+        hastily = _Pace(minimise, haste, max(TRY, 2 * haste), firmly)
         smaller = self._reduced(found, hastily)
         if smaller is None:
             # It may depend on all that the target was told before.
@@ -90,7 +89,7 @@ class Reducer:
         left, start = effort.remaining, time.monotonic()
         if left < _TRIES * pace.limit:
             return None
-        first = self._replayed(found.program, pace.patience, min(WHOLE, left))
+        first = self._replayed(found.program, pace.timeout, min(WHOLE, left))
         pace = pace._replace(limit=max(pace.limit, time.monotonic() - start))
 
         def shows(program: Program) -> bool:
@@ -98,7 +97,7 @@ class Reducer:
                 raise OutOfTime
             if has_quirk(program, self.exploration.profile):
                 return False
-            shown = self._replayed(program, pace.patience, pace.limit, pace.anew)
+            shown = self._replayed(program, pace.timeout, pace.limit, pace.anew)
             return self._is_good(shown, pace.firmly)
 
         program = pace.smaller(found.program, shows)
@@ -110,16 +109,16 @@ class Reducer:
 
     @property
     def _short(self) -> float:
-        return short_timeout(self.target.limits, self.target.traits)
+        return self.target.short_timeout()
 
     def _is_good(self, shown: Counterexample | None, firmly: bool) -> TypeGuard[Counterexample]:
         profile = self.exploration.profile
         return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
 
     def _replayed(
-        self, program: Program, patience: float, limit: float, anew: bool = True
+        self, program: Program, timeout: float, limit: float, anew: bool = True
     ) -> Counterexample | None:
-        return self.exploration.replayed(self.target, program, patience, limit, self.looks, anew)
+        return self.exploration.replayed(self.target, program, timeout, limit, self.looks, anew)
 
 
 def has_quirk(program: Program, profile: Profile) -> bool:

@@ -14,7 +14,6 @@ from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.waiting import Waiting
 from conformance.target.clock import Attendant
 from conformance.target.target import Target
-from conformance.target.timeouts import BRIEF, end_timeout
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript, letters
 from reference_server.wire import Reply
@@ -27,6 +26,8 @@ UNHURRIED = 0.1
 """Seconds of waiting after which we look who is kept from a CPU."""
 SMALL = 2**12
 """Bytes that are asked for, at least, where another reply than the right one may come."""
+_BRIEF = 0.01
+"""Seconds for the end of a connection to a server that is ended next."""
 LOOKS = 0.25
 """Seconds of silence after which we look whether the target has read what it was sent."""
 
@@ -53,7 +54,7 @@ class SessionClient:
 class Traffic:
     """The clients of a conversation by their numbers, and what goes over their connections.
 
-    ``tags`` learn the ids of jobs. ``patience``: the seconds that a reply may take. ``unforeseen``:
+    ``tags`` learn the ids of jobs. ``timeout``: the seconds that a reply may take. ``unforeseen``:
     the last reply that was not certain before it came. ``judge`` is set once the target has told
     what it has counted, which the connection that attends to it is part of. Where bytes are judged,
     :class:`Violation` is raised, with the position in the transcript, or Inconclusive.
@@ -61,7 +62,7 @@ class Traffic:
 
     def __init__(self, target: Target, transcript: Transcript, tags: JobTags) -> None:
         self.clients: dict[int, SessionClient] = {}
-        self.patience = target.limits.reply
+        self.timeout = target.limits.reply
         self.unforeseen: Reply | None = None
         self.judge: Judge
         self._target = target
@@ -113,7 +114,7 @@ class Traffic:
 
     def has_ended(self, number: int) -> bool:
         """Tell whether the target ends a client's connection in time."""
-        return self._ends(number, self.patience)
+        return self._ends(number, self.timeout)
 
     def half_close(self, number: int) -> None:
         """Let a client send nothing more, and take in what comes until it ends, if it ever does."""
@@ -125,7 +126,7 @@ class Traffic:
         if not (self._is_served or self.settle()):
             # Nor if nobody is served, which is judged when something is asked.
             return
-        self._ends(number, end_timeout(self.patience, self._target.traits))
+        self._ends(number, self._target.end_timeout(self.timeout))
         self.hear()
 
     def _ends(self, number: int, seconds: float) -> bool:
@@ -148,14 +149,14 @@ class Traffic:
 
         ``before_restart``: it is ended next, so that it need not notice.
         """
-        limits, traits = self._target.limits, self._target.traits
+        target, limits = self._target, self._target.limits
         if not self._is_served:
             self._target.note_hang()
         notices = self._is_served and not before_restart
         for client in self.clients.values():
-            client.transport.hang_up(end_timeout(limits.goodbye, traits) if notices else BRIEF)
+            client.transport.hang_up(target.end_timeout(limits.goodbye) if notices else _BRIEF)
         if self._attendant is not None:
-            self._attendant.close(end_timeout(limits.alive, traits))
+            self._attendant.close(target.end_timeout(limits.alive))
 
     # ------------------------------------------------------------ sending
 
@@ -183,7 +184,7 @@ class Traffic:
         """Send what was kept back."""
         data, client.unsent = client.unsent, bytearray()
         client.burst += data
-        limit = self._time() + self.patience
+        limit = self._time() + self.timeout
         client.transport.send(data)
         while client.transport.unsent:
             # The target must read on while we read its replies.
@@ -209,7 +210,7 @@ class Traffic:
 
     def hear(self) -> None:
         """Take in replies until none is missing."""
-        wait, pause = Waiting(self.patience, self._time), 0.001
+        wait, pause = Waiting(self.timeout, self._time), 0.001
         for client in list(self.clients.values()):
             # A wrong reply may be shorter, and all of the right one would be waited for.
             whole = self.judge.owes(client.conn) > 1
@@ -235,7 +236,7 @@ class Traffic:
                 pause *= 2
                 is_served = self.settle()
                 if silence is None and (pause > UNHURRIED or not is_served):
-                    silence = Awaiting(self._target, self.patience)
+                    silence = Awaiting(self._target, self.timeout)
             if wait.is_over if silence is None else silence.left <= 0:
                 self.judge.quiet(self.now(), self._transcript.last)
                 return

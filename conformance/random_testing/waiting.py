@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 MOST = 12
-"""Times the patience for one reply that is waited for many, as long as some come."""
+"""Times the timeout of one reply that many replies have together, as long as some arrive."""
 
 
 class Waiting:
-    """Waiting for replies that may take ``patience`` seconds each, but not for ever.
+    """Waiting for replies that may take ``timeout`` seconds each, but not for ever.
 
     ``time`` is a clock, in seconds, that stands still while it is not waited.
     """
 
-    def __init__(self, patience: float, time: Callable[[], float]) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float, time: Callable[[], float]) -> None:
+        self._patience = timeout
         self._time = time
-        self._end = time() + MOST * patience
+        self._end = time() + MOST * timeout
         self.goes_on()
 
     def goes_on(self) -> None:

@@ -17,7 +17,6 @@ from conformance.small_worlds.world import at_home
 from conformance.target.cleanup import sweep
 from conformance.target.signals import named
 from conformance.target.target import Target
-from conformance.target.timeouts import short_timeout
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
 
@@ -35,7 +34,7 @@ class Player:
     def __init__(self, target: Target, comparison: Comparison, own: str = "") -> None:
         self._own = own
         # What does not come in that time is judged again.
-        self._patience = max(target.limits.reply / 4, short_timeout(target.limits, target.traits))
+        self._patience = max(target.limits.reply / 4, target.short_timeout())
         self._target = target
         self._comparison = comparison
         self._transports: dict[int, Transport] = {}

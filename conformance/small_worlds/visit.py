@@ -158,8 +158,8 @@ class Visit:
             if time.monotonic() > self._end + LONGER:
                 break
             if self._exploration.replayed(self._target, program) is not None:
-                patience = self._target.limits.reply
-                found = self._exploration.replayed(self._target, program, patience, math.inf)
+                timeout = self._target.limits.reply
+                found = self._exploration.replayed(self._target, program, timeout, math.inf)
                 if found is not None:
                     self._broken = number
                     return found

@@ -5,7 +5,8 @@ a command, as often and in such configurations as tests need; or the reference s
 Whatever becomes of it, it is told as its fate, not as an error of ours.
 
 All bytes go through a `transport`: a connection that sends, and receives until a deadline. All
-patience is one value, the `limits` that each target has and everybody reads there.
+limits are one value, the `limits` that each target has; `timeouts` is the only rule for waiting.
+The `survey` measures a target once, and its `traits` are frozen: tests learn nothing about it.
 
 One idea carries the clocks: a test never sleeps and hopes. Where the clock of an unmodified
 program can be moved without doubt, libfaketime moves it and tells what the program has seen of

@@ -25,7 +25,7 @@ from conformance.target.command import command_line, listens_on_path
 from conformance.target.limits import USUAL, Limits
 from conformance.target.place import ClaimedPort, Place, SocketFolder
 from conformance.target.sanitizers import ABORTING, reports
-from conformance.target.starvation import Patience
+from conformance.target.starvation import Timeout
 from conformance.target.transport import FLOOD, Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
@@ -183,8 +183,8 @@ class Launched:
 
     def _listens(self) -> bool:
         """Return whether the server accepts connections before it exits or the time is up."""
-        patience = Patience(self.meter, self._limits.start, self._limits.starved)
-        while not patience.is_over and self.process.poll() is None:
+        timeout = Timeout(self.meter, self._limits.start, self._limits.starved)
+        while not timeout.is_over and self.process.poll() is None:
             with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
                 sock = stack.enter_context(connect(self.where, 1))
                 if self._keeps_first:
@@ -205,21 +205,21 @@ class Launched:
         ``seconds``: that it has at most.
         """
         limits = self._limits
-        patience = Patience(self.meter, min(limits.probe, seconds), limits.starved)
+        timeout = Timeout(self.meter, min(limits.probe, seconds), limits.starved)
         with (
             contextlib.suppress(OSError),
             Transport(connect(self.where, limits.probe)) as client,
         ):
             client.send(asked + CRLF)
             answered = False
-            while not answered and not patience.is_over and self.process.poll() is None:
+            while not answered and not timeout.is_over and self.process.poll() is None:
                 answered = bool(client.receive_within(_LOOK)) or client.ended
             client.half_close()
             # It has no more to do than that; some ignore it.
             seconds = limits.goodbye if goodbye is None else goodbye
-            patience = Patience(self.meter, seconds if answered else _LOOK, limits.probe)
+            timeout = Timeout(self.meter, seconds if answered else _LOOK, limits.probe)
             left = FLOOD
-            while not (client.ended or left <= 0 or patience.is_over):
+            while not (client.ended or left <= 0 or timeout.is_over):
                 left -= len(client.receive_within(min(seconds, _LOOK)))
             return answered
         return False
@@ -279,8 +279,8 @@ class Launched:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
             return True
-        patience = Patience(self.meter, 2 * _LOOK, _LAST_WORDS)
-        while self._command not in _ENDLESS and not patience.is_over:
+        timeout = Timeout(self.meter, 2 * _LOOK, _LAST_WORDS)
+        while self._command not in _ENDLESS and not timeout.is_over:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_LOOK)
                 return True

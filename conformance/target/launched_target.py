@@ -25,7 +25,6 @@ from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
-from conformance.target.timeouts import end_timeout
 from conformance.target.traits import Failure, Traits
 from conformance.target.transport import Transport
 from conformance.transcript import Transcript
@@ -215,7 +214,7 @@ class LaunchedTarget(Target):
 
     def _first_client(self, server: Launched) -> bool:
         """Tell whether a server answers a client; find out what, if not the usual command."""
-        goodbye = end_timeout(self.limits.goodbye, self.traits)
+        goodbye = self.end_timeout(self.limits.goodbye)
         if self.sync_line != LIST_TUBE_USED or self.traits.latencies:
             return server.answers(goodbye, self.sync_line)
         if server.answers(goodbye, seconds=_PROMPT):

@@ -1,4 +1,4 @@
-"""The patience with a target, as one value that is handed down with it."""
+"""The timeouts and sizes that a target must respect, as one value."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ class Limits:
 
 
 USUAL = Limits()
-"""The patience with a target of which nothing else is said."""
+"""The limits of a target unless an option changes them."""

@@ -261,7 +261,7 @@ def _kept_waiting(before: _Reading, now: _Reading) -> float:
     return min(waited, max(0.0, others))
 
 
-class Patience:
+class Timeout:
     """Waiting for a server that we have started: only the time counts in which it is idle.
 
     ``idle`` is how many seconds of that it gets. What it needs a CPU for takes as long as a busy

@@ -19,6 +19,7 @@ from conformance.target.sanitizers import Report
 from conformance.target.serving import ServerProcess
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.survey import survey
+from conformance.target.timeouts import SHORT, end_timeout, lengthened
 from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from conformance.verdict import Fate, Kind, NotTestable
@@ -29,7 +30,7 @@ from reference_server.wire import NotAReply, ProtocolError
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
 _ENOUGH = 2
-"""Times its patience that a server may run and serve nobody: others did not keep it from that."""
+"""Times its timeout that a server may use a CPU and serve nobody, until it counts as hanging."""
 _FINE = 0.001
 """Seconds between two times of a clock that can judge others."""
 
@@ -37,7 +38,7 @@ _FINE = 0.001
 class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it.
 
-    ``limits``: the patience with it, for all who talk with it. ``traits``: what the survey has
+    ``limits``: its timeouts. ``traits``: what the survey has
     measured, on this server or on another like it.
     """
 
@@ -75,6 +76,22 @@ class Target(ABC):
     def sync_line(self) -> bytes:
         """A line that changes nothing and is answered at once."""
         return self.traits.sync_line
+
+    def timeout(self, command: str) -> float:
+        """Return the full timeout of a reply to this command, in seconds."""
+        return lengthened(self.limits.reply, self.traits, command)
+
+    def raced_timeout(self, command: str) -> float:
+        """Return the same for an attempt that is repeated anyway if the reply is missing."""
+        return min(self.timeout(command), lengthened(self.limits.raced, self.traits, command))
+
+    def short_timeout(self, seconds: float = SHORT) -> float:
+        """Return the timeout of any reply, in seconds, in a search whose result is confirmed."""
+        return min(lengthened(seconds, self.traits), self.limits.reply)
+
+    def end_timeout(self, seconds: float) -> float:
+        """Return for how many of so many seconds the end of a connection is awaited."""
+        return end_timeout(seconds, self.traits)
 
     @property
     def sync_verb(self) -> str:
