@@ -44,15 +44,17 @@ from tests.servers import (
 )
 
 DECIDED = (
-    *(b"delete 1", b"delete x", b"delete 1 2", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
-    *(b"put 0 0 0 1", b"release 1 2", b"kick abc", b"kick 3", b"touch 18446744073709551615"),
-    *(b"bury 1 -1", b"use " + b"n" * 201, b"pause-tube a 1.0", b"reserve-with-timeout 4"),
+    *(b"delete 1", b"delete x", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
+    *(b"put 0 0 0 1", b"put 0 -1 0 1", b"kick abc", b"kick 3", b"touch 18446744073709551615"),
+    *(b"bury x -1", b"use " + b"n" * 201, b"reserve-with-timeout 4"),
 )
 OPEN = (
     *(b"delete", b"delete 01", b"delete  1", b"stats ", b"statsx", b"FOO", b"", b"use a\0"),
     *(b"put 0 0 0 4294967296", b"put 0 0 0 x", b"put 0 0 0", b"kick 1x", b"kick -1", b"quitx"),
     *(b"reserve-with-timeout -1", b"reserve-with-timeout 2147483648", b"x" * 300, b"use a\tb"),
     *(b"\xff", b" stats", b"use ", b"kick 1 2", b"reserve-with-timeout 1 a"),
+    # Two errors are deserved, if there is no such job or tube.
+    *(b"delete 1 2", b"release 1 2", b"bury 1 -1", b"pause-tube a 1.0"),
     *(b"peek-buried a\n", b"stats\nuse a", b"touch 18446744073709551616"),
 )
 
@@ -68,7 +70,7 @@ def test_the_text_leaves_open(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"use " + b"n" * 201, b"release 1 0 4294967296", b"watch " + b"n" * 210]
+    "line", [b"use " + b"n" * 201, b"put 4294967296 0 0 1", b"watch " + b"n" * 210]
 )
 def test_only_newer_texts_limit_names_numbers_and_lines(line: bytes) -> None:
     decided = [name for name, profile in PROFILES.items() if is_decided(line, profile)]

@@ -67,7 +67,7 @@ def test_a_directed_test_waits_for_a_reply_as_long_as_the_target_may_take() -> N
     with _mute("touch") as server:
         error = run(touches, {"client": None}, server).error
     assert isinstance(error, Deviation)
-    assert error.observed == "nothing within 0.2 seconds"
+    assert error.observed == "no reply within 0.2 seconds"
 
 
 def test_a_session_waits_for_a_reply_as_long_as_the_target_may_take() -> None:

@@ -9,7 +9,6 @@ import math
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -125,7 +124,7 @@ class Launched:
         self._limits = limits
         self._piped = piped
         self._keeps_first = keeps_first
-        self.first: socket.socket | None = None
+        self.first: Transport | None = None
         self._output = tempfile.TemporaryFile()
         self._heard = 0
         self._mark = new_mark()
@@ -186,10 +185,10 @@ class Launched:
         timeout = Timeout(self.meter, self._limits.start, self._limits.starved)
         while not timeout.is_over and self.process.poll() is None:
             with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                sock = stack.enter_context(connect(self.where, 1))
+                first = stack.enter_context(Transport(connect(self.where, 1)))
                 if self._keeps_first:
                     stack.pop_all()
-                    self.first = sock
+                    self.first = first
                 return self.process.poll() is None
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.005)

@@ -26,7 +26,6 @@ from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
 from conformance.target.traits import Failure, Traits
-from conformance.target.transport import Transport
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Fate, Kind, NotTestable, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
@@ -237,7 +236,7 @@ class LaunchedTarget(Target):
             return None
         with server:
             assert server.first is not None
-            with Transport(server.first) as first:
+            with server.first as first:
                 try:
                     reply = ask(first, line, _PROMPT)
                 except (OSError, EOFError, ProtocolError):
