@@ -45,7 +45,7 @@ from tests.servers import (
 
 DECIDED = (
     *(b"delete 1", b"delete x", b"stats", b"stats x", b"foo", b"get a", b"use -a"),
-    *(b"put 0 0 0 1", b"put 0 -1 0 1", b"kick abc", b"kick 3", b"touch 18446744073709551615"),
+    *(b"put 0 0 0 1", b"release x 0 0", b"kick abc", b"kick 3", b"touch 18446744073709551615"),
     *(b"bury x -1", b"use " + b"n" * 201, b"reserve-with-timeout 4"),
 )
 OPEN = (
@@ -69,9 +69,7 @@ def test_the_text_leaves_open(line: bytes) -> None:
     assert not is_decided(line, NEWEST)
 
 
-@pytest.mark.parametrize(
-    "line", [b"use " + b"n" * 201, b"put 4294967296 0 0 1", b"watch " + b"n" * 210]
-)
+@pytest.mark.parametrize("line", [b"use " + b"n" * 201, b"watch " + b"n" * 210])
 def test_only_newer_texts_limit_names_numbers_and_lines(line: bytes) -> None:
     decided = [name for name, profile in PROFILES.items() if is_decided(line, profile)]
     assert decided == ["1.12", "1.13"]
