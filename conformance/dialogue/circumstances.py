@@ -68,7 +68,7 @@ def tubes_watched(client: Connection, _: Connect, new_tube: NewTube) -> Connecti
 def past(client: Connection, _: Connect, new_tube: NewTube) -> Connection:
     """Let the client have done, and got wrong, all kinds of things."""
     job, other = client.put_and_bury(), new_tube()
-    client.kick(1)
+    client.kick_one()
     client.peek(job).reply("FOUND")
     client.reserve().reply("RESERVED")
     client.delete(job)

@@ -21,6 +21,7 @@ from reference_server.commands import VERBS
 from reference_server.profiles import LIST_TUBE_USED
 from reference_server.wire import (
     CRLF,
+    KICKED_COUNT,
     NOT_FOUND,
     RESERVED,
     TIMED_OUT,
@@ -233,6 +234,12 @@ class UsualCommands(ABC):
     def kick(self, bound: int) -> int:
         """Kick so many jobs at most; return how many the target reports."""
         return self.prepare(f"kick {bound}").count("KICKED")
+
+    def kick_one(self, state: str = "buried") -> None:
+        """Kick a job of the used tube; the first that can be kicked is in this state."""
+        owner = "kick.kicked" if state == "buried" else "kick.otherwise-delayed"
+        role = UNDER_TEST if self.is_under_test else Role(owner)
+        self.send("kick 1", role).expect(KICKED_COUNT(1))
 
     def kick_job(self, job: int) -> None:
         """Kick a job that is buried or delayed."""

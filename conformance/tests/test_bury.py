@@ -21,7 +21,7 @@ def test_bury_makes_a_job_buried(client: Connection) -> None:
 def test_a_buried_job_is_given_to_nobody_until_it_is_kicked(client: Connection) -> None:
     job = client.put_and_bury()
     client.finds_no_job()
-    client.kick(1)
+    client.kick_one()
     client.reserve().expect(RESERVED(job, b"a"))
 
 
@@ -32,7 +32,7 @@ def test_buried_jobs_leave_in_the_order_in_which_they_were_buried(client: Connec
     for job in order:
         client.bury(job, pri=1000 - job % 7)
     for job in order:
-        client.kick(1)
+        client.kick_one()
         assert client.state_of(job) == "ready"
 
 
@@ -42,5 +42,5 @@ def test_bury_assigns_a_new_priority(client: Connection) -> None:
     client.bury(job, pri=9)
     client.job_is(job, pri=9)
     second = client.put(b"b", pri=5)
-    client.kick(1)
+    client.kick_one()
     client.reserve().expect(RESERVED(second, b"b"))

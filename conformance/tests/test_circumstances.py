@@ -104,7 +104,7 @@ def _buried_jobs_are_kicked_in_order(life: Life) -> Iterator[None]:
     if life.producer is not life.client:
         life.client.use(life.client.tube)
     for job in (second, first):
-        life.client.kick(1)
+        life.client.kick_one()
         life.client.reserve().expect(RESERVED(job, life.body))
 
 

@@ -40,7 +40,7 @@ def test_kick_takes_a_bound_of_32_bits(client: Connection) -> None:
 def test_kick_applies_to_the_used_tube_only(client: Connection, new_tube: NewTube) -> None:
     job = client.put_and_bury()
     client.use(new_tube())
-    client.kick(1)
+    client.tested.kick(1)
     assert client.state_of(job) == "buried"
 
 
@@ -51,16 +51,16 @@ def test_kick_applies_to_the_used_tube_only(client: Connection, new_tube: NewTub
 def test_kick_leaves_delayed_jobs_while_there_are_buried_ones(client: Connection) -> None:
     delayed = client.put(b"a", delay=3600)
     client.put_and_bury()
-    client.kick(10)
+    client.tested.kick(10)
     assert client.state_of(delayed) == "delayed"
 
 
 @requirement("kick.otherwise-delayed", "Otherwise it will kick delayed jobs.")
 def test_kick_takes_delayed_jobs_by_the_shortest_delay(client: Connection) -> None:
     late, soon = client.put(b"a", delay=3600), client.put(b"b", delay=1800)
-    client.kick(1)
+    client.tested.kick(1)
     assert (client.state_of(late), client.state_of(soon)) == ("delayed", "ready")
-    client.kick(1)
+    client.tested.kick(1)
     assert client.state_of(late) == "ready"
 
 
@@ -68,7 +68,7 @@ def test_kick_takes_delayed_jobs_by_the_shortest_delay(client: Connection) -> No
 def test_30_delayed_jobs_are_kicked_by_the_shortest_delay(client: Connection) -> None:
     jobs = {n * 7 % 30: client.put(b"a", delay=1000 + n * 7 % 30 * 50) for n in range(30)}
     for n in range(30):
-        client.kick(1)
+        client.tested.kick(1)
         assert client.state_of(jobs[n]) == "ready"
 
 
@@ -81,7 +81,7 @@ def test_30_delayed_jobs_are_kicked_by_the_shortest_delay(client: Connection) ->
 @pytest.mark.parametrize("state", ["buried", "delayed"])
 def test_kick_moves_no_more_than_its_bound(client: Connection, state: str, bound: int) -> None:
     jobs = [client.job_in(state) for _ in range(4)]
-    client.kick(bound)
+    client.tested.kick(bound)
     assert _count(client, jobs, "ready") <= bound
 
 
@@ -106,7 +106,7 @@ def test_kick_tells_that_it_has_kicked_nothing(client: Connection) -> None:
 @requirement("stats-job.kicks", '"kicks" is the number of times this job has been kicked.')
 def test_a_ready_job_is_not_kicked(client: Connection) -> None:
     job = client.put(b"a")
-    client.kick(10)
+    client.tested.kick(10)
     assert client.stats_job(job)["kicks"] == "0"
 
 
@@ -120,7 +120,7 @@ def test_kick_takes_the_jobs_that_were_buried_first(client: Connection) -> None:
     order = jobs[::2] + jobs[1::2][::-1]
     for n, job in enumerate(order):
         client.bury(job, pri=n * 7 % 30)
-    client.kick(20)
+    client.tested.kick(20)
     left = {job for job in jobs if client.state_of(job) == "buried"}
     assert left == set(order[20:])
 
@@ -133,7 +133,7 @@ def test_a_kicked_job_returns_to_its_old_place(client: Connection) -> None:
     first = client.put_and_bury()
     delayed = client.put(b"a", delay=3600)
     last = client.put(b"a")
-    client.kick(1)
-    client.kick(1)
+    client.tested.kick(1)
+    client.tested.kick(1)
     for job in (first, delayed, last):
         client.reserve().expect(RESERVED(job, b"a"))

@@ -114,7 +114,7 @@ def test_a_waiting_client_gets_a_job_that_becomes_ready(
         case "release":
             client.release(job)
         case "kick" | "delay-kick":
-            client.kick(1)
+            client.kick_one("delayed" if how == "delay-kick" else "buried")
         case "kick-job":
             client.kick_job(job)
     waiting.expect(RESERVED(job, b"a"))

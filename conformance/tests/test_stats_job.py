@@ -55,7 +55,7 @@ def test_stats_job_tells_the_tube(client: Connection, new_tube: NewTube) -> None
 def test_stats_job_tells_the_state(client: Connection) -> None:
     job = client.put(b"a", delay=3600)
     assert client.state_of(job) == "delayed"
-    client.kick(1)
+    client.kick_one("delayed")
     assert client.state_of(job) == "ready"
     client.reserve().expect(RESERVED(job, b"a"))
     assert client.state_of(job) == "reserved"
@@ -101,7 +101,7 @@ def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Con
     client.reserve().expect(RESERVED(job, b"a"))
     client.bury(job, pri=3)
     assert client.stats_job(job)["pri"] == "3"
-    client.kick(1)
+    client.kick_one()
     assert client.stats_job(job)["pri"] == "3"
 
 
@@ -184,7 +184,7 @@ def test_stats_job_counts_what_happened_to_the_job(
         client.kick(bound)
     client.reserve().expect(RESERVED(job, b"a"))
     client.release(job, delay=3600)
-    client.kick(1)
+    client.kick_one("delayed")
     other.reserve().expect(RESERVED(job, b"a"))
     assert client.stats_job(job)[key] == count
 
@@ -234,7 +234,7 @@ def test_stats_job_counts_that_it_was_kicked_by_id(client: Connection) -> None:
 )
 def test_delay_and_ttr_are_told_as_put_said_them(client: Connection) -> None:
     job = client.put(b"a", delay=3600, ttr=99)
-    client.kick(1)
+    client.kick_one("delayed")
     client.reserve().expect(RESERVED(job, b"a"))
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("3600", "99")

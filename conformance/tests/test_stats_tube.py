@@ -88,7 +88,7 @@ def test_a_job_becomes_and_ceases_to_be_urgent(client: Connection, profile: Prof
         client.reserve().expect(RESERVED(job, b"a"))
         client.prepare(command).any_reply()
         urgent.append(client.stats_tube()["current-jobs-urgent"])
-    client.kick(1)
+    client.kick_one()
     urgent.append(client.stats_tube()["current-jobs-urgent"])
     delete_ready(client, job, client.tube, profile)
     urgent.append(client.stats_tube()["current-jobs-urgent"])
@@ -121,7 +121,7 @@ def test_stats_tube_counts_jobs_by_state(
 ) -> None:
     for _ in range(3):
         client.put(b"b", pri=99, delay=3600)
-    client.kick(1)
+    client.kick_one("delayed")
     jobs = client.put_many([b"a"] * 12, in_order=True)
     for job in jobs[:4]:
         client.reserve().expect(RESERVED(job, b"a"))
@@ -129,7 +129,7 @@ def test_stats_tube_counts_jobs_by_state(
         other.reserve().expect(RESERVED(job, b"a"))
     for job in jobs[:4]:
         client.bury(job)
-    client.kick(1)
+    client.kick_one()
     client.use(new_tube())
     client.put(b"c")
     assert client.stats_tube(client.tube)[f"current-jobs-{state}"] == count

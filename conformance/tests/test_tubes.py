@@ -27,7 +27,7 @@ def test_a_job_stays_in_its_tube(client: Connection, new_tube: NewTube) -> None:
     client.reserve().expect(RESERVED(job, b"a"))
     client.bury(job)
     client.use(client.tube)
-    client.kick(1)
+    client.kick_one()
     assert client.stats_job(job)["tube"] == client.tube
 
 
