@@ -27,6 +27,7 @@ from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
     UNKNOWN_COMMAND,
+    Body,
     Malformed,
     Put,
     Reply,
@@ -333,3 +334,35 @@ def test_a_server_that_always_takes_its_time_for_a_command_answers_it(tmp_path: 
     found = read_results(tmp_path / "results.json").requirements
     assert done.returncode == 0, done.stdout
     assert {one.verdict for one in found if one.tests} == {Verdict.PASS}
+
+
+class _ReadsTheBodyAgain(RequestReader):
+    """Takes a body that is a line end for a line, too."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if isinstance(request, Body) and request.data == b"\r\n":
+            self._buffer[:0] = b"\r\n"
+        return request
+
+
+def test_replies_out_of_step_are_the_doing_of_the_command_under_test() -> None:
+    fault = Fault("", "other", reader=_ReadsTheBodyAgain)
+    chosen = [one for one in cases() if one.name == "test_a_body_is_given_back_as_it_was"]
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        errors = [running.run(one.test, one.arguments, server).error for one in chosen]
+    (wrong,) = [error for error in errors if error is not None]
+    assert isinstance(wrong, Deviation)
+    assert wrong.owner == ""
+    assert wrong.step.came == "UNKNOWN_COMMAND"
+
+
+@pytest.mark.parametrize("slug", ["reserve.timeout-limits-wait", "reserve.timed-out"])
+def test_a_sync_command_that_fails_is_not_the_doing_of_the_test(slug: str) -> None:
+    chosen = [one for one in cases() if slug in one.slugs]
+    fault = silent_at("list-tube-used")
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        server.probe()
+        assert [running.run(one.test, one.arguments, server).error for one in chosen] == [
+            None for _ in chosen
+        ]

@@ -66,6 +66,7 @@ class Connection(UsualCommands):
         self._asked: list[bytes] = []
         self._places: dict[int, int] = {}
         """The position in the transcript of each command, by its number."""
+        self.has_tested = False
         self.has_timed_out = False
         """A reply was missing after its full timeout."""
         self._half_closed = False
@@ -99,6 +100,7 @@ class Connection(UsualCommands):
         """
         self.needs_usable(data)
         self._timeline.before_sending()
+        self.has_tested |= role == UNDER_TEST
         exchange = Exchange(self, len(self._asked), self._timeline.nominal, role)
         self._write(data)
         self._asked += [data] * replies
@@ -106,6 +108,7 @@ class Connection(UsualCommands):
 
     def one_more(self, role: Role = UNDER_TEST) -> Exchange:
         """Return the exchange of one more reply to what was sent last."""
+        self.has_tested |= role == UNDER_TEST
         exchange = Exchange(self, len(self._asked), self._timeline.nominal, role)
         self._asked.append(self._asked[-1])
         return exchange
@@ -125,7 +128,8 @@ class Connection(UsualCommands):
             return
         for request in requests:
             self.needs_usable(request)
-        first = self.raw(b"".join(requests), replies=len(requests))
+        role = UNDER_TEST if UNDER_TEST in roles else roles[0]
+        first = self.raw(b"".join(requests), replies=len(requests), role=role)
         self._asked[-len(requests) :] = requests
         for number, role in enumerate(roles):
             yield first.nth(number, role)
@@ -306,6 +310,19 @@ class Connection(UsualCommands):
             timing.judge(arrival, expected, command)
         self._timeline.measure(timing, arrival.time, is_awaited)
         return arrival
+
+    def is_out_of_step(self, kind: Kind) -> bool:
+        """Tell whether what has come may be the rest of a reply to an earlier command.
+
+        Then the reply to the last command is yet to come, which it does at once.
+        """
+        if kind is Kind.WRONG_REPLY and self._answered == len(self._asked):
+            end = time.monotonic() + self._limits.soon
+            self._wait_until(
+                lambda: bool(self._arrivals) or self.stopped, lambda: end - time.monotonic()
+            )
+            return bool(self._arrivals)
+        return kind is Kind.NOT_A_REPLY or bool(self._reader.pending)
 
     def command(self, index: int) -> str:
         """Return the command that the reply with this number belongs to."""

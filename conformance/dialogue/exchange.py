@@ -70,6 +70,13 @@ class Replies(Protocol):
         """The scenario's nominal time, in seconds."""
         ...
 
+    has_tested: bool
+    """A command under test was sent."""
+
+    def is_out_of_step(self, kind: Kind) -> bool:
+        """Tell whether what has come may be the rest of a reply to an earlier command."""
+        ...
+
     def command(self, index: int) -> str:
         """Return the command that the reply with this number belongs to."""
         ...
@@ -128,7 +135,7 @@ class Exchange:
                 self._arrival = self._connection.take(self._index, self._sent_at, expected)
             except Deviation as deviation:
                 if not self._role.waits:
-                    deviation.owner = self._role.owner
+                    self._blame(deviation)
                 deviation.step = replace(deviation.step, words=tuple(sorted({*words})))
                 raise
         return self._arrival
@@ -169,6 +176,16 @@ class Exchange:
         """Wait for the reply, whatever it is."""
         return self._take("a reply").reply
 
+    def _blame(self, deviation: Deviation) -> None:
+        """Blame the owner of this exchange, unless what came is the rest of something before.
+
+        If a command under test was sent before, and the replies are out of step, that is the doing
+        of the command under test.
+        """
+        connection = self._connection
+        if not (connection.has_tested and connection.is_out_of_step(deviation.step.kind)):
+            deviation.owner = self._role.owner
+
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
         reply = arrival.reply
@@ -183,7 +200,7 @@ class Exchange:
             expected, str(reply), arrival.position, conclusive=timeless, step=step
         )
         if reply.word not in self._role.answers:
-            deviation.owner = self._role.owner
+            self._blame(deviation)
         return deviation
 
     def is_pending(self) -> None:

@@ -176,7 +176,7 @@ def test_a_body_may_come_with_the_next_command(client: Connection) -> None:
 )
 def test_a_body_may_contain_every_byte(client: Connection) -> None:
     body = bytes(range(256))
-    job = client.put(body)
+    job = client.tested.put(body)
     client.peek(job).expect(FOUND(job, body))
     client.reserve().expect(RESERVED(job, body))
 
@@ -188,7 +188,7 @@ def test_a_body_may_contain_every_byte(client: Connection) -> None:
 )
 @pytest.mark.parametrize("body", [b"", b"\r\n", b"\r\n\r\n", b"delete 1\r\n", b"\r", b"\0"])
 def test_a_body_is_given_back_as_it_was(client: Connection, body: bytes) -> None:
-    job = client.put(body)
+    job = client.tested.put(body)
     client.reserve().expect(RESERVED(job, body))
 
 
