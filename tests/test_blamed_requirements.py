@@ -363,6 +363,6 @@ def test_a_sync_command_that_fails_is_not_the_doing_of_the_test(slug: str) -> No
     fault = silent_at("list-tube-used")
     with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
         server.probe()
-        assert [running.run(one.test, one.arguments, server).error for one in chosen] == [
-            None for _ in chosen
-        ]
+        errors = [running.run(one.test, one.arguments, server).error for one in chosen]
+    blamed = {error.owner for error in errors if isinstance(error, Deviation)}
+    assert blamed <= {"list-tube-used.using"}
