@@ -89,17 +89,18 @@ class Visit:
             if segment is None:
                 break
             turns, done = segment.turns, 0
+            begun = time.monotonic()
             try:
                 for turn in player.play(turns):
                     self.left.difference_update(turn.reached)
                     done += 1
-                    if time.monotonic() > self._end:
+                    if (begun := time.monotonic()) > self._end:
                         break
             except (Unlike, OSError):
                 player.close()
-                begun = time.monotonic()
                 if found := self._judge(turns, done):
                     return found
+                # With the wait for what was to come instead.
                 self._compensate(time.monotonic() - begun)
                 forks, player = forks + 1, self._player()
         player.close()
