@@ -266,3 +266,10 @@ def test_what_the_survey_finds_is_printed(tmp_path: Path) -> None:
     launch = f"--launch={changed_server(tmp_path, change)}"
     done = suite(launch, "--clock=real", "-vv", "-k", "test_quit_closes")
     assert "survey: touch: no reply within 5 seconds" in done.stdout
+
+
+def test_a_run_on_a_server_that_serves_one_client_only_has_a_verdict(tmp_path: Path) -> None:
+    done = suite("--launch", changed_server(tmp_path, HANGS_AT_THE_END), "-k", "quit or test_use")
+    assert done.returncode == 1
+    assert "fail: protocol.close-ends-connection; blocks " in done.stdout
+    assert "1 must requirement broken" in done.stdout

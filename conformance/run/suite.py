@@ -26,7 +26,7 @@ from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
 from conformance.target.traits import Traits
-from conformance.verdict import NotApplicable, NotOffered, NotTestable, TargetLost
+from conformance.verdict import Deviation, NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reports import results
 from reports.results import World
@@ -249,6 +249,9 @@ class Suite:
                     return together
             return self._run(item)
 
+        if isinstance(outcome.error, Deviation) and outcome.error.surveyed is not None:
+            # Nothing was sent to the target.
+            return outcome
         outcome.health += remarks(outcome.reported, outcome.transcript, FOLDER)
         others = max(self._others(), int(overlapped is not None))
         return self.losses.after(item, outcome, self.target, others, again)

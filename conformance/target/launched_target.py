@@ -299,6 +299,7 @@ class LaunchedTarget(Target):
 
     def probe(self, profile: Profile | None = None) -> Profile:
         if self.traits.defect is not None:
+            self.profile_reason = "the newest, as it serves no second client"
             return self.profile
         if not self._answers and self._server.exit_status() is None:
             limit = self.limits.probe
