@@ -22,7 +22,7 @@ from conformance.oracle.underspecification import (
 from conformance.oracle.violation import UNASKED, Violation
 from conformance.transcript import Entry
 from conformance.verdict import WRONG_VALUE, Deviation, Fate, Kind, Step, TargetLost
-from reference_server.commands import VERBS
+from reference_server.commands import COMMANDS, VERBS
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import CRLF, NOT_FOUND, UNKNOWN_COMMAND, escape
 
@@ -31,8 +31,16 @@ _FAILURES = {
     "UNKNOWN_COMMAND",
 }
 _COUNTED = re.compile("OK with (?:cmd-([a-z-]+)|current-(producers|workers)): ")
-_KEY = re.compile("OK with ([a-z-]+): ")
+_KEY = re.compile("OK with (?:a value of )?([a-z-]+)(?:: | like )")
 _REPLY = re.compile("[A-Z][A-Z_]+(?= |$)")
+_USUAL = {
+    word: verb
+    for word, verb in (
+        (grammar.replies[0], verb) for verb, grammar in COMMANDS.items() if grammar.replies
+    )
+    if sum(grammar.replies[:1] == (word,) for grammar in COMMANDS.values()) == 1
+}
+"""The commands by their usual answers, where no other command has the same."""
 _ISSUED = {
     "producers": ("put",),
     "workers": ("reserve", "reserve-with-timeout", "reserve-job"),
@@ -167,6 +175,9 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
 def _step(violation: Violation, command: str) -> Step:
     """Return the exchange that a violation is about, by the command that was sent last."""
     words = tuple(sorted({_word(expected) for expected in violation.expected}))
+    if len(words) == 1 and words[0] in _USUAL:
+        # What was sent last may be the next command already.
+        command = _USUAL[words[0]]
     if violation.is_silence:
         return Step(Kind.NO_REPLY, command, words)
     if violation.is_end:

@@ -106,7 +106,10 @@ def _attributed(
     if blame is None or test.verdict not in DEVIATIONS:
         return Attribution(test, {})
     owner = blame.owner
-    if not owner and _is_random(test):
+    if owner and owner not in broken:
+        # A directed test may have failed in the same way: that is its requirement.
+        owner = explained.get(blame.key, owner)
+    elif not owner and _is_random(test):
         owner = _explanation(blame, broken, explained)
     if not owner:
         return Attribution(test, {})

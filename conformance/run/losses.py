@@ -21,6 +21,7 @@ from conformance.verdict import (
     GOES_ON,
     Deviation,
     Fate,
+    Inconclusive,
     Kind,
     NotApplicable,
     NotTestable,
@@ -107,6 +108,9 @@ class Losses:
         outcome = again()
         outcome.reported = [*loss.outcome.reported, *outcome.reported]
         if isinstance(outcome.error, TargetLost):
+            if not outcome.transcript.entries:
+                reason = f"the target was lost before anything was sent: {outcome.error.fate}"
+                return Outcome(Inconclusive(reason))
             return outcome
         if not others:
             self._blame_last(error.fate, target)

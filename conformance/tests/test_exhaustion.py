@@ -208,18 +208,22 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
     own_server: Target,
     client: Connection,
     other: Connection,
+    new_client: Connect,
     resources: Resources,
     clock: Timeline,
     lack: Lack,
 ) -> None:
     with before_shortage():
         back = [other.put_and_reserve() for _ in range(MANY)]
-        late = [client.put_and_reserve(ttr=1) for _ in range(MANY)]
+        # A client that holds one of these is in its safety margin.
+        holders = [new_client() for _ in range(MANY)]
+        late = [holder.put_and_reserve(ttr=1) for holder in holders]
         due = [client.put(b"a", delay=1) for _ in range(MANY)]
     with short_of_memory(own_server, client, resources, lack):
         other.close()
         clock.advance(1)
-        client.raw(client.ping).any_reply()
+        for holder in holders:
+            holder.raw(holder.ping).any_reply()
     client.says([(f"peek {job}", FOUND(job, b"a")) for job in (*back, *late, *due)])
 
 
