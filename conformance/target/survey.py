@@ -48,6 +48,8 @@ IN_STEP = "protocol.serial-replies"
 """The requirement of a target that sends more than it is asked for."""
 _AGAIN = 0.05
 """Seconds between two looks at something that takes its time."""
+_MODEST = 1024
+"""Bytes of a body that any target is taken to accept."""
 _STOPS = 64
 """Bytes by which two sizes differ between which the limit of bodies is not looked for any more."""
 
@@ -455,7 +457,9 @@ class _Look:
         while low + _STOPS < high:
             taken = self._takes(size, jobs)
             if taken is None:
-                return limit
+                # To look for the very size would take long.
+                low = min(_MODEST, most)
+                break
             low, high = (size, high) if taken else (low, size)
             if low == most:
                 break
@@ -464,7 +468,7 @@ class _Look:
         return limit if low == most else low
 
     def _takes(self, size: int, jobs: list[int]) -> bool | None:
-        """Tell whether it takes a body of so many bytes; None if that cannot be told."""
+        """Tell whether it takes a body of so many bytes; None if it does not answer."""
         tube = b"use %b" % FOOTPRINT.new_name().encode()
         with contextlib.suppress(OSError, EOFError, ProtocolError), self._client() as client:
             if self._profile.has_tubes:
@@ -473,5 +477,5 @@ class _Look:
             if reply.word == "INSERTED":
                 jobs.append(int(reply.args[0]))
                 return True
-            return False if reply.word == "JOB_TOO_BIG" else None
+            return False
         return None
