@@ -52,12 +52,12 @@ class Fate:
     def __str__(self) -> str:
         match self.kind:
             case Kind.CRASHED:
-                told = f"the target crashed: {self.how}"
+                sentence = f"the target crashed: {self.how}"
             case Kind.HANGS:
-                told = f"the target hangs: {self.how}"
+                sentence = f"the target hangs: {self.how}"
             case _:
-                told = f"the target is gone: {self.how}"
-        return told + self.more
+                sentence = f"the target is gone: {self.how}"
+        return sentence + self.more
 
 
 GOES_ON = "a target that goes on"

@@ -118,7 +118,6 @@ class _Answer:
     failure: Failure | None
     is_lost: bool = False
     """Nothing came, or the connection ended: the target may be lost."""
-    jobs: tuple[int, ...] = ()
 
 
 def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None]) -> Traits:
@@ -126,13 +125,22 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
 
     ``delete`` removes jobs from it. Raises OSError if it cannot be reached.
     """
+    jobs: list[int] = []
+    try:
+        return _surveyed(target, known, jobs)
+    finally:
+        # Also if somebody interrupts it.
+        if jobs:
+            delete(jobs)
+
+
+def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
+    """Do the same; ``jobs`` are those that it has put."""
     look = _Look(target, known.profile, known.sync_line)
     if (failure := look.out_of_step()) is not None:
         return replace(known, defect=failure, defective=IN_STEP)
     known = replace(known, one_client=look.one_client())
-    found = _Commands(target, known).answers()
-    if jobs := [job for answer in found.values() for job in answer.jobs]:
-        delete(jobs)
+    found = _Commands(target, known, jobs).answers()
     known = replace(
         known,
         latencies={verb: answer.seconds for verb, answer in found.items() if not answer.failure},
@@ -155,7 +163,7 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
         renews = pool.submit(lambda: "stats" in unusable or look.renews_stats())
         keeps = pool.submit(lambda: not {"use", "list-tubes"} & unusable and look.keeps_tubes())
         size = pool.submit(
-            lambda: known.max_body if "put" in unusable else look.max_body(known.max_body, delete)
+            lambda: known.max_body if "put" in unusable else look.max_body(known.max_body, jobs)
         )
     return replace(
         known,
@@ -172,10 +180,11 @@ def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None])
 
 
 class _Commands:
-    """The commands of a profile, each sent to a target."""
+    """The commands of a profile, each sent to a target; ``jobs`` are those that were put for it."""
 
-    def __init__(self, target: Surveyed, known: Traits) -> None:
+    def __init__(self, target: Surveyed, known: Traits, jobs: list[int]) -> None:
         self._target = target
+        self._jobs = jobs
         self._profile = profile = known.profile
         self._at_once = 1 if known.one_client else len(profile.commands)
         self._verbs = [verb for verb in COMMANDS if verb in profile.commands]
@@ -220,10 +229,11 @@ class _Commands:
         if not any(_fails(self._found, line) for line in situation.before) and (
             self._puts or not any(line.startswith((b"put", b"kick")) for line in lines)
         ):
-            found = _Dialogue(self._target).answer(verb, situation)
+            found = _Dialogue(self._target, self._jobs).answer(verb, situation)
         if found is None and probe is not None:
             # What must be sent before it does not work.
-            found = _Dialogue(self._target).answer(verb, _Situation((), probe, ""))
+            dialogue = _Dialogue(self._target, self._jobs)
+            found = dialogue.answer(verb, _Situation((), probe, ""))
         return found or _Answer(0.0, None)
 
 
@@ -236,12 +246,13 @@ def _fails(found: Mapping[str, _Answer], line: bytes) -> bool:
 class _Dialogue:
     """A client that sends a command, and what it needs before it, in a tube of its own."""
 
-    def __init__(self, target: Surveyed) -> None:
+    def __init__(self, target: Surveyed, jobs: list[int]) -> None:
         self._target = target
+        self._all_jobs = jobs
+        self._job = 0
         self._limits = target.limits
         self._tube = FOOTPRINT.new_name().encode()
         self._transcript = Transcript()
-        self._jobs: list[int] = []
         self._begun = time.monotonic()
 
     def answer(self, verb: str, situation: _Situation) -> _Answer | None:
@@ -263,8 +274,7 @@ class _Dialogue:
     def _say(
         self, sock: Transport, reader: ReplyReader, line: bytes
     ) -> tuple[Reply | Exception, float]:
-        job = self._jobs[-1] if self._jobs else 0
-        data = line.replace(b"%t", self._tube).replace(b"%d", b"%d" % job) + CRLF
+        data = line.replace(b"%t", self._tube).replace(b"%d", b"%d" % self._job) + CRLF
         self._note(">", data)
         begun, starvation = time.monotonic(), Starvation(self._target.cpu_time)
         sock.send(data)
@@ -281,7 +291,8 @@ class _Dialogue:
             return error, time.monotonic() - begun
         self._note("<", reply.encode())
         if reply.word == "INSERTED":
-            self._jobs.append(int(reply.args[0]))
+            self._job = int(reply.args[0])
+            self._all_jobs.append(self._job)
         return reply, time.monotonic() - begun
 
     def _note(self, direction: Direction, data: bytes) -> None:
@@ -290,24 +301,24 @@ class _Dialogue:
     def _judged(
         self, verb: str, situation: _Situation, reply: Reply | Exception, seconds: float
     ) -> _Answer:
-        jobs, words = tuple(self._jobs), (situation.word,) if situation.word else ()
+        words = (situation.word,) if situation.word else ()
         expected = f"{situation.word} …" if situation.word else "a reply"
         if verb == "quit":
             expected = "the end of the connection"
             if isinstance(reply, EOFError | ConnectionResetError | BrokenPipeError):
-                return _Answer(seconds, None, jobs=jobs)
+                return _Answer(seconds, None)
 
         def failed(kind: Kind, observed: str, came: str = "") -> _Answer:
             step = Step(kind, verb, words, came)
             failure = Failure(step, expected, observed, self._transcript)
-            return _Answer(seconds, failure, kind in _SILENT, jobs)
+            return _Answer(seconds, failure, kind in _SILENT)
 
         match reply:
             case Reply():
                 if reply in (UNKNOWN_COMMAND, BAD_FORMAT) and verb != "quit":
                     return failed(Kind.WRONG_REPLY, str(reply), reply.word)
                 # Whether it is the right one is for the tests of this command.
-                return _Answer(seconds, None, jobs=jobs)
+                return _Answer(seconds, None)
             case TimeoutError():
                 kind = Kind.NOT_DISCONNECTED if verb == "quit" else Kind.NO_REPLY
                 return failed(kind, f"no reply within {self._limits.reply:g} seconds")
@@ -447,11 +458,10 @@ class _Look:
                 time.sleep(_AGAIN)
         return False
 
-    def max_body(self, limit: int | None, delete: Callable[[list[int]], None]) -> int | None:
+    def max_body(self, limit: int | None, jobs: list[int]) -> int | None:
         """Return the size of the largest body that it takes; ``limit`` if it takes that one."""
         usual = self._profile.max_job_size
         most = usual if limit is None else min(limit, usual)
-        jobs: list[int] = []
         low, high = 0, most + 1
         size = most
         while low + _STOPS < high:
@@ -464,7 +474,6 @@ class _Look:
             if low == most:
                 break
             size = (low + high) // 2
-        delete(jobs)
         return limit if low == most else low
 
     def _takes(self, size: int, jobs: list[int]) -> bool | None:
