@@ -47,7 +47,7 @@ class Fate:
     how: str
     signal: int = 0
     more: str = ""
-    """What else there is to say of it."""
+    """The rest of the sentence, if there is more to say."""
 
     def __str__(self) -> str:
         match self.kind:

@@ -154,7 +154,7 @@ class Campaign:
 
     def replayed(self, program: Program) -> Counterexample | None:
         """Play a program on a new target; return the violation that it shows."""
-        return self._exploration.replayed(self._target, program, limit=math.inf, look=self.looks)
+        return self._exploration.replayed(self._target, program, 0.0, math.inf, self.looks)
 
 
 def _only(line: bytes) -> Program:

@@ -15,7 +15,7 @@ RANDOM = frozenset(
 )
 """The requirements of random tests: whatever these find is theirs."""
 RARE = ("exhaustion.", "persistence.")
-"""How the slugs of requirements begin that only concern a server in need or one that restarts."""
+"""The beginnings of slugs that only concern a server in need, or one that restarts."""
 _MUCH = re.compile(r"\btest_(?:queues|repetition|crowds|slow_clients|circumstances)::")
 """The tests that go beyond normal use: they have much of something."""
 _LEVELS: dict[Verdict, Level] = {Verdict.FAIL: "must", Verdict.NON_STRICT: "de-facto"}
@@ -35,7 +35,7 @@ _VARYING: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
     (re.compile(r"\b0x[0-9a-f]+\b"), "N"),
     (re.compile(r"-?(?:\d|\bN\b)(?:[\d.,]|N\b)*(?<![.,])(?:e[+-]\d+)?"), "N"),
 )
-"""What differs between failures of one cause, and what is in its place."""
+"""The parts that differ between failures of one cause, and what is in their place."""
 
 
 @dataclass(slots=True)

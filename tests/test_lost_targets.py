@@ -35,7 +35,7 @@ def test_a_failure_during_which_the_target_was_replaced_is_told_as_its_loss(
 
     outcome = run(loses, {"client": None}, server)
     assert isinstance(outcome.error, TargetLost)
-    assert outcome.error.observed == "the target was lost meanwhile"
+    assert outcome.error.observed == "the target is gone: it was lost meanwhile"
 
 
 def test_nothing_more_is_sent_on_a_connection_that_the_target_has_reset() -> None:

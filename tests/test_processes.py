@@ -48,8 +48,9 @@ def test_processes_need_not_find_out_again_what_is_known_of_a_server(tmp_path: P
     command = f"sh -c 'echo start >> {starts}; exec \"$@\"' sh {REFERENCE_COMMAND}"
     done = suite(f"--launch={command}", "-n2", "-k", "test_quit_closes")
     assert done.returncode == 0, done.stdout + done.stderr
-    # Without a clock of ours, with it, and beside another one; and that of the only test.
-    assert len(starts.read_text().splitlines()) == 4
+    # Without a clock of ours, with it, after the survey, and beside another one; and that of the
+    # only test.
+    assert len(starts.read_text().splitlines()) == 5
 
 
 def test_processes_share_the_time_that_a_run_has_for_failures(

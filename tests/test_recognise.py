@@ -93,7 +93,7 @@ def test_a_modern_server_without_any_tubes_is_not_one_of_old(version: str) -> No
     expected = "the newest, as no profile fits: it has no tubes, and is not like 0.6"
     server = BuiltIn(NEWEST, fault=Fault("", "other", reader=_refuses(*verbs)))
     server.version = version
-    assert server.probe() is NEWEST
+    assert server.probe() == replace(NEWEST, neutral=b"peek 0")
     assert server.profile_reason == expected
     server.close()
 

@@ -71,7 +71,7 @@ class Diagnosis:
     behind: str = ""
     step: Step = WRONG_VALUE
     fate: Fate | None = None
-    """What became of the target, if it was lost."""
+    """The fate of a target that was lost."""
 
     @property
     def de_facto(self) -> bool:

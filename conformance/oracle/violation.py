@@ -8,11 +8,11 @@ from conformance.printable import printable
 from conformance.verdict import Fate
 
 NOTHING = "nothing"
-"""What is observed where no reply comes."""
+"""The observation where no reply comes."""
 THE_END = "the end of the connection"
-"""What is observed where the target ends a connection."""
+"""The observation where the target ends a connection."""
 UNASKED = "no reply without a request"
-"""What is expected where nothing is owed."""
+"""The expectation where nothing is owed."""
 
 
 class Violation(Exception):
@@ -28,7 +28,7 @@ class Violation(Exception):
         super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
         self.mark = mark
         self.fate = fate
-        """What became of the target, if that is what was observed."""
+        """The fate of the target, if that is the observation."""
 
     @property
     def kind(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Which requirement a failed test breaks, and which it blocks.
+"""The requirement that a failed test breaks, and those that it blocks.
 
 A test fails at one exchange. If that belongs to the set-up, or to an observation that went wrong,
 the exchange has an owner: the owner is broken, and what the test is about was not tested. A random
@@ -35,7 +35,7 @@ class Blame:
 
     @property
     def key(self) -> object:
-        """What failures with one cause have in common."""
+        """The features that failures with one cause have in common."""
         if self.step.kind.is_loss:
             return Kind.GONE, self.step.command
         return self.step

@@ -76,7 +76,7 @@ def _arguments(item: pytest.Function) -> Mapping[str, object]:
 
 
 class Known(NamedTuple):
-    """What one process has measured for all: the survey, and what goes with it."""
+    """The survey of the target, and what goes with it, as one process has measured it for all."""
 
     traits: Traits
     version: str
@@ -97,7 +97,7 @@ class Suite:
         self.losses = Losses()
         self.selected = False
         self.known: Known | None = None
-        """What another process has measured."""
+        """The survey of another process, if that has made it."""
         self.effort = Effort(EACH, IN_ALL)
         """The time for making findings small; processes share that of a run."""
         self._distributed = distributed

@@ -93,35 +93,54 @@ class LaunchedTarget(Target):
         self._unread = ""
         self._restoring = threading.Lock()
         self._hanging: Launched | None = None
+        self._is_new = traits is None
         self._server = self._launch()
 
     def _launch(self) -> Launched:
-        if not self.traits.latencies and self.traits.defect is None:
-            # It was not surveyed.
-            defect = self._defect()
-            self.traits = replace(
-                self.traits, defect=defect, defective=_DEFECTIVE if defect else ""
-            )
+        first, self._is_new = self._first_server() if self._is_new else None, False
         if self.traits.defect is not None:
             self._choice = "real"
         library = None if self._choice == "real" else faketime_library()
         if library is not None:
-            if server := self._with_moved_clock(FakeClock(library)):
+            if server := self._with_moved_clock(FakeClock(library), first):
                 return server
+            first = None
         elif self._choice != "real":
             self.clock_reason = "libfaketime is not installed"
         if self._choice == "fake":
             raise TargetError(f"a fake clock is not possible: {self.clock_reason}")
         self._choice = "real"
         self.clock = RealClock()
-        return self._start()
+        return self._start(first)
 
-    def _with_moved_clock(self, clock: FakeClock) -> Launched | None:
-        """Return the server under a clock that we move; None if that is in doubt."""
-        first, before = None, self.traits
-        if self._choice == "auto" and not self.traits.clock_follows:
-            # Run once if it does not start.
-            first = Launched(self._command, values=self._values, limits=self.limits)
+    def _first_server(self) -> Launched:
+        """Return the first server of its kind; note whether it outlives its first client."""
+        server = self._run(keeps_first=True)
+        if (defect := self._defect(server)) is not None:
+            self.traits = replace(self.traits, defect=defect, defective=_DEFECTIVE)
+            self._hanging = server
+        return server
+
+    def _run(
+        self, environment: Mapping[str, str] | None = None, keeps_first: bool = False
+    ) -> Launched:
+        return Launched(
+            self._command,
+            {**self._environment, **(environment or {})},
+            self._values,
+            limits=self.limits,
+            prefix=self._prefix,
+            # Where files must not grow, its log is none.
+            piped=bool(self._prefix),
+            keeps_first=keeps_first,
+        )
+
+    def _with_moved_clock(self, clock: FakeClock, first: Launched | None) -> Launched | None:
+        """Return the server under a clock that we move; None if that is in doubt.
+
+        ``first``: one that runs beside it while it starts, and is ended then.
+        """
+        before = self.traits
         self.clock = clock
         try:
             server = self._start()
@@ -186,20 +205,12 @@ class LaunchedTarget(Target):
                 return []
         return late
 
-    def _start(self) -> Launched:
-        """Start the server under the clock that was chosen."""
+    def _start(self, server: Launched | None = None) -> Launched:
+        """Start the server under the clock that was chosen, unless it runs already."""
         fake = self.clock if isinstance(self.clock, FakeClock) else None
-        environment = {**self._environment, **(fake.environment() if fake else {})}
+        environment = fake.environment() if fake else {}
         self._begun = self._seen = self.clock.time()
-        server = Launched(
-            self._command,
-            environment,
-            self._values,
-            limits=self.limits,
-            prefix=self._prefix,
-            # Where files must not grow, its log is none.
-            piped=bool(self._prefix),
-        )
+        server = server or self._run(environment)
         self._answers = self.traits.defect is not None or self._first_client(server)
         if fake is not None:
             try:
@@ -224,34 +235,26 @@ class LaunchedTarget(Target):
         self.traits = replace(self.traits, sync_line=line)
         return True
 
-    def _defect(self) -> Failure | None:
+    def _defect(self, server: Launched) -> Failure | None:
         """Return what is wrong with a server that serves nobody after its first client has left."""
         transcript, line = Transcript(), self.sync_line
-        try:
-            server = Launched(
-                self._command, values=self._values, limits=self.limits, keeps_first=True
-            )
-        except DidNotStart:
-            # Whoever starts it next reports that.
-            return None
-        with server:
-            assert server.first is not None
-            with server.first as first:
-                try:
-                    reply = ask(first, line, _PROMPT)
-                except (OSError, EOFError, ProtocolError):
-                    return None
-            transcript.add("A", ">", line + CRLF, 0.0)
-            transcript.add("A", "<", reply.encode(), 0.0)
-            transcript.add("A", "!", b"closes", 0.0)
-            if server.answers(0.0, line):
+        assert server.first is not None
+        with server.first as first:
+            try:
+                reply = ask(first, line, _PROMPT)
+            except (OSError, EOFError, ProtocolError):
                 return None
-            transcript.add("B", ">", line + CRLF, 0.0)
-            status = server.exit_status()
-            how = "a new client got no answer after the first one had left"
-            fate = Fate(Kind.CRASHED, status) if status else Fate(Kind.HANGS, how)
-            step = Step(fate.kind, self.sync_line.split()[0].decode())
-            return Failure(step, GOES_ON, str(fate), transcript, fate)
+        transcript.add("A", ">", line + CRLF, 0.0)
+        transcript.add("A", "<", reply.encode(), 0.0)
+        transcript.add("A", "!", b"closes", 0.0)
+        if server.answers(0.0, line):
+            return None
+        transcript.add("B", ">", line + CRLF, 0.0)
+        status = server.exit_status()
+        how = "a new client got no answer after the first one had left"
+        fate = Fate(Kind.CRASHED, status) if status else Fate(Kind.HANGS, how)
+        step = Step(fate.kind, self.sync_line.split()[0].decode())
+        return Failure(step, GOES_ON, str(fate), transcript, fate)
 
     @property
     def address(self) -> Address:

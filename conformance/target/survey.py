@@ -48,6 +48,8 @@ IN_STEP = "protocol.serial-replies"
 """The requirement of a target that sends more than it is asked for."""
 _AGAIN = 0.05
 """Seconds between two looks at something that takes its time."""
+_MARGIN = 4
+"""Times that all commands at once must take less than the timeout of one."""
 _MODEST = 1024
 """Bytes of a body that any target is taken to accept."""
 _STOPS = 64
@@ -140,7 +142,8 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
     if (failure := look.out_of_step()) is not None:
         return replace(known, defect=failure, defective=IN_STEP)
     known = replace(known, one_client=look.one_client())
-    found = _Commands(target, known, jobs).answers()
+    commands = _Commands(target, known, jobs, look.round_trip)
+    found = commands.answers()
     known = replace(
         known,
         latencies={verb: answer.seconds for verb, answer in found.items() if not answer.failure},
@@ -163,7 +166,11 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
         renews = pool.submit(lambda: "stats" in unusable or look.renews_stats())
         keeps = pool.submit(lambda: not {"use", "list-tubes"} & unusable and look.keeps_tubes())
         size = pool.submit(
-            lambda: known.max_body if "put" in unusable else look.max_body(known.max_body, jobs)
+            lambda: (
+                known.max_body
+                if "put" in unusable or not commands.puts
+                else look.max_body(known.max_body, jobs)
+            )
         )
     return replace(
         known,
@@ -182,16 +189,18 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
 class _Commands:
     """The commands of a profile, each sent to a target; ``jobs`` are those that were put for it."""
 
-    def __init__(self, target: Surveyed, known: Traits, jobs: list[int]) -> None:
+    def __init__(self, target: Surveyed, known: Traits, jobs: list[int], round_trip: float) -> None:
         self._target = target
         self._jobs = jobs
         self._profile = profile = known.profile
-        self._at_once = 1 if known.one_client else len(profile.commands)
+        # A slow server may serve all of them one after the other.
+        most = int(target.limits.reply / (_MARGIN * max(round_trip, 0.001)))
+        self._at_once = 1 if known.one_client else max(min(most, len(profile.commands)), 1)
         self._verbs = [verb for verb in COMMANDS if verb in profile.commands]
         self._found: dict[str, _Answer] = {}
         # On a server of others, jobs must be in tubes of our own, and be deleted from any state.
         is_clean = profile.has_tubes and len(profile.deletes) == len(JobState)
-        self._puts = target.exclusive or is_clean
+        self.puts = target.exclusive or is_clean
 
     def answers(self) -> Mapping[str, _Answer]:
         """Return the answer to each command, by its first word."""
@@ -227,7 +236,7 @@ class _Commands:
         lines = (*situation.before, situation.line)
         found = None
         if not any(_fails(self._found, line) for line in situation.before) and (
-            self._puts or not any(line.startswith((b"put", b"kick")) for line in lines)
+            self.puts or not any(line.startswith((b"put", b"kick")) for line in lines)
         ):
             found = _Dialogue(self._target, self._jobs).answer(verb, situation)
         if found is None and probe is not None:
@@ -340,6 +349,8 @@ class _Look:
         self._target = target
         self._profile = profile
         self._sync = sync
+        self.round_trip = 0.0
+        """The seconds of the slower of two round trips."""
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Transport]:
@@ -356,9 +367,11 @@ class _Look:
             for number in range(2):
                 transcript.add("A", ">", self._sync + CRLF, 0.0)
                 client.send(self._sync + CRLF)
-                end = time.monotonic() + self._target.limits.reply
+                begun = time.monotonic()
+                end = begun + self._target.limits.reply
                 try:
                     transcript.add("A", "<", next_reply(client, reader, end).encode(), 0.0)
+                    self.round_trip = max(self.round_trip, time.monotonic() - begun)
                 except ProtocolError:
                     if number == 0:
                         # It is malformed, which the tests of that command report.

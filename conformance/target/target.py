@@ -24,7 +24,6 @@ from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from conformance.verdict import Fate, Kind, NotTestable
 from reference_server.profiles import LIST_TUBE_USED, Profile
-from reference_server.state import JobState
 from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
@@ -241,12 +240,13 @@ class Target(ABC):
                 " times by: on Windows, use Python 3.13 or newer"
             )
         if self.traits.defect is None:
-            self.profile = profile or self._recognised()
+            found = self._recognised()
+            self.profile = profile or found
             with contextlib.suppress(OSError):
                 self.traits = survey(self, self.traits, self._delete)
-            if len(self.profile.deletes) < len(JobState) and self.traits.defect is None:
+            if self.exclusive and self.traits.defect is None:
                 with contextlib.suppress(NotTestable):
-                    # Some jobs of the survey cannot be deleted.
+                    # Ids begin anew, and old profiles cannot delete all jobs of the survey.
                     self.restart()
         return self.profile
 
