@@ -357,3 +357,11 @@ def test_jobs_of_others_may_time_out_once_each() -> None:
     before = Before(frozenset(), {"current-jobs-reserved": 1})
     assert before.explains("job-timeouts", "3", "4", True)
     assert not before.explains("job-timeouts", "3", "5", True)
+
+
+def test_the_step_of_a_violation_has_the_words_of_its_replies() -> None:
+    violation = Violation([str(BAD_FORMAT)], str(UNKNOWN_COMMAND))
+    entries = parse("A > touch x\\r\\n\nA < UNKNOWN_COMMAND\\r\\n\n").entries
+    step = diagnose(violation, entries, NEWEST).step
+    assert (step.command, step.words) == ("touch", ("BAD_FORMAT",))
+    assert step.came == "UNKNOWN_COMMAND"

@@ -32,7 +32,7 @@ _FAILURES = {
 }
 _COUNTED = re.compile("OK with (?:cmd-([a-z-]+)|current-(producers|workers)): ")
 _KEY = re.compile("OK with (?:a value of )?([a-z-]+)(?:: | like )")
-_REPLY = re.compile("[A-Z][A-Z_]+(?= |$)")
+_REPLY = re.compile(r"[A-Z][A-Z_]+(?=[ \\]|$)")
 _USUAL = {
     word: verb
     for word, verb in (
