@@ -48,6 +48,8 @@ _DEFECTIVE = "protocol.close-ends-connection"
 """The requirement of a server that does not outlive the end of a connection."""
 _PROMPT = 1.0
 """Seconds in which a server answers its first client, unless it is slow or lacks the command."""
+_SLOW = 4.0
+"""Seconds in which a slow server does."""
 _ONE_AT_A_TIME = "only one of these servers runs at a time"
 
 
@@ -227,7 +229,8 @@ class LaunchedTarget(Target):
         goodbye = self.end_timeout(self.limits.goodbye)
         if self.sync_line != LIST_TUBE_USED or self.traits.latencies:
             return server.answers(goodbye, self.sync_line)
-        if server.answers(goodbye, seconds=_PROMPT):
+        # Many questions at once would keep a slow server from its first answer.
+        if any(server.answers(goodbye, seconds=seconds) for seconds in (_PROMPT, _SLOW)):
             return True
         line = known_line(server.where, self.limits.detection)
         if line is None:

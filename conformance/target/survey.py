@@ -50,6 +50,8 @@ _AGAIN = 0.05
 """Seconds between two looks at something that takes its time."""
 _MARGIN = 4
 """Times that all commands at once must take less than the timeout of one."""
+_SLOW = 0.25
+"""Seconds of a round trip from which on only commands that change nothing are sent."""
 _MODEST = 1024
 """Bytes of a body that any target is taken to accept."""
 _STOPS = 64
@@ -200,7 +202,7 @@ class _Commands:
         self._found: dict[str, _Answer] = {}
         # On a server of others, jobs must be in tubes of our own, and be deleted from any state.
         is_clean = profile.has_tubes and len(profile.deletes) == len(JobState)
-        self.puts = target.exclusive or is_clean
+        self.puts = (target.exclusive or is_clean) and round_trip < _SLOW
 
     def answers(self) -> Mapping[str, _Answer]:
         """Return the answer to each command, by its first word."""
@@ -235,9 +237,10 @@ class _Commands:
             situation = situation._replace(before=(*first, *situation.before))
         lines = (*situation.before, situation.line)
         found = None
-        if not any(_fails(self._found, line) for line in situation.before) and (
-            self.puts or not any(line.startswith((b"put", b"kick")) for line in lines)
-        ):
+        is_usual = self.puts or (
+            probe is None and not any(line.startswith((b"put", b"kick")) for line in lines)
+        )
+        if is_usual and not any(_fails(self._found, line) for line in situation.before):
             found = _Dialogue(self._target, self._jobs).answer(verb, situation)
         if found is None and probe is not None:
             # What must be sent before it does not work.
