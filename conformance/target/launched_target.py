@@ -311,13 +311,18 @@ class LaunchedTarget(Target):
             limit = self.limits.probe
             raise TargetError(f"{self.label} did not answer within {limit:g} seconds")
         try:
-            return super().probe(profile)
+            found = super().probe(profile)
         except TargetError as error:
             if (fate := self.ended()) is None:
                 raise
             # It had listened, and did not survive its first client.
             told = f"{fate}, when it was first asked"
             raise TargetError(with_what_it_said(told, self.said())) from error
+        if self.traits.defect is None:
+            # Not for the first test to be blamed for what the survey has made it print:
+            # the tests ask for all of that again, and show what leads to it.
+            self._unread = ""
+        return found
 
     def said(self) -> str:
         said = self._server.said()
