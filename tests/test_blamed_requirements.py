@@ -208,13 +208,11 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_verdicts_are_the_same_in_any_order(name: str) -> None:
     chosen = _chosen()
     first = _verdicts(name, chosen)
-    for seed in range(2):
-        shuffled = random.Random(seed).sample(chosen, len(chosen))
-        assert _verdicts(name, shuffled) == first
+    assert _verdicts(name, random.Random(0).sample(chosen, len(chosen))) == first
     broken = {slug for slug, verdict in first.items() if verdict is Verdict.FAIL}
     assert broken
     # Alone, each test of what is broken says the same.
-    for one in [one for one in chosen if one.slugs & broken][:8]:
+    for one in [one for one in chosen if one.slugs & broken][:4]:
         alone = _verdicts(name, [one])
         assert {
             slug: alone[slug] for slug in alone if slug not in first or alone[slug] is Verdict.FAIL
@@ -237,8 +235,8 @@ def test_a_command_that_does_not_work_breaks_one_requirement(name: str, broken: 
 
 
 def test_no_verdict_depends_on_the_words_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = random.Random(2).sample(_chosen(), 40)
-    names = [*SERVERS, *random.Random(1).sample(sorted(found_by_tests()), 20 - len(SERVERS))]
+    chosen = random.Random(2).sample(_chosen(), 25)
+    names = [*SERVERS, *random.Random(1).sample(sorted(found_by_tests()), 12 - len(SERVERS))]
     before = {name: _verdicts(name, chosen) for name in names}
     plain, chance = Deviation.__init__, random.Random(3)
 
