@@ -50,6 +50,10 @@ _DELETED: Mapping[str, str] = {
 """The requirements of a delete by the job's state; of a reserved job, it is the usual answer."""
 _OBSERVING = ("reserve", "peek", "stats", "list-")
 """The beginnings of commands by which tests observe what they test."""
+IN_STEP = "protocol.serial-replies"
+"""The requirement of a target that sends what nobody has asked for."""
+CLOSES = "protocol.close-ends-connection"
+"""The requirement of a target that does not outlive the end of a client's connection."""
 LARGE = 2**31
 """Numbers from here on are a matter of their own limit."""
 
@@ -71,9 +75,9 @@ def answer_to_delete(profile: Profile, state: str) -> str:
     return _first_of((*filter(None, (_DELETED.get(state),)), *_SLUGS["delete"]), profile)
 
 
-def is_observing(verb: str) -> bool:
+def is_observing(line: str) -> bool:
     """Tell whether tests send this command to observe, and not to set something up."""
-    return verb.startswith(_OBSERVING)
+    return line.startswith(_OBSERVING)
 
 
 def _first_of(slugs: Iterable[str], profile: Profile) -> str:

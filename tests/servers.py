@@ -14,6 +14,7 @@ from conformance.target.failing_allocations import fiu_libraries
 from conformance.target.starvation import Starvation, Starved
 from reference_server.faults import Fault
 from reference_server.model import Model
+from reference_server.wire import Put, Request, RequestReader
 
 BEANSTALKD = shutil.which("beanstalkd")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -85,6 +86,16 @@ def creeping() -> dict[str, str]:
     """
     clear_leftovers()
     return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "@2026-01-01 00:00:00 i0.000001"}
+
+
+class OneAtATime(RequestReader):
+    """Forgets what arrives together with a request, but for a job's body."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if request is not None and not isinstance(request, Put):
+            self._buffer.clear()
+        return request
 
 
 def silent_at(command: str) -> Fault:

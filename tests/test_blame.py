@@ -16,12 +16,12 @@ from reference_server.wire import (
     PAUSED,
     UNKNOWN_COMMAND,
     Malformed,
-    Put,
     Reply,
     Request,
     RequestReader,
 )
 from tests.faults import cases
+from tests.servers import OneAtATime
 
 
 def _blamed(fault: Fault, *slugs: str) -> set[str]:
@@ -37,23 +37,13 @@ def _blamed(fault: Fault, *slugs: str) -> set[str]:
     return found
 
 
-class _OneAtATime(RequestReader):
-    """Forgets what arrives together with a request, but for a job's body."""
-
-    def next_request(self) -> Request | None:
-        request = super().next_request()
-        if request is not None and not isinstance(request, Put):
-            self._buffer.clear()
-        return request
-
-
 def test_who_takes_one_command_at_a_time_fails_where_several_are_the_matter() -> None:
     fine = {
         *("use.using", "release.released", "kick.bound", "watch.many-tubes", "quit.closes"),
         *("reserve.several-jobs-on-a-connection", "reserve.second-reserve-waits"),
     }
     wrong = "reserve.pipelined-behind-wait"
-    assert _blamed(Fault("", "other", reader=_OneAtATime), wrong, *fine) == {wrong}
+    assert _blamed(Fault("", "other", reader=OneAtATime), wrong, *fine) == {wrong}
 
 
 class _TakesAllForUnknown(RequestReader):

@@ -25,8 +25,8 @@ from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, PROFILES, Profile
 from reference_server.state import Tube
-from reference_server.wire import UNKNOWN_COMMAND, Malformed, Put, Reply, Request, RequestReader
-from tests.servers import changed_server, silent_at
+from reference_server.wire import UNKNOWN_COMMAND, Malformed, Reply, Request, RequestReader
+from tests.servers import OneAtATime, changed_server, silent_at
 from tests.test_plugin import suite
 
 QUICK = Limits(reply=0.5, alive=0.5, probe=1.0, detection=0.5)
@@ -93,19 +93,9 @@ def test_a_command_that_is_not_known() -> None:
         assert (failure.step.command, failure.step.came) == ("kick-job", "UNKNOWN_COMMAND")
 
 
-class _OneAtATime(RequestReader):
-    """Forgets what arrives together with a request, except for a job's body."""
-
-    def next_request(self) -> Request | None:
-        request = super().next_request()
-        if request is not None and not isinstance(request, Put):
-            self._buffer.clear()
-        return request
-
-
 def test_pipelining_is_probed_even_where_stats_are_not_answered() -> None:
     silent = silent_at("stats")
-    fault = Fault("", "other", model=silent.model, reader=_OneAtATime)
+    fault = Fault("", "other", model=silent.model, reader=OneAtATime)
     with _surveyed(fault) as target:
         assert not target.traits.pipelines
         assert set(target.traits.unusable) == {"stats"}

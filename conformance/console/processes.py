@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
+
+from conformance.target.starvation import processors
 
 MOST = 4
 """Processes beyond which the longest tests decide how long a run takes."""
@@ -18,6 +19,4 @@ def processes(arguments: Iterable[str]) -> int:
     """
     if not all(map(_IS_NO_CHOICE.fullmatch, arguments)):
         return 1
-    # Not every system tells which processors are ours.
-    allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    return min(len(allowed(0)), MOST)
+    return min(len(processors()), MOST)

@@ -17,6 +17,7 @@ from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
+from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation, Kind, NotTestable, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import Profile
@@ -32,8 +33,6 @@ from reference_server.wire import (
 UNHURRIED = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 THE_END = "the end of the connection"
-IN_STEP = "protocol.serial-replies"
-"""The requirement of a reply that nobody asked for."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
 
@@ -170,7 +169,7 @@ class Connection(UsualCommands):
         if len(self._asked) == self._answered and not self.stopped and not self._half_closed:
             self._write(self.ping)
             self._asked.append(self.ping)
-            role = self._set_up_role(self.ping.split()[0].decode())
+            role = self._set_up_role(self.ping.decode())
             Exchange(self, len(self._asked) - 1, self._timeline.nominal, role).any_reply()
 
     def _write(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from conformance import yamlish
-from conformance.dialogue.connection import IN_STEP, Connection
+from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import Timeline
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
@@ -18,6 +18,7 @@ from conformance.target.resources import Resources
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 from conformance.transcript import RESTARTS, Transcript, letters
+from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation, Fate, Kind, NotApplicable, NotTestable, TargetLost
 from reference_server.wire import ProtocolError
 

@@ -104,12 +104,15 @@ class UsualCommands(ABC):
         """The same client, all of whose commands are under test."""
         return _Tested(self, self.tube, self._timeline, self._target, self._another)
 
-    def _set_up_role(self, verb: str) -> Role:
-        return UNDER_TEST if self.is_under_test else Role(usual_answer(verb, self._target.profile))
+    def _owned_by(self, owner: str) -> Role:
+        return UNDER_TEST if self.is_under_test else Role(owner)
+
+    def _set_up_role(self, line: str) -> Role:
+        return self._owned_by(usual_answer(line.split()[0], self._target.profile))
 
     def prepare(self, line: str) -> Exchange:
         """Send a command that the test needs, but does not test."""
-        return self.send(line, self._set_up_role(line.partition(" ")[0]))
+        return self.send(line, self._set_up_role(line))
 
     def observe(self, line: str) -> Exchange:
         """Send a command by which the test observes what it tests."""
@@ -117,13 +120,12 @@ class UsualCommands(ABC):
 
     def observation(self, line: str) -> Role:
         """Return the role of a command line by which the test observes what it tests."""
-        role = self._set_up_role(line.partition(" ")[0])
+        role = self._set_up_role(line)
         return observation(line, role.owner) if role.owner else role
 
     def usual_role(self, line: str) -> Role:
         """Return the role of a command line that is not under test: set-up, or an observation."""
-        verb = line.partition(" ")[0]
-        return self.observation(line) if is_observing(verb) else self._set_up_role(verb)
+        return self.observation(line) if is_observing(line) else self._set_up_role(line)
 
     @abstractmethod
     def finish(self, limit: float) -> None:
@@ -179,13 +181,11 @@ class UsualCommands(ABC):
         return [int(put.reply("INSERTED").args[0]) for put in asked]
 
     def _role_of_put(self, pri: int, delay: int, ttr: int) -> Role:
-        if self.is_under_test:
-            return UNDER_TEST
-        return Role(answer_to_put(self._target.profile, pri, delay, ttr))
+        return self._owned_by(answer_to_put(self._target.profile, pri, delay, ttr))
 
     def go_to(self, *lines: str) -> None:
         """Send lines that use, watch or ignore tubes, in one go if the target can take that."""
-        roles = [self._set_up_role(line.partition(" ")[0]) for line in lines]
+        roles = [self._set_up_role(line) for line in lines]
         asked = self.each([line.encode() + CRLF for line in lines], roles)
         for line, exchange in zip(lines, asked, strict=True):
             exchange.reply("USING" if line.startswith("use") else "WATCHING")
@@ -208,9 +208,7 @@ class UsualCommands(ABC):
 
     def role_of_delete(self, state: str) -> Role:
         """Return the role of the set-up's delete of a job in this state."""
-        if self.is_under_test:
-            return UNDER_TEST
-        return Role(answer_to_delete(self._target.profile, state))
+        return self._owned_by(answer_to_delete(self._target.profile, state))
 
     def delete_many(self, jobs: Sequence[int]) -> None:
         """Delete jobs in one go."""
@@ -238,8 +236,7 @@ class UsualCommands(ABC):
     def kick_one(self, state: str = "buried") -> None:
         """Kick a job of the used tube; the first that can be kicked is in this state."""
         owner = "kick.kicked" if state == "buried" else "kick.otherwise-delayed"
-        role = UNDER_TEST if self.is_under_test else Role(owner)
-        self.send("kick 1", role).expect(KICKED_COUNT(1))
+        self.send("kick 1", self._owned_by(owner)).expect(KICKED_COUNT(1))
 
     def kick_job(self, job: int) -> None:
         """Kick a job that is buried or delayed."""
@@ -294,7 +291,7 @@ class UsualCommands(ABC):
 
     def synchronise(self, times: int = 1) -> None:
         """Send a neutral command, so many times in one go, and wait for the replies."""
-        role = self._set_up_role(self.ping.split()[0].decode())
+        role = self._set_up_role(self.ping.decode())
         for asked in self.each([self.ping] * times, [role] * times):
             asked.any_reply()
 

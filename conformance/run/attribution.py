@@ -12,13 +12,9 @@ from dataclasses import dataclass
 
 from conformance.usual_answers import key_requirement
 from conformance.verdict import WRONG_VALUE, Deviation, Kind, Step
+from reports.grouping import RANDOM
 from reports.results import Cause, Test
 from reports.verdicts import DEVIATIONS, Verdict
-
-RANDOM = frozenset(
-    f"protocol.any-{what}" for what in ("conversation", "program", "transition", "bytes", "overlap")
-)
-"""The requirements of tests that make up what they send: nothing else explains their failures."""
 
 
 @dataclass(frozen=True, slots=True)

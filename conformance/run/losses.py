@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
-from conformance.run.runner import CLOSES, Outcome
+from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import Target
 from conformance.transcript import Transcript
+from conformance.usual_answers import CLOSES
 from conformance.verdict import (
     GOES_ON,
     Deviation,

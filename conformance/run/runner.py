@@ -16,7 +16,7 @@ from conformance.target.address import TargetError
 from conformance.target.sanitizers import Report
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usual_answers import usual_answer
+from conformance.usual_answers import CLOSES, usual_answer
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -30,8 +30,6 @@ from conformance.verdict import (
 from reference_server.wire import CRLF
 from reports.results import World
 
-CLOSES = "protocol.close-ends-connection"
-"""The requirement of a target that does not outlive the end of a test's connections."""
 MANY = 1000
 """Tests that may wait at the same time."""
 
@@ -172,14 +170,14 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         else:
             outcome.doubt = doubt(outcome.error, scenario)
     if fate := _end_of(scenario, outcome):
-        owner = outcome.error.owner if isinstance(outcome.error, Deviation) else ""
-        command = outcome.error.step.command if isinstance(outcome.error, Deviation) else ""
-        outcome.error = TargetLost(GOES_ON, fate, command=command)
-        outcome.error.owner = owner
-    exploration = arguments.get("exploration")
-    if isinstance(outcome.error, TargetLost) and isinstance(exploration, Exploration):
-        exploration.show_last(scenario.transcript)
+        seen, lost = outcome.error, TargetLost(GOES_ON, fate)
+        if isinstance(seen, Deviation):
+            lost = TargetLost(GOES_ON, fate, command=seen.step.command)
+            lost.owner = seen.owner
+        outcome.error = lost
     if isinstance(outcome.error, TargetLost):
+        if isinstance(exploration := arguments.get("exploration"), Exploration):
+            exploration.show_last(scenario.transcript)
         # The text does not say that a server outlives exhaustion.
         outcome.error.de_facto |= scenario.exhausts
     if outcome.error is not None:

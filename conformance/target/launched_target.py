@@ -27,6 +27,7 @@ from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Target
 from conformance.target.traits import Failure, Traits
 from conformance.transcript import Transcript
+from conformance.usual_answers import CLOSES
 from conformance.verdict import GOES_ON, Fate, Kind, NotTestable, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import CRLF, ProtocolError
@@ -44,8 +45,6 @@ _ONE_ARENA = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "1")}
 """glibc reserves memory for each thread: that would be room that no limit takes away."""
 _NOT_FIRST = "runtime does not come first"
 """The words of a sanitizer that must be loaded before libfaketime."""
-_DEFECTIVE = "protocol.close-ends-connection"
-"""The requirement of a server that does not outlive the end of a connection."""
 _PROMPT = 1.0
 """Seconds in which a server answers its first client, unless it is slow or lacks the command."""
 _SLOW = 4.0
@@ -119,7 +118,7 @@ class LaunchedTarget(Target):
         """Return the first server of its kind; note whether it outlives its first client."""
         server = self._run(keeps_first=True)
         if (defect := self._defect(server)) is not None:
-            self.traits = replace(self.traits, defect=defect, defective=_DEFECTIVE)
+            self.traits = replace(self.traits, defect=defect, defective=CLOSES)
             self._hanging = server
         return server
 

@@ -22,7 +22,7 @@ from conformance.target.starvation import CpuTime, Starvation
 from conformance.target.traits import Failure, Traits
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript
-from conformance.usual_answers import usual_answer
+from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import Fate, Kind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
@@ -44,8 +44,6 @@ _HELD = (_PUT, _RESERVE)
 _BURIED = (*_HELD, b"bury %d 0")
 _SURPLUS = 2**16
 """Bytes that are read of what nobody asked for."""
-IN_STEP = "protocol.serial-replies"
-"""The requirement of a target that sends more than it is asked for."""
 _AGAIN = 0.05
 """Seconds between two looks at something that takes its time."""
 _MARGIN = 4
@@ -72,7 +70,7 @@ class _Situation(NamedTuple):
 _SITUATIONS: Mapping[str, _Situation] = {
     "put": _Situation((), _PUT, "INSERTED"),
     "use": _Situation((), b"use %t", "USING"),
-    "reserve": _Situation((_PUT,), b"reserve", "RESERVED"),
+    "reserve": _Situation((_PUT,), _RESERVE, "RESERVED"),
     "reserve-with-timeout": _Situation((), b"reserve-with-timeout 0", "TIMED_OUT"),
     "reserve-job": _Situation((_PUT,), b"reserve-job %d", "RESERVED"),
     "delete": _Situation(_HELD, b"delete %d", "DELETED"),

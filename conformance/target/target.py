@@ -37,8 +37,8 @@ _FINE = 0.001
 class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it.
 
-    ``limits``: its timeouts. ``traits``: what the survey has
-    measured, on this server or on another like it.
+    ``limits``: its timeouts. ``traits``: what the survey has measured, on this server or on another
+    like it.
     """
 
     exclusive = True

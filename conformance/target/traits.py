@@ -43,10 +43,10 @@ class Traits:
 
     ``sync_line``: a line that changes nothing and is answered. ``max_body``: the largest body that
     it takes, in bytes; None if it takes all that were tried. ``latencies``: the slowest reply to
-    each command, in seconds. ``one_client``: it serves
-    only one client at a time. ``unusable``: the commands that it does not answer as it should, not
-    even where nothing is special. ``defect``: it does not outlive its first client, or the like, so
-    that nothing can be tested; ``defective`` is the requirement that this breaks.
+    each command, in seconds. ``one_client``: it serves only one client at a time. ``unusable``:
+    the commands that it does not answer as it should, not even where nothing is special.
+    ``defect``: it does not outlive its first client, or the like, so that nothing can be tested;
+    ``defective`` is the requirement that this breaks.
     """
 
     profile: Profile = NEWEST
