@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import queue
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -20,12 +19,18 @@ from conformance.random_testing.findings import FOLDER
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
-from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
-from conformance.target.watchdog import ENDINGS
-from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, refuse
+from conformance.usage import (
+    FROM_1,
+    SECONDS,
+    USAGE,
+    ConsoleCommand,
+    option,
+    refuse,
+    take_endings_for_interrupts,
+)
 from fuzz.corpus import Pool
 from fuzz.entries import FOLDER as PROGRAMS
 from fuzz.entries import Shelf
@@ -111,8 +116,8 @@ def fuzz(
     with LiveView() as view:
         news = _run(work, view) if cluster is None else _run_on(cluster, work[0], view)
         view.end(news)
-    if options.address is not None and not leave(options.target(), []):
-        print(may_be_left(options.address))
+    if told := options.leave():
+        print(told)
     errors = [told.error for told in news if told.error]
     if errors and not any(told.found for told in news):
         raise refuse(errors[0])
@@ -138,9 +143,8 @@ def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
     ]
     for process in processes:
         process.start()
-    # They end it as Ctrl-C does: with what it has found, and with all that it has started.
-    for ending in set(ENDINGS) - {signal.SIGINT}:
-        signal.signal(ending, signal.default_int_handler)
+    # With what it has found, and with all that it has started.
+    take_endings_for_interrupts()
     last: dict[int, News] = {}
     is_told = False
     start = time.monotonic()

@@ -26,7 +26,6 @@ from conformance.small_worlds.recorded_tour import recorded_tour
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
 from conformance.small_worlds.world import LARGER, WORLDS, World
 from conformance.target.address import TargetError
-from conformance.target.cleanup import leave, may_be_left
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
@@ -39,6 +38,7 @@ from conformance.usage import (
     ConsoleCommand,
     option,
     refuse,
+    take_endings_for_interrupts,
 )
 from conformance.verdict import NotTestable
 from reports.files import replace
@@ -135,6 +135,7 @@ def explore(
         for number, world in enumerate(worlds)
     ]
     print(f"exploring {name}: {counted(len(worlds), 'world')} for {seconds:g} s", flush=True)
+    take_endings_for_interrupts()
     found: list[Explored] = []
     code = 0
     try:
@@ -151,8 +152,8 @@ def explore(
     except (TargetError, LaunchError, OSError) as error:
         raise refuse(str(error)) from None
     finally:
-        if options.address is not None and not leave(options.target(), []):
-            print(may_be_left(options.address))
+        if told := options.leave():
+            print(told)
     print(_summary(found, len(worlds)))
     return code or int(any(one.broken for one in found))
 

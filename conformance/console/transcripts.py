@@ -11,6 +11,7 @@ from conformance.console.progress import ProgressBar
 from conformance.oracle.check import Finding
 from conformance.oracle.check import check as judged
 from conformance.random_testing.again import replayed
+from conformance.random_testing.confined import Unsafe
 from conformance.reading import NotATranscript
 from conformance.recorded import Conversation, Recorded
 from conformance.run.named_target import names_target
@@ -18,7 +19,7 @@ from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
 from conformance.transcript import RESTARTS, Transcript, rendered
-from conformance.usage import ConsoleCommand, refuse
+from conformance.usage import INTERRUPTED, ConsoleCommand, refuse, take_endings_for_interrupts
 from conformance.verdict import GOES_ON, Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.dialect import DialectError
@@ -63,19 +64,31 @@ def check(file: Path, profile: str) -> int:
 @click.command(cls=ConsoleCommand)
 @_FILE
 @names_target("auto")
-def replay(file: Path, options: Options) -> int:
+@click.option(
+    "--unsafe",
+    is_flag=True,
+    help="send the very bytes, though that may change jobs of others: for a private server",
+)
+def replay(file: Path, options: Options, unsafe: bool) -> int:
     """Drive a recorded transcript on a server, and judge it.
 
-    Exit codes are those of check.
+    On a server that runs already, it is confined to tubes and jobs of its own, and leaves nothing
+    there. Exit codes are those of check.
     """
     if not options.names_server:
         raise refuse("give --target or --launch: on which server?")
     recorded = _read(file)
     transcript = Transcript(list(recorded.entries), recorded.begins)
+    take_endings_for_interrupts()
     try:
-        return _replay(transcript, options)
+        return _replay(transcript, options, unsafe)
+    except Unsafe as error:
+        raise refuse(f"{error}; --unsafe sends it to a server that is yours alone") from None
     except (TargetError, LaunchError, NotTestable) as error:
         raise refuse(str(error)) from None
+    except KeyboardInterrupt:
+        print("interrupted")
+        return INTERRUPTED
 
 
 def _read(file: Path) -> Recorded:
@@ -92,8 +105,8 @@ def _read(file: Path) -> Recorded:
         progress.end()
 
 
-def _replay(transcript: Transcript, options: Options) -> int:
-    """Drive a transcript again; raises TargetError, LaunchError or NotTestable."""
+def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
+    """Drive a transcript again; raises TargetError, LaunchError, NotTestable or Unsafe."""
     target = options.target()
     try:
         profile = options.recognise(target)
@@ -104,17 +117,21 @@ def _replay(transcript: Transcript, options: Options) -> int:
                 target.profile = profile
                 first.close()
         if is_wild(transcript, profile):
+            if not (target.exclusive or unsafe):
+                raise NotTestable("these bytes may mean anything: --unsafe sends them all the same")
             wrong = survives(target, actions_of(transcript)).wrong
             lost = Finding(len(transcript.entries) - 1, GOES_ON, str(wrong), "must")
             shown, finding, counts = transcript, lost if wrong else None, False
         else:
-            shown, finding = replayed(target, profile, transcript)
+            shown, finding = replayed(target, profile, transcript, unsafe)
             counts = bool(shown.entries)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
     finally:
         target.close()
+        if told := options.leave():
+            print(told)
     code = _told(shown, finding, profile)
     if counts and shown.begins is None:
         why = "it had jobs before, or does not tell them all"

@@ -90,8 +90,8 @@ class Oracle(Transitions):
         return counted_by(self.model) if self._alone else None
 
     def jobs(self) -> set[int]:
-        """Return the ids of all jobs that there may be."""
-        return {id for state in self.states for id in state.model.jobs}
+        """Return the ids of all jobs that there may be, as far as the target has told them."""
+        return {id for state in self.states for id in state.model.jobs.keys() - state.guessed}
 
     def holds(self, conn: int) -> bool:
         """Tell whether a client holds jobs, in any of the possible states."""

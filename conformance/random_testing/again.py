@@ -7,6 +7,7 @@ import contextlib
 from conformance.oracle.check import Finding, check, found
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.oracle.violation import Violation
+from conformance.random_testing.confined import Confinement
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
@@ -14,17 +15,26 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import play
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.verdict import Inconclusive, TargetLost
+from conformance.verdict import Inconclusive, NotTestable, TargetLost
 from reference_server.profiles import Profile
 
 
 def replayed(
-    target: Target, profile: Profile, transcript: Transcript
+    target: Target, profile: Profile, transcript: Transcript, unsafe: bool = False
 ) -> tuple[Transcript, Finding | None]:
-    """Return the new transcript and its violation; raise Inconclusive or NotTestable."""
-    program = program_of(transcript)
+    """Return the new transcript and its violation; raise Inconclusive or NotTestable.
+
+    On a target that others use, it is confined to tubes and jobs of its own, unless it is
+    ``unsafe``; raises Unsafe where that is impossible.
+    """
+    program, home = program_of(transcript), b""
+    if not (target.exclusive or unsafe):
+        if not profile.has_tubes:
+            raise NotTestable("without tubes, this server has one queue for the jobs of all")
+        confinement = Confinement()
+        program, home = confinement.confined(program), confinement.home
     try:
-        session = Session(target, profile, lenient=True)
+        session = Session(target, profile, lenient=True, home=home)
     except TargetLost as error:
         return Transcript(), Finding(-1, error.expected, error.observed, "must")
     try:
@@ -37,6 +47,8 @@ def replayed(
         return _told(target, profile, seen)
     finally:
         session.abandon()
+        if not target.exclusive:
+            session.clean_up()
     shown = session.transcript
     with contextlib.suppress(Inconclusive):
         return shown, check(shown, profile)

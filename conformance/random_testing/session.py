@@ -27,7 +27,7 @@ from conformance.verdict import Inconclusive
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.state import Client
-from reference_server.wire import ProtocolError
+from reference_server.wire import CRLF, ProtocolError
 
 _CONTROL = -1
 ROUNDS = 3
@@ -38,8 +38,9 @@ class Session:
     """A judged conversation; ``clients`` are opened when they are first needed.
 
     ``lenient`` is as for the judge. ``plain``: lines that the text leaves open are not sent, and
-    counters are not compared. Each step raises :class:`Violation`, with the position in the
-    transcript, or Inconclusive.
+    counters are not compared. ``home``: the tube in which all clients begin, if that is not
+    ``default``. Each step raises :class:`Violation`, with the position in the transcript, or
+    Inconclusive.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class Session:
         profile: Profile,
         lenient: bool = False,
         plain: bool = False,
+        home: bytes = b"",
     ) -> None:
         self.target = target
         self._plain = plain
+        self._home = home
         self._generation = target.generation
         self.transcript = Transcript()
         self._limits = target.limits
@@ -145,6 +148,10 @@ class Session:
         if client is None:
             self.flush()
             client = self._traffic.open(number)
+            if self._home:
+                for line in (b"use " + self._home, b"watch " + self._home, b"ignore default"):
+                    self.ask(number, line + CRLF, apart=True)
+                self.flush()
         return client
 
     # ------------------------------------------------------------ what the clients do
@@ -185,7 +192,8 @@ class Session:
         self._traffic.say(client, text)
         if tag is not None:
             client.puts.append(tag)
-            if guess in model.jobs:
+            if guess in model.jobs and self.target.exclusive:
+                # Elsewhere it may be the job of somebody else.
                 self._jobs.name(tag, guess)
         self._traffic.pass_on(client, text, cuts)
         if not client.known and judge.oracle.is_leaving(conn):

@@ -12,6 +12,7 @@ import pytest
 from conformance.run.entry import AUTO
 from conformance.run.labels import parsed
 from conformance.target.builtin import BuiltIn
+from conformance.target.cleanup import leave, may_be_left
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
@@ -110,6 +111,16 @@ class Options:
                 traits=traits,
             )
         return BuiltIn(self.named_profile() or NEWEST, limits=limits)
+
+    def leave(self) -> str:
+        """Delete all that this process has put on a server that others use.
+
+        Return what is said of that: empty on a server of our own.
+        """
+        if self.address is None:
+            return ""
+        is_clean = leave(self.target(), [])
+        return "nothing was left on the server" if is_clean else may_be_left(self.address)
 
     @property
     def names_server(self) -> bool:
