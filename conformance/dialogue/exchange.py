@@ -187,9 +187,9 @@ class Exchange:
         If a command under test was sent before, and the replies are out of step, that is the doing
         of the command under test.
         """
-        connection = self._connection
-        if not (connection.has_tested and connection.is_out_of_step(deviation.step.kind)):
-            deviation.owner = self._role.owner
+        connection, owner = self._connection, self._role.owner
+        if owner and not (connection.has_tested and connection.is_out_of_step(deviation.step.kind)):
+            deviation.owner = owner
 
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
