@@ -54,6 +54,10 @@ IN_STEP = "protocol.serial-replies"
 """The requirement of a target that sends what nobody has asked for."""
 CLOSES = "protocol.close-ends-connection"
 """The requirement of a target that does not outlive the end of a client's connection."""
+DRAINS = "SIGUSR1"
+"""The signal that puts a server into drain mode."""
+DRAINING = "put.draining"
+"""The requirement of a target that this signal ends."""
 LARGE = 2**31
 """Numbers from here on are a matter of their own limit."""
 

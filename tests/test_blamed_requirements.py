@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from conformance.catalogue import catalogue
+from conformance.oracle.diagnosis import Diagnosis
 from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
@@ -19,7 +22,16 @@ from conformance.run.baseline import KnownDeviation
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.traits import Traits
-from conformance.verdict import Deviation, Kind, NotApplicable, NotTestable, Step
+from conformance.usual_answers import DRAINING, DRAINS
+from conformance.verdict import (
+    Deviation,
+    Fate,
+    Kind,
+    NotApplicable,
+    NotTestable,
+    Step,
+    TargetLost,
+)
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -58,6 +70,17 @@ def _fails(
     slug: str, owner: str = "", step: Step = SILENT, *suspects: str
 ) -> tuple[results.Test, Blame]:
     return case(slug, Verdict.FAIL), Blame(step, owner, suspects)
+
+
+@pytest.mark.skipif(not hasattr(signal, DRAINS), reason="Windows has no such signal")
+def test_whoever_finds_a_server_that_the_signal_has_ended_blames_drain_mode() -> None:
+    fate = Fate(Kind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
+    for lost in (
+        TargetLost("OK …", fate, command="stats"),
+        Diagnosis("a reply", "nothing", fate=fate).deviation(0, ", as kept in a folder"),
+    ):
+        assert blame_of(lost).owner == DRAINING
+    assert blame_of(TargetLost("OK …", replace(fate, signal=11), command="stats")).owner == ""
 
 
 def test_a_failing_step_of_the_set_up_blocks_the_test_and_breaks_its_owner() -> None:

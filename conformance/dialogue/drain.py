@@ -8,17 +8,15 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.soon import STEP
 from conformance.target.signals import named
 from conformance.target.target import Target
+from conformance.usual_answers import DRAINING, DRAINS
 from conformance.verdict import Deviation, Kind, Step, TargetLost
+from reference_server import wire
 from reference_server.profiles import Profile
-from reference_server.wire import DRAINING
-
-_SIGNAL = "SIGUSR1"
-_DRAINING = "put.draining"
 
 
 def is_told(profile: Profile) -> bool:
     """Return whether the text of a profile says how a server is put into drain mode."""
-    return catalogue()["put.draining"].judged_by(profile.stage).level == "must"
+    return catalogue()[DRAINING].judged_by(profile.stage).level == "must"
 
 
 def drain(server: Target, connect: Connect) -> None:
@@ -29,24 +27,24 @@ def drain(server: Target, connect: Connect) -> None:
     try:
         _drain(server, connect)
     except Deviation as deviation:
-        deviation.owner = _DRAINING
+        deviation.owner = DRAINING
         raise
 
 
 def _drain(server: Target, connect: Connect) -> None:
-    server.signal(named(_SIGNAL))
+    server.signal(named(DRAINS))
     put = b"put 9 0 60 1\r\na\r\n"
     wait, drains = Awaiting(server, server.limits.reply), False
     try:
         while not drains and wait.left > 0:
             # Where a put is refused at once, its body may be taken for a command.
-            if not (drains := connect().raw(put, replies=2).any_reply() == DRAINING):
+            if not (drains := connect().raw(put, replies=2).any_reply() == wire.DRAINING):
                 # Who is busy with puts would seem to be kept from a CPU.
                 time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        lost.de_facto = not is_told(server.profile) and lost.fate.signal == named(_SIGNAL)
+        lost.de_facto = not is_told(server.profile) and lost.fate.signal == named(DRAINS)
         raise
     if not drains:
-        step = Step(Kind.WRONG_REPLY, "put", (DRAINING.word,))
-        raise Deviation(str(DRAINING), "put was never answered DRAINING", step=step)
+        step = Step(Kind.WRONG_REPLY, "put", (wire.DRAINING.word,))
+        raise Deviation(str(wire.DRAINING), "put was never answered DRAINING", step=step)

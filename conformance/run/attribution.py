@@ -7,11 +7,12 @@ test fails only for what no directed test explains.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.usual_answers import key_requirement
-from conformance.verdict import WRONG_VALUE, Deviation, Kind, Step
+from conformance.usual_answers import DRAINING, DRAINS, key_requirement
+from conformance.verdict import WRONG_VALUE, Deviation, Kind, Step, TargetLost
 from reports.grouping import RANDOM
 from reports.results import Cause, Test
 from reports.verdicts import DEVIATIONS, Verdict
@@ -40,6 +41,9 @@ class Blame:
 def blame_of(deviation: Deviation) -> Blame:
     """Return whom a deviation blames."""
     step, suspects = deviation.step, deviation.suspects
+    if isinstance(deviation, TargetLost) and deviation.fate.signal == getattr(signal, DRAINS, None):
+        # Nobody sends that signal but the suite, whatever the test was about.
+        return Blame(step, DRAINING)
     if step.kind is Kind.WRONG_VALUE and step.command and step.subject and not suspects:
         suspects = (key_requirement(step.command, step.subject),)
     return Blame(step, deviation.owner, suspects)
