@@ -58,6 +58,8 @@ DRAINS = "SIGUSR1"
 """The signal that puts a server into drain mode."""
 DRAINING = "put.draining"
 """The requirement of a target that this signal ends."""
+OVERLAP = "protocol.any-overlap"
+"""The requirement of a target that fails only where several clients go on at the same time."""
 LARGE = 2**31
 """Numbers from here on are a matter of their own limit."""
 

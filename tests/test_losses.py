@@ -16,6 +16,7 @@ from conformance.run.runner import Outcome, Overlapped
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import Transcript
+from conformance.usual_answers import OVERLAP
 from conformance.verdict import Fate, Kind, NotTestable, TargetLost
 from reports.results import read_results
 from tests.servers import changed_server
@@ -113,7 +114,9 @@ def test_what_many_have_lost_and_none_alone_is_told_of_one(server: BuiltIn) -> N
         assert told.error is None
         assert not losses.late(is_over=False)
     (late,) = losses.late(is_over=True)
-    assert (late.item.name, late.outcome) == ("first", first)
+    assert (late.item.name, late.outcome.transcript) == ("first", first.transcript)
+    assert isinstance(late.outcome.error, TargetLost)
+    assert late.outcome.error.owner == OVERLAP
     assert not losses.late(is_over=True)
 
 

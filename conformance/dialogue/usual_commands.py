@@ -316,6 +316,21 @@ class UsualCommands(ABC):
                 return False
         return True
 
+    def comes_back(self, job: int) -> None:
+        """Wait, in the set-up, until a job is ready whose TTR is over, however late that is."""
+        self._is_made_ready(job, "put.ttr-expiry-releases")
+
+    def delay_ends(self, job: int) -> None:
+        """Wait, in the set-up, until a job is ready whose delay is over, however late that is."""
+        self._is_made_ready(job, "put.ready-after-delay")
+
+    def _is_made_ready(self, job: int, owner: str) -> None:
+        state = self.state_of(job)
+        if not self.becomes(lambda: self.state_of(job) == "ready", self._limits.reply):
+            deviation = Deviation(f"job {job} to be ready", state[:100])
+            deviation.owner = owner
+            raise deviation
+
     def gets_soon(self, line: str, reply: Reply) -> None:
         """Observe until this is the reply, as it must be, though no text says when."""
         self.becomes(lambda: self.observe(line).any_reply() == reply)

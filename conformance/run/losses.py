@@ -17,7 +17,7 @@ from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usual_answers import CLOSES
+from conformance.usual_answers import CLOSES, OVERLAP
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -47,6 +47,18 @@ def _has_begun(transcript: Transcript) -> bool:
         entry.direction == "<" or (entry.direction == ">" and not entry.data.startswith(_SET_UP))
         for entry in transcript.entries
     )
+
+
+def _of_company(loss: Loss) -> Loss:
+    """Return the loss of a target that goes on if the test is alone."""
+    error = loss.outcome.error
+    assert isinstance(error, TargetLost)
+    fate = replace(
+        error.fate, more="; other tests went on at the same time, and none does it alone"
+    )
+    lost = TargetLost(error.expected, fate, error.marked, error.step.command)
+    lost.owner = OVERLAP
+    return Loss(loss.item, replace(loss.outcome, error=lost))
 
 
 class Losses:
@@ -155,10 +167,10 @@ class Losses:
         """Return tests of which something else was told before than has to be told now.
 
         ``is_over``: no test goes on at the same time as others any more. If no test has ended the
-        target alone, the first is blamed that lost it.
+        target alone, the first shows that it was lost, and their company is blamed.
         """
         if is_over and self._dismissed and not self._is_explained:
-            self._late.append(self._dismissed[0])
+            self._late.append(_of_company(self._dismissed[0]))
             self._is_explained = True
         late, self._late = self._late, []
         return late

@@ -52,9 +52,12 @@ def test_of_many_ready_jobs_the_deleted_ones_are_not_given(client: Connection) -
     "A client can delete jobs that it has reserved, ready jobs, delayed jobs, and jobs that "
     "are buried.",
 )
-def test_delete_of_an_expired_job_that_is_ready_again(client: Connection, clock: Timeline) -> None:
+def test_delete_of_an_expired_job_that_is_ready_again(
+    client: Connection, other: Connection, clock: Timeline
+) -> None:
     job = client.put_and_reserve(ttr=1)
     clock.advance(1)
+    other.comes_back(job)
     client.send(f"delete {job}").expect(DELETED)
 
 

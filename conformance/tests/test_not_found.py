@@ -159,6 +159,6 @@ def test_a_job_whose_ttr_is_over(
 ) -> None:
     job = client.put_and_reserve(ttr=1)
     clock.advance(1)
-    assert other.state_of(job) == "ready"
+    other.comes_back(job)
     client.send(command.format(job)).expect(NOT_FOUND)
     assert other.state_of(job) == "ready"

@@ -124,6 +124,7 @@ def test_peek_delayed_does_not_show_a_job_whose_delay_is_over(
     soon, late = client.put(b"a", delay=1), client.put(b"b", delay=3600)
     client.peek_delayed().expect(FOUND(soon, b"a"))
     clock.advance(1)
+    client.delay_ends(soon)
     client.peek_delayed().expect(FOUND(late, b"b"))
     client.peek_ready().expect(FOUND(soon, b"a"))
 

@@ -174,6 +174,7 @@ def test_expired_jobs_return_to_their_old_place(
     jobs = [client.put(b"a", ttr=1, pri=7) for _ in range(3)]
     client.reserve().expect(RESERVED(jobs[0], b"a"))
     clock.advance(1)
+    other.comes_back(jobs[0])
     for job in jobs:
         other.reserve().expect(RESERVED(job, b"a"))
 
