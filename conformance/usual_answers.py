@@ -60,6 +60,8 @@ DRAINING = "put.draining"
 """The requirement of a target that this signal ends."""
 OVERLAP = "protocol.any-overlap"
 """The requirement of a target that fails only where several clients go on at the same time."""
+SERIALLY = "protocol.any-conversation"
+"""The requirement of a target that fails only after all that other tests have done."""
 LARGE = 2**31
 """Numbers from here on are a matter of their own limit."""
 

@@ -16,7 +16,7 @@ from conformance.run.runner import Outcome, Overlapped
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import Transcript
-from conformance.usual_answers import OVERLAP
+from conformance.usual_answers import OVERLAP, SERIALLY
 from conformance.verdict import Fate, Kind, NotTestable, TargetLost
 from reports.results import read_results
 from tests.servers import changed_server
@@ -88,6 +88,7 @@ class _Item:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.fixturenames = ["client"]
 
 
 def _lost(answered: bool = True) -> Outcome:
@@ -149,6 +150,18 @@ def test_what_one_has_lost_alone_explains_the_losses_of_others(server: BuiltIn) 
     assert losses.after(innocent, _lost(), server, 1, lambda: Outcome(None)).error is None
     assert losses.after(guilty, _lost(), server, 1, lambda: alone) is alone
     assert not losses.late(is_over=True)
+
+
+def test_a_loss_that_the_test_alone_does_not_cause_is_not_its_own(server: BuiltIn) -> None:
+    losses, lost = Losses(), _lost()
+    item: Any = _Item("any")
+    told = losses.after(item, lost, server, 0, lambda: Outcome(None))
+    assert isinstance(told.error, TargetLost)
+    assert told.error.owner == SERIALLY
+    assert "see what went before" in told.error.observed
+    assert losses.after(item, lost, server, 0, _lost) is lost
+    item.fixturenames.append("exploration")
+    assert losses.after(item, lost, server, 0, lambda: pytest.fail("it was run again")) is lost
 
 
 def test_who_has_lost_a_server_of_its_own_is_not_run_again(server: BuiltIn) -> None:

@@ -17,7 +17,7 @@ from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usual_answers import CLOSES, OVERLAP
+from conformance.usual_answers import CLOSES, OVERLAP, SERIALLY
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -49,16 +49,14 @@ def _has_begun(transcript: Transcript) -> bool:
     )
 
 
-def _of_company(loss: Loss) -> Loss:
-    """Return the loss of a target that goes on if the test is alone."""
-    error = loss.outcome.error
+def _not_alone(outcome: Outcome, owner: str, why: str) -> Outcome:
+    """Return the loss of a target that goes on if the test is alone; ``owner`` is blamed."""
+    error = outcome.error
     assert isinstance(error, TargetLost)
-    fate = replace(
-        error.fate, more="; other tests went on at the same time, and none does it alone"
-    )
+    fate = replace(error.fate, more=f"; {why}")
     lost = TargetLost(error.expected, fate, error.marked, error.step.command)
-    lost.owner = OVERLAP
-    return Loss(loss.item, replace(loss.outcome, error=lost))
+    lost.owner = owner
+    return replace(outcome, error=lost)
 
 
 class Losses:
@@ -112,11 +110,12 @@ class Losses:
     def _once_more(
         self, loss: Loss, target: Target, others: int, again: Callable[[], Outcome]
     ) -> Outcome:
-        """Return what comes of a test alone, if what it saw may be another test's doing."""
+        """Return what comes of a test alone, as what it saw may be another test's doing."""
         error = loss.outcome.error
         assert isinstance(error, TargetLost)
         answered = any(entry.direction == "<" for entry in loss.outcome.transcript.entries)
-        if error.is_own or (answered and not others):
+        is_sure = answered and not others
+        if error.is_own or (is_sure and "exploration" in loss.item.fixturenames):
             return loss.outcome
         outcome = again()
         outcome.reported = [*loss.outcome.reported, *outcome.reported]
@@ -124,7 +123,10 @@ class Losses:
             if not outcome.transcript.entries:
                 reason = f"the target was lost before anything was sent: {outcome.error.fate}"
                 return Outcome(Inconclusive(reason))
-            return outcome
+            return loss.outcome if is_sure else outcome
+        if is_sure:
+            why = "the test alone does not do it: see what went before"
+            return _not_alone(loss.outcome, SERIALLY, why)
         if not others:
             self._blame_last(error.fate, target)
         elif error.fate.kind is Kind.CRASHED:
@@ -170,7 +172,9 @@ class Losses:
         target alone, the first shows that it was lost, and their company is blamed.
         """
         if is_over and self._dismissed and not self._is_explained:
-            self._late.append(_of_company(self._dismissed[0]))
+            item, outcome = self._dismissed[0]
+            why = "other tests went on at the same time, and none of them does it alone"
+            self._late.append(Loss(item, _not_alone(outcome, OVERLAP, why)))
             self._is_explained = True
         late, self._late = self._late, []
         return late
