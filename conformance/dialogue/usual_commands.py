@@ -442,6 +442,10 @@ class UsualCommands(ABC):
         values.command = "" if self.is_under_test else command
         return values
 
+    def finds_tube(self, tube: str) -> None:
+        """Observe that there is a tube of this name."""
+        self.observe(f"stats-tube {tube}").reply("OK")
+
     def stats_tube(self, tube: str | None = None) -> Values:
         """Return the statistics of a tube; its own if none is named."""
         return self._told("stats-tube", f"stats-tube {tube or self.tube}")

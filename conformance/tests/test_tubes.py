@@ -203,6 +203,7 @@ def test_a_tube_lives_as_long_as_it_has_a_ready_delayed_or_buried_job(
             client.bury(job)
             client.ignore(tube)
         client.use(client.tube)
+        client.finds_tube(tube)
         assert client.stats_tube(tube)[f"current-jobs-{state}"] == "1"
 
 
@@ -222,6 +223,7 @@ def test_a_tube_without_jobs_lives_as_long_as_a_client_refers_to_it(
     delete_ready(client, job, tube, profile)
     before = client.stats_tube(tube)["total-jobs"]
     client.use(client.tube)
+    client.finds_tube(tube)
     assert client.stats_tube(tube)["total-jobs"] == before
 
 
@@ -240,6 +242,7 @@ def test_a_tube_lives_as_long_as_it_has_a_reserved_job(
     client.hold(job)
     client.ignore(tube)
     client.use(client.tube)
+    client.finds_tube(tube)
     assert client.stats_tube(tube)["current-jobs-reserved"] == "1"
     client.delete(job)
     client.gets_soon(f"stats-tube {tube}", NOT_FOUND)

@@ -85,6 +85,7 @@ def test_names_are_told_apart_by_their_200th_byte(client: Connection) -> None:
 def test_use_creates_a_tube(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.use(tube)
+    client.finds_tube(tube)
     assert client.stats_tube(tube)["current-using"] == "1"
 
 
