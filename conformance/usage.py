@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import math
 import signal
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
+
+from conformance.output import take_standard_output
 
 USAGE = 4
 """Exit code for what the user has got wrong, as pytest has it."""
@@ -129,7 +132,22 @@ class ConsoleGroup(click.Group):
 
 
 def run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
-    """Run a command line; return its exit code: 4, with a sentence, for what is wrong with it."""
+    """Run a command line; return its exit code: 4, with a sentence, for what is wrong with it.
+
+    ``argv``: None for that of this process, whose standard output may fail.
+    """
+    output = take_standard_output() if argv is None else None
+    code = _run(command, name, argv)
+    if output is None:
+        return code
+    output.flush()
+    if output.lost is not None and output.lost.errno != errno.EPIPE:
+        sys.stderr.write(f"{name}: cannot write the output: {output.lost.strerror}\n")
+        return USAGE
+    return code
+
+
+def _run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
     try:
         code = command.main(
             None if argv is None else list(argv), prog_name=name, standalone_mode=False

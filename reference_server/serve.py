@@ -168,11 +168,12 @@ def _fault(name: str) -> Fault:
     return FAULTS[name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode."""
-    parser = _Parser(
-        prog="python -m reference_server", description="The reference server of beanstalk."
-    )
+def main(argv: Sequence[str] | None = None, name: str = "python -m reference_server") -> int:
+    """Run the server until SIGTERM or SIGINT; SIGUSR1 puts it into drain mode.
+
+    ``name``: how it was called.
+    """
+    parser = _Parser(prog=name, description="The reference server of beanstalk.")
     parser.add_argument("--host", "-l", default="127.0.0.1", help="address, or unix:/path")
     parser.add_argument("--port", "-p", type=int, default=11300, help="TCP port; 0: any free one")
     parser.add_argument(

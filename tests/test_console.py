@@ -10,8 +10,10 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pytest
 
+from conformance.__main__ import console
 from conformance.console.run import GROUPS
 from conformance.run.entry import OPTIONS
 from tests.servers import REFERENCE_COMMAND
@@ -103,13 +105,40 @@ def test_requirements_as_json() -> None:
     assert "USING <tube>" in found["clause"]
 
 
-def test_a_reader_of_the_list_may_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [["list"], ["run", "-k", FAST]])
+def test_a_reader_may_go(tmp_path: Path, asked: list[str]) -> None:
     errors = tmp_path / "errors"
-    listing = " ".join([*CONSOLE, "list"])
+    command = [*CONSOLE, *asked]
     with errors.open("wb") as file:
-        done = subprocess.run(f"{listing} | head -n 1", shell=True, stdout=-1, stderr=file)
-    assert done.stdout.count(b"\n") == 1
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
     assert errors.read_text() == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("asked", [["list"], ["run", "-k", FAST]])
+def test_output_that_finds_no_room_is_told_in_a_sentence(asked: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*CONSOLE, *asked], stdout=full, stderr=-1, text=True, timeout=60)
+    assert done.returncode == 4
+    assert done.stderr == (
+        "beanstalk-conformance: cannot write the output: No space left on device\n"
+    )
+
+
+def test_help_has_a_word_for_each_option_and_exit_codes() -> None:
+    context = click.Context(console)
+    for name in console.list_commands(context):
+        command = console.get_command(context, name)
+        assert command is not None
+        options = [one for one in command.params if isinstance(one, click.Option)]
+        assert [one.name for one in options if not one.help] == [], name
+    done = subprocess.run([*CONSOLE, "run", "--help"], capture_output=True, text=True)
+    assert "Exit codes:" in done.stdout
+    done = subprocess.run([*CONSOLE, "serve", "--help"], capture_output=True, text=True)
+    assert done.stdout.startswith("usage: beanstalk-conformance serve ")
 
 
 def test_settings_of_the_folder_for_its_own_tests_are_not_ours(tmp_path: Path) -> None:

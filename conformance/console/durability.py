@@ -83,8 +83,22 @@ _OPTION = re.compile(r"-f(\d+)")
     metavar="N",
     help="at how many places its files are damaged, at most",
 )
-@option(_TRIED, "--jobs", type=FROM_1, default=2, show_default=True, metavar="N")
-@option(_KEPT, "--folder", type=click.Path(path_type=Path), default=PLACE, show_default=True)
+@option(
+    *(_TRIED, "--jobs"),
+    type=FROM_1,
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="in so many processes",
+)
+@option(
+    *(_KEPT, "--folder"),
+    type=click.Path(path_type=Path),
+    default=PLACE,
+    show_default=True,
+    metavar="FOLDER",
+    help="where crashes are kept, with what each has left",
+)
 @option(
     *(_KEPT, "--report"),
     type=click.Path(path_type=Path),

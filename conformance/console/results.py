@@ -66,7 +66,13 @@ def compare(
 @click.command(cls=ConsoleCommand)
 @click.argument("folders", type=_RESULTS, metavar="FOLDER…", nargs=-1, required=True)
 @click.option(
-    "--output", type=_RESULTS, default="site", show_default=True, metavar="DIR", help="where to"
+    "-o",
+    "--output",
+    type=_RESULTS,
+    default="site",
+    show_default=True,
+    metavar="DIR",
+    help="the folder of the site",
 )
 def site(folders: tuple[Path, ...], output: Path) -> None:
     """Make a static site of all results in folders."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,13 @@ Options of pytest work, too:
   -n N                 in so many processes; a whole run of --launch has up to 4, else 1
   -x, --maxfail=N      end after the first failure, or after N
   -v, -vv, -q          say more, or less
+
+\b
+Exit codes:
+  0                    all that was tested conforms, or deviates as the baseline says
+  1                    the server does not conform
+  2                    the run was interrupted
+  4                    there was nothing to test; one sentence says why
 """
 
 
@@ -121,9 +127,6 @@ def _for_pytest(chosen: Mapping[str, Any]) -> list[str]:
 @click.option("--json", "as_json", is_flag=True, help="as JSON, with clauses and names of tests")
 def list_requirements(expression: str | None, level: str | None, as_json: bool) -> int:
     """List the requirements, with level, profiles and number of tests."""
-    if hasattr(signal, "SIGPIPE"):
-        # As other programs whose reader has gone.
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     listing = Listing()
     chosen = [f"-k{expression}"] if expression else []
     chosen += [f"-m{level}"] if level else []

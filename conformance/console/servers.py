@@ -37,4 +37,4 @@ def cleanup(target: str) -> int:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> int:
     """Run the reference server; takes its options."""
-    return server.main(list(arguments))
+    return server.main(list(arguments), click.get_current_context().command_path)
