@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from conformance.raw_session import NotASession, RawSession, is_raw
 from conformance.transcript import BEGINS, Counters, Direction, Entry, Transcript
+from reference_server.wire import CRLF
 
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(
@@ -17,6 +21,7 @@ _LINE = re.compile(
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
 _LEFT_OUT = re.compile(r"… ([\d,]+ messages?) …|…\(([\d,]+ more bytes?)\)…")
+_AROUND = ("TRANSCRIPT", "REQUIREMENT ", "EXPECTED ", "OBSERVED ")
 _TITLE = re.compile("_{2,} .* _{2,}")
 """The line above a failure."""
 
@@ -40,8 +45,48 @@ def read(lines: Iterable[str]) -> Iterator[Entry | Counters]:
     """Yield the entries in lines, and what had been counted before.
 
     Empty lines and comments (``#``) are skipped, and so is what a failure has around its
-    transcript. Raises :class:`NotATranscript`.
+    transcript. A session without marks is taken as :class:`RawSession` does. Raises
+    :class:`NotATranscript`.
     """
+    begin, rest = [], iter(lines)
+    for line in rest:
+        begin.append(line)
+        if line.strip() and not line.startswith("#"):
+            break
+    whole = itertools.chain(begin, rest)
+    if begin and not _is_marked(begin[-1]) and is_raw(begin[-1]):
+        try:
+            yield from RawSession([*whole]).entries()
+        except NotASession as error:
+            raise NotATranscript(str(error)) from None
+    else:
+        yield from _with_line_ends(_marked(whole))
+
+
+def _is_marked(first: str) -> bool:
+    line = first.strip().lstrip("> ")
+    return bool(_LINE.fullmatch(line) or _TITLE.fullmatch(line)) or line.startswith(_AROUND)
+
+
+def _with_line_ends(found: Iterable[Entry | Counters]) -> Iterator[Entry | Counters]:
+    """Yield entries; if none of them has the end of a line, each is a whole one."""
+    kept: list[Entry | Counters] = []
+    entries = iter(found)
+    for one in entries:
+        kept.append(one)
+        if isinstance(one, Entry) and b"\n" in one.data:
+            yield from kept
+            yield from entries
+            return
+    is_whole = any(isinstance(one, Entry) and one.direction == "<" for one in kept)
+    for one in kept:
+        if is_whole and isinstance(one, Entry) and one.direction in "<>":
+            yield replace(one, data=one.data + CRLF)
+        else:
+            yield one
+
+
+def _marked(lines: Iterable[str]) -> Iterator[Entry | Counters]:
     now = 0.0
     for number, line in _transcript(lines):
         if line.startswith(BEGINS):

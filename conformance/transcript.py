@@ -72,7 +72,7 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message: of ``connection``, at ``time`` seconds of the target's clock."""
+    """One message: of ``connection``, at ``time`` seconds of the target's clock; NaN if unknown."""
 
     connection: str
     direction: Direction

@@ -175,7 +175,7 @@ def test_the_example_of_a_transcript_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = ROOT / "docs" / "transcripts.md"
-    (transcript,), (code,) = blocks(page, "text"), blocks(page, "python")
+    (transcript, _), (code,) = blocks(page, "text"), blocks(page, "python")
     assert check(parse(transcript), PROFILES["1.13"]) is None
     (tmp_path / "FILE").write_text(transcript)
     monkeypatch.chdir(tmp_path)

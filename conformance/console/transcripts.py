@@ -96,13 +96,16 @@ def _read(file: Path) -> Recorded:
     progress = ProgressBar("read")
     try:
         with open(0 if file == STANDARD_INPUT else file, encoding="utf-8") as lines:
-            return Recorded.of(progress.watch(lines))
+            recorded = Recorded.of(progress.watch(lines))
     except OSError as error:
         raise refuse(f"cannot read {name}: {error.strerror}") from None
     except (NotATranscript, UnicodeDecodeError) as error:
         raise refuse(f"{name}: {error}") from None
     finally:
         progress.end()
+    if not recorded.entries:
+        raise refuse(f"{name} is empty: there is no transcript in it")
+    return recorded
 
 
 def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:

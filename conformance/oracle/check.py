@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,12 +10,16 @@ from typing import Literal
 from conformance.oracle.diagnosis import Diagnosis, diagnose
 from conformance.oracle.judged_entries import first_violation
 from conformance.oracle.underspecification import has_taken_open_line
+from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.oracle.violation import Violation
 from conformance.recorded import Conversation
 from conformance.transcript import Entry
+from conformance.verdict import Inconclusive
 from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
+_INSERTED = re.compile(rb"(?:^|\n)INSERTED ([0-9]{1,20})")
+_MET = re.compile(rb"(?:^|\n)(?:RESERVED|FOUND|id:) ([0-9]{1,20})")
 LOOKED_AT = 100_000
 """Messages before a finding that are enough to tell its level, and what it breaks."""
 
@@ -43,23 +48,52 @@ def check(
     Nothing after a finding is judged, unless the text leaves open what was found. ``progress`` is
     called now and then with the share that is done.
     """
-    entries = transcript.entries
-    violation = first_violation(
-        entries, transcript.begins, profile, True, lambda share: progress(share / 2)
-    )
+    entries, violation = _judged(transcript, profile, True, lambda share: progress(share / 2))
     if violation is not None:
         shown = _before(entries, violation)
+        _check_older_jobs(transcript, shown)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
         return _told_from(finding, shown)
-    violation = first_violation(
-        entries, transcript.begins, profile, False, lambda share: progress(0.5 + share / 2)
+    entries, violation = _judged(
+        transcript, profile, False, lambda share: progress(0.5 + share / 2)
     )
     if violation is None:
         return None
     shown = _before(entries, violation)
+    _check_older_jobs(transcript, shown)
     return _told_from(found(violation, diagnose(violation, shown, profile), False), shown)
+
+
+def _judged(
+    transcript: Conversation, profile: Profile, lenient: bool, progress: Callable[[float], object]
+) -> tuple[Sequence[Entry], Violation | None]:
+    """Return the messages, with times, and their first violation."""
+    entries, begins = transcript.entries, transcript.begins
+    if not are_unknown(entries):
+        return entries, first_violation(entries, begins, profile, lenient, progress)
+    return at_any_times(
+        entries, lambda timed: first_violation(timed, begins, profile, lenient, before=UNTIMED)
+    )
+
+
+def _check_older_jobs(transcript: Conversation, shown: Sequence[Entry]) -> None:
+    """Raise Inconclusive if a job takes part that is older than the transcript.
+
+    Ids increase, so its id is below that of the first job that is put. Of such a job, and of what
+    it keeps others from, nothing is known.
+    """
+    if transcript.begins is not None:
+        return
+    told = [entry for entry in shown if entry.direction == "<"]
+    first = min((int(id) for entry in told for id in _INSERTED.findall(entry.data)), default=None)
+    for entry in told:
+        for id in map(int, _MET.findall(entry.data)):
+            if first is None or id < first:
+                raise Inconclusive(
+                    f"job {id} is older than the transcript, so that its state is not known"
+                )
 
 
 def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:

@@ -46,8 +46,9 @@ class Judge:
         linger: int = 0,
     ) -> None:
         oracle = Oracle(profile, lateness, counters is not None, fresh)
+        oracle.before = before
         if counters is not None:
-            oracle.adopt(counters, before)
+            oracle.adopt(counters)
         oracle.lenient = lenient
         oracle.linger = linger
         self._gear = FastGear(oracle, guess_ids=counters is not None)

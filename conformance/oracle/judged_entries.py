@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from conformance.oracle.judge import Judge
+from conformance.oracle.reply_comparison import NOTHING, Before
 from conformance.oracle.violation import Violation
 from conformance.transcript import LIMITED, RESTARTS, Counters, Entry
 from conformance.verdict import Inconclusive
@@ -21,13 +22,14 @@ def first_violation(
     profile: Profile,
     lenient: bool = False,
     progress: Callable[[float], object] = lambda share: None,
+    before: Before = NOTHING,
 ) -> Violation | None:
     """Return the first violation that messages show; None if there is none.
 
-    ``begins``: what the target had counted before; ``lenient`` and Inconclusive are as with
-    :class:`Judge`. ``progress`` is told now and then which share is done.
+    ``begins``: what the target had counted before; ``lenient``, ``before`` and Inconclusive are as
+    with :class:`Judge`. ``progress`` is told now and then which share is done.
     """
-    judge = Judge(profile, counters=begins, lenient=lenient)
+    judge = Judge(profile, counters=begins, lenient=lenient, before=before)
     if begins is not None:
         # The connection that moves the clock, or that tests whether the target attends to it.
         judge.connect(-1)

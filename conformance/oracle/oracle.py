@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from conformance.oracle.reply_comparison import NOTHING, Before, difference
+from conformance.oracle.reply_comparison import NOTHING, difference
 from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by, restarted
 from conformance.oracle.transitions import SIGNALS, Item, Transitions
 from conformance.oracle.violation import NOTHING as NO_REPLY
@@ -55,7 +55,8 @@ class Oracle(Transitions):
         self.ends = math.inf
         """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
-        self._before = self._there = NOTHING
+        self.before = self._there = NOTHING
+        """What the target had, and keeps."""
         self._fresh = fresh
         self.linger = 0
         """For how long a client that is gone may be counted, in nanoseconds of real time."""
@@ -72,16 +73,8 @@ class Oracle(Transitions):
         self._transitions = 0
         self.most_states = 1
 
-    def adopt(
-        self,
-        counters: Counters,
-        before: Before = NOTHING,
-    ) -> None:
-        """Take over what the target had counted before.
-
-        ``before``: what it had, and keeps.
-        """
-        self._before = before
+    def adopt(self, counters: Counters) -> None:
+        """Take over what the target had counted before."""
         adopt(self.model, counters)
 
     @property
@@ -225,7 +218,7 @@ class Oracle(Transitions):
         """Judge a reply that a client has got; raise :class:`Violation` or Inconclusive."""
         while self._left and self.real_now - self._left[0] >= self.linger:
             self._left.popleft()
-        self._there = self._before._replace(leaving=len(self._left)) if self._left else self._before
+        self._there = self.before._replace(leaving=len(self._left)) if self._left else self.before
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._there) is None:

@@ -1,0 +1,78 @@
+"""Conversations of which nobody has written down when things happened, such as pasted sessions.
+
+Any time may have passed before each message. All that matters is whether a timer of the
+conversation has ended by then. So a violation is looked for where no time has passed; then time is
+let pass, of a length that ends some timer, where it makes the conversation last longer. What no
+such times explain is a violation at any times.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from conformance.oracle.reply_comparison import NOTHING
+from conformance.oracle.violation import Violation
+from conformance.transcript import Entry
+from conformance.verdict import Inconclusive
+
+MOST = 5_000
+"""Times that a conversation is judged at most."""
+UNTIMED = NOTHING._replace(is_timed=False)
+_TIMERS = re.compile(
+    rb"put +[0-9]+ +([0-9]+) +([0-9]+) |(?:release +[0-9]+ +[0-9]+|pause-tube +[^ ]+"
+    rb"|reserve-with-timeout) +([0-9]+)"
+)
+_BEYOND, _MARGIN = 0.1, 0.5
+"""Seconds behind the end of a timer, and before the end of a job's time to run."""
+
+
+def are_unknown(entries: Sequence[Entry]) -> bool:
+    """Tell whether nobody knows when these messages were sent and received."""
+    return bool(entries) and math.isnan(entries[0].time)
+
+
+def at_any_times(
+    entries: Sequence[Entry], judge: Callable[[Sequence[Entry]], Violation | None]
+) -> tuple[Sequence[Entry], Violation | None]:
+    """Return the messages at the times that explain most of them, and what these do not explain.
+
+    ``judge`` returns the first violation at some times. Raises Inconclusive if there are too many
+    of them.
+    """
+    pauses = [0.0] * len(entries)
+    timed = list(_timed(entries, pauses))
+    violation = judge(timed)
+    lengths, left = sorted(_lengths(entries)), MOST
+    while violation is not None:
+        for place, seconds in itertools.product(range(violation.mark, -1, -1), lengths):
+            if (left := left - 1) < 0:
+                raise Inconclusive("no times are known, and too many are possible")
+            tried = [*pauses[:place], pauses[place] + seconds, *pauses[place + 1 :]]
+            later = list(_timed(entries, tried))
+            found = judge(later)
+            if found is None or found.mark > violation.mark:
+                pauses, timed, violation = tried, later, found
+                break
+        else:
+            return timed, violation
+    return timed, None
+
+
+def _timed(entries: Sequence[Entry], pauses: Sequence[float]) -> Iterator[Entry]:
+    """Yield the messages, each so many seconds after the one before."""
+    now = itertools.accumulate(pauses)
+    return (replace(entry, time=time) for entry, time in zip(entries, now, strict=True))
+
+
+def _lengths(entries: Sequence[Entry]) -> set[float]:
+    """Return lengths of time, in seconds, after which something ends."""
+    found: set[float] = set()
+    for entry in entries:
+        for delay, ttr, other in _TIMERS.findall(entry.data) if entry.direction == ">" else ():
+            found |= {float(seconds) + _BEYOND for seconds in (delay, ttr, other) if seconds}
+            found |= {max(float(ttr) - _MARGIN, _BEYOND)} if ttr else set()
+    return found
