@@ -53,8 +53,12 @@ def read_baseline(path: Path) -> Mapping[str, KnownDeviation]:
         raise BaselineError(f"the baseline {path}: {error}") from None
     except OSError as error:
         raise BaselineError(f"cannot read the baseline {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise BaselineError(f"the baseline {path} is not YAML") from error
+    except yaml.MarkedYAMLError as error:
+        mark, problem = error.problem_mark, error.problem or "it cannot be read"
+        at = f": line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else ""
+        raise BaselineError(f"the baseline {path} is not YAML{at}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise BaselineError(f"the baseline {path} is not YAML") from None
     if document is None:
         return {}
     if not isinstance(document, Mapping):
@@ -107,4 +111,6 @@ def _known(path: Path, slug: str, entry: Any) -> KnownDeviation:
         raise BaselineError(f"the baseline {path}: {slug} needs a verdict: {choice}")
     if not isinstance(entry.get("reason"), str):
         raise BaselineError(f"the baseline {path}: {slug} needs a reason")
+    if not isinstance(entry.get("flaky", False), bool):
+        raise BaselineError(f"the baseline {path}: {slug}: flaky is true or false")
     return KnownDeviation(**entry)

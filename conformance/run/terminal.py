@@ -84,6 +84,9 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.write_line(line)
     for line in filter(None, (summary.not_kept, summary.kept)):
         reporter.write_line(line)
+    if known := len(tally.deviations(known=True)) if tally.is_as_known() else 0:
+        said = f"{tally.target}: conforms, except for {counted(known, 'known deviation')}"
+        reporter.write_line(said, bold=True, green=True)
 
 
 def cut(lines: list[str], most: int) -> list[str]:
