@@ -13,7 +13,9 @@ from reports.verdicts import Verdict
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[", "is not YAML"),
+        ("[\n", "is not YAML: line 2, column 1: "),
+        ("put.inserted: {verdict: fail\nreason x", "is not YAML: line "),
+        ("put.inserted: {verdict: fail, reason: x, flaky: often}", "flaky is true or false"),
         ("- a", "is not a dictionary of requirements"),
         (
             "no.such-thing: {verdict: fail, reason: x}",

@@ -200,6 +200,7 @@ def test_a_report_has_the_evidence_and_what_the_baseline_says(tmp_path: Path) ->
         f"--launch={FAULT}", "-k", "peek.", f"--report={tmp_path}", f"--baseline={baseline}"
     )
     assert done.returncode == 0, done.stdout
+    assert "conforms, except for 1 known deviation\n" in done.stdout
     found = read_results(tmp_path / "results.json")
     known = next(r for r in found.requirements if r.slug == "peek.changes-nothing")
     assert (known.verdict, known.known and known.known.reason) == (Verdict.FAIL, "issue 17")

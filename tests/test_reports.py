@@ -256,6 +256,18 @@ def test_a_difference_tells_what_broke_and_what_was_fixed() -> None:
     assert "No requirement fares differently." in difference_text(Difference.between(same, same))
 
 
+@pytest.mark.parametrize(
+    "then", [v for v in Verdict if v not in (Verdict.PASS, Verdict.FAIL, Verdict.ERROR)]
+)
+def test_only_what_passed_before_or_deviated_less_can_break(then: Verdict) -> None:
+    before, after = (results(requirement("put.a", v)) for v in (then, Verdict.FAIL))
+    difference = Difference.between(before, after)
+    assert bool(difference.broken) == (then is Verdict.NON_STRICT)
+    assert bool(difference.other) == (then is not Verdict.NON_STRICT)
+    assert not Difference.between(after, before).broken
+    assert not Difference.between(after, before).fixed
+
+
 def test_comparing_two_runs_tells_and_writes_their_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
