@@ -106,6 +106,9 @@ def test_nothing_is_left_on_a_server_of_others(
         said = (tmp_path / "log").read_text()
         assert (_jobs(server.address), _tubes(server.address)) == (0, ["default"]), said
         assert "may be left" not in said
+        assert "nothing was left on the server" in said
+        assert "Traceback" not in said
+        assert ".py:" not in said
         assert run.returncode == (0 if way == "fuzz" else pytest.ExitCode.INTERRUPTED), said
         assert ("interrupted after " in said) == (way == "fuzz")
 

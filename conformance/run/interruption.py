@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from conformance.run.suite import Suite
+from conformance.target.cleanup import NOTHING_LEFT
 from conformance.target.watchdog import ENDINGS
 
 GRACE = 0.5
@@ -25,6 +26,12 @@ _SLOW = "hypothesispytest"
 """The plugin that imports all of Hypothesis for its summary, if nobody has done so before."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal has ended the run; pytest shows this name, and no place in the code."""
+
+    __module__ = "builtins"
+
+
 class Interruption:
     """Ends a run on a signal, in all of its processes; a later second signal ends it at once."""
 
@@ -34,6 +41,8 @@ class Interruption:
         self._is_worker = is_worker
         self._workers: list[int] = []
         self._has_come = False
+        # With --full-trace, pytest shows the places only of the very exception.
+        self._exception = KeyboardInterrupt if config.option.fulltrace else Interrupted
         self._first_at = 0.0
 
     def attend(self) -> None:
@@ -61,7 +70,7 @@ class Interruption:
         for worker in self._workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGTERM)
-        raise KeyboardInterrupt
+        raise self._exception
 
     def _give_up(self) -> NoReturn:
         told = self._suite.what_may_be_left()
@@ -76,7 +85,7 @@ class Interruption:
     def pytest_runtest_setup(self) -> None:
         if self._has_come:
             # It has come where Python ignores exceptions, such as while an object is freed.
-            raise KeyboardInterrupt
+            raise self._exception
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -86,6 +95,13 @@ class Interruption:
             excinfo.traceback = excinfo.traceback[-1:]
         if (plugin := self._config.pluginmanager.get_plugin(_SLOW)) is not None:
             self._config.pluginmanager.unregister(plugin)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self) -> None:
+        """Say that nothing was left on a server of others, if that is so."""
+        is_remote = self._suite.options.address is not None
+        if self._has_come and is_remote and not (self._is_worker or self._suite.close()):
+            self._config.get_terminal_writer().line(NOTHING_LEFT)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from conformance.run.entry import AUTO
 from conformance.run.labels import parsed
 from conformance.target.builtin import BuiltIn
-from conformance.target.cleanup import leave, may_be_left
+from conformance.target.cleanup import NOTHING_LEFT, leave, may_be_left
 from conformance.target.command import LaunchError, check_command
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
@@ -120,7 +120,7 @@ class Options:
         if self.address is None:
             return ""
         is_clean = leave(self.target(), [])
-        return "nothing was left on the server" if is_clean else may_be_left(self.address)
+        return NOTHING_LEFT if is_clean else may_be_left(self.address)
 
     @property
     def names_server(self) -> bool:

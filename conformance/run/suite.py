@@ -102,6 +102,7 @@ class Suite:
         """The time for making findings small; processes share that of a run."""
         self._distributed = distributed
         self._target: Target | None = None
+        self._left = ""
         self._identity: tuple[Target, results.Target] | None = None
         self._overlapped: list[Overlapped] | None = None
         self._round_trip = 0.0
@@ -342,11 +343,10 @@ class Suite:
     def close(self) -> str:
         """End the target, or all that this run has there; return what is left, in words."""
         target, self._target = self._target, None
-        if target is None:
-            return ""
-        if target.exclusive:
+        if target is not None and target.exclusive:
             target.close()
-            return ""
-        FOOTPRINT.end()
-        is_clean = leave(target, jobs_of_running_tests())
-        return "" if is_clean else self.what_may_be_left()
+        elif target is not None:
+            FOOTPRINT.end()
+            is_clean = leave(target, jobs_of_running_tests())
+            self._left = "" if is_clean else self.what_may_be_left()
+        return self._left

@@ -17,6 +17,7 @@ from reference_server.wire import ProtocolError, Reply
 
 MOVES = 1000
 """Jobs that are moved to get at one of them."""
+NOTHING_LEFT = "nothing was left on the server"
 _PEEKS = ("peek-ready", "peek-delayed", "peek-buried")
 _AT_ONCE = 200
 """Commands whose replies fit into the buffers of a connection."""
