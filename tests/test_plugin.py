@@ -370,3 +370,16 @@ def test_health_is_told_apart_from_verdicts(tmp_path: Path) -> None:
     assert line in page.partition('<h2 id="health">')[2].partition("</section>")[0]
     for name in ("report.html", "report.md"):
         assert line in (report / name).read_text(encoding="utf-8")
+
+
+def test_a_quick_run_says_what_it_leaves_out(tmp_path: Path) -> None:
+    chosen = ("--quick", "-k", "use. or any-program or persistence.again")
+    done = suite(*chosen, f"--report={tmp_path}")
+    assert done.returncode == 0, done.stdout
+    told = suite(*chosen, "-v", "--collect-only")
+    assert "quick: random conversations, exhaustion and restarts are left out" in told.stdout
+    assert not re.search("test_any_program|test_persistence", told.stdout)
+    verdicts = {r.slug: r.verdict for r in read_results(tmp_path / "results.json").requirements}
+    assert verdicts["use.using"] is Verdict.PASS
+    assert verdicts["protocol.any-program"] is verdicts["persistence.again"] is Verdict.NOT_RUN
+    assert "not run)" in done.stdout

@@ -60,6 +60,10 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "write what this run found into the baseline; reasons that are there stay",
     },
+    "quick": {
+        "action": "store_true",
+        "help": "leave out random tests, exhaustion and restarts: a first verdict in seconds",
+    },
     "strict": {
         "action": "store_true",
         "help": "fail on de-facto requirements, too",

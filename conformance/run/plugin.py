@@ -92,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
         marker = level.replace("-", "_")
         config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
     config.stash[_SUITE] = Suite(options, distributed=_is_worker(config))
-    selection = Selection(config.stash[_SUITE], _is_worker(config))
+    selection = Selection(config.stash[_SUITE], _is_worker(config), chosen.beanstalk_quick)
     config.pluginmanager.register(selection, "conformance-selection")
     config.stash[_BASELINE] = {}
     config.stash[_KEEPER] = Keeper(chosen.beanstalk_report, options.name)

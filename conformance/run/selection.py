@@ -7,17 +7,35 @@ from collections.abc import Generator
 
 import pytest
 
-from conformance.run.suite import Suite, slugs
+from conformance.run.suite import Suite, needs, slugs
+from reports.grouping import RARE
 
+LEFT_OUT = "random conversations, exhaustion and restarts are left out"
 NOTHING = "no test of the suite is selected: look at -k and -m"
 
 
 class Selection:
-    """Sees that tests are left out; ``is_worker``: another process tells of it."""
+    """Sees that tests are left out; ``is_worker``: another process tells of it.
 
-    def __init__(self, suite: Suite, is_worker: bool) -> None:
+    ``quick``: what takes long is left out.
+    """
+
+    def __init__(self, suite: Suite, is_worker: bool, quick: bool) -> None:
         self._suite = suite
         self._is_worker = is_worker
+        self._quick = quick
+
+    def pytest_report_header(self) -> list[str]:
+        return [f"quick: {LEFT_OUT}"] if self._quick else []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        if not self._quick:
+            return
+        config.hook.pytest_deselected(items=[item for item in items if _takes_long(item)])
+        items[:] = [item for item in items if not _takes_long(item)]
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self._suite.selected |= any(slugs(item) for item in items)
@@ -36,3 +54,7 @@ class Selection:
         if self._suite.options.names_server and nothing and not self._is_worker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             sys.stderr.write(f"ERROR: {NOTHING}\n")
+
+
+def _takes_long(item: pytest.Item) -> bool:
+    return needs(item, "exploration") or any(slug.startswith(RARE) for slug in slugs(item))
