@@ -18,8 +18,9 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote
-from conformance.target.traits import Traits
-from conformance.verdict import Deviation, Kind, TargetLost
+from conformance.target.traits import Failure, Traits
+from conformance.transcript import Transcript
+from conformance.verdict import Deviation, Kind, Step, TargetLost
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -263,3 +264,21 @@ def test_a_run_on_a_server_that_serves_one_client_only_has_a_verdict(tmp_path: P
     assert done.returncode == 1
     assert "fail: protocol.close-ends-connection; blocks " in done.stdout
     assert "1 must requirement broken" in done.stdout
+
+
+def test_commands_that_do_not_work_are_told_by_what_is_wrong_with_them() -> None:
+    def failure(kind: Kind, came: str = "") -> Failure:
+        return Failure(Step(kind, came=came), "a reply", "something else", Transcript())
+
+    unusable = {
+        "touch": failure(Kind.WRONG_REPLY, "UNKNOWN_COMMAND"),
+        "bury": failure(Kind.WRONG_REPLY, "UNKNOWN_COMMAND"),
+        "stats": failure(Kind.NO_REPLY),
+        "kick": failure(Kind.DISCONNECTED),
+        "peek": failure(Kind.WRONG_REPLY, "BAD_FORMAT"),
+    }
+    assert Traits(unusable=unusable).commands_in_words() == (
+        "20 of 25 work; unknown: touch, bury; no reply: stats; the connection ends: kick;"
+        " a wrong reply: peek"
+    )
+    assert Traits().commands_in_words() == ""

@@ -182,8 +182,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not _has_target(config):
         return []
     suite = config.stash[_SUITE]
-    unusual = suite.target.traits.in_words() if config.get_verbosity() > 0 else []
-    return [suite.describe(), *(f"survey: {line}" for line in unusual)]
+    traits = suite.target.traits
+    commands = traits.commands_in_words()
+    unusual = traits.in_words() if config.get_verbosity() > 0 else []
+    return [
+        suite.describe(),
+        *([f"commands: {commands}"] if commands else []),
+        *(f"survey: {line}" for line in unusual),
+    ]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,13 +6,14 @@ about the target afterwards, so that their order makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from conformance.transcript import Transcript
 from conformance.usual_answers import usual_answer
-from conformance.verdict import Deviation, Fate, Step, TargetLost
+from conformance.verdict import Deviation, Fate, Kind, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile
+from reference_server.wire import UNKNOWN_COMMAND
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,17 @@ class Traits:
             return None
         return failure.deviation(owner)
 
+    def commands_in_words(self) -> str:
+        """Return which commands do not work, by what is wrong with them; empty if all do."""
+        if not self.unusable:
+            return ""
+        count = len(self.profile.commands)
+        told = [f"{count - len(self.unusable)} of {count} work"]
+        for what, is_so in _FAILURES.items():
+            verbs = [verb for verb, failure in self.unusable.items() if is_so(failure.step)]
+            told += [f"{what}: {', '.join(verbs)}"] if verbs else []
+        return "; ".join(told)
+
     def in_words(self) -> list[str]:
         """Return what is unusual, a line each."""
         lines = [f"{verb}: {failure.observed}" for verb, failure in self.unusable.items()]
@@ -97,5 +109,14 @@ class Traits:
         return lines
 
 
+_FAILURES: Mapping[str, Callable[[Step], bool]] = {
+    "unknown": lambda step: step.came == UNKNOWN_COMMAND.word,
+    "no reply": lambda step: step.kind in (Kind.NO_REPLY, Kind.NOT_DISCONNECTED),
+    "the connection ends": lambda step: step.kind is Kind.DISCONNECTED,
+    "a wrong reply": lambda step: (
+        step.kind in (Kind.WRONG_REPLY, Kind.NOT_A_REPLY) and step.came != UNKNOWN_COMMAND.word
+    ),
+}
+"""What is wrong with a command that does not work."""
 SLOW = 0.5
 """Seconds from which on a reply is called slow."""
