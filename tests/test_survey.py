@@ -25,7 +25,7 @@ from reference_server.engine import Engine
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, PROFILES, Profile
-from reference_server.state import Tube
+from reference_server.state import SECOND, Client, Tube
 from reference_server.wire import UNKNOWN_COMMAND, Malformed, Reply, Request, RequestReader
 from tests.servers import OneAtATime, changed_server, silent_at
 from tests.test_plugin import suite
@@ -130,6 +130,24 @@ def test_a_tube_that_stays() -> None:
 
     with _surveyed(Fault("", "other", Keeps)) as target:
         assert target.traits.keeps_tubes
+
+
+class KeepsStats(Model):
+    """Its statistics are those of half a second ago, by its own clock, which tests may move."""
+
+    _kept: tuple[int, Reply] | None = None
+
+    def _stats(self, conn: Client) -> Reply:
+        now = super()._stats(conn)
+        if self._kept is None or self.now - self._kept[0] > SECOND // 2:
+            self._kept = self.now, now
+        return self._kept[1]
+
+
+def test_statistics_that_are_kept_for_a_while_are_renewed_by_a_clock_that_is_moved() -> None:
+    with contextlib.closing(BuiltIn(fault=Fault("", "keeps", model=KeepsStats))) as target:
+        target.probe()
+        assert target.traits.renews_stats
 
 
 @pytest.mark.parametrize("limit", [1000, 16_384, 65_534])

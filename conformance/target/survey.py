@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from conformance import yamlish
 from conformance.target.address import Address, ask_all, connect, next_reply
+from conformance.target.clock import TargetClock
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation
@@ -101,6 +102,7 @@ class Surveyed(Protocol):
 
     limits: Limits
     exclusive: bool
+    clock: TargetClock
 
     @property
     def address(self) -> Address: ...
@@ -163,8 +165,13 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
         pipelines = pool.submit(look.pipelines)
         ends = pool.submit(look.ends, waiting=False)
         ends_waiting = pool.submit(lambda: "reserve" in unusable or look.ends(waiting=True))
-        renews = pool.submit(lambda: "stats" in unusable or look.renews_stats())
-        keeps = pool.submit(lambda: not {"use", "list-tubes"} & unusable and look.keeps_tubes())
+        # One after the other: time passes for both, perhaps on a clock that is moved.
+        slow = pool.submit(
+            lambda: (
+                "stats" in unusable or look.renews_stats(),
+                not {"use", "list-tubes"} & unusable and look.keeps_tubes(),
+            )
+        )
         size = pool.submit(
             lambda: (
                 known.max_body
@@ -172,13 +179,14 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
                 else look.max_body(known.max_body, jobs)
             )
         )
+    renews_stats, keeps_tubes = slow.result()
     return replace(
         known,
         pipelines=pipelines.result(),
         ends_connections=ends.result(),
         ends_waiting=ends_waiting.result(),
-        renews_stats=renews.result(),
-        keeps_tubes=keeps.result(),
+        renews_stats=renews_stats,
+        keeps_tubes=keeps_tubes,
         max_body=size.result(),
     )
 
@@ -444,8 +452,14 @@ class _Look:
             while (is_late := time.monotonic() > end) or self._counted(client) == first:
                 if is_late:
                     return False
-                time.sleep(_AGAIN)
+                self._pause()
         return True
+
+    def _pause(self) -> None:
+        """Let some time pass, also on the clock of the target."""
+        time.sleep(_AGAIN)
+        if self._target.clock.movable:
+            self._target.clock.move(_AGAIN)
 
     def _counted(self, client: Transport) -> str:
         (reply,) = self._ask(client, b"stats")
@@ -469,7 +483,7 @@ class _Look:
                     return False
                 if is_late:
                     return True
-                time.sleep(_AGAIN)
+                self._pause()
         return False
 
     def max_body(self, limit: int | None, jobs: list[int]) -> int | None:
