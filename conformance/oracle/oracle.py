@@ -56,7 +56,7 @@ class Oracle(Transitions):
         """When it gives up, in seconds of the monotonic clock."""
         self._alone = alone
         self.before = self._there = NOTHING
-        """What the target had, and keeps."""
+        """The leftovers on the target, which are let alone."""
         self._fresh = fresh
         self.linger = 0
         """For how long a client that is gone may be counted, in nanoseconds of real time."""

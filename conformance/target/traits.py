@@ -117,6 +117,6 @@ _FAILURES: Mapping[str, Callable[[Step], bool]] = {
         step.kind in (Kind.WRONG_REPLY, Kind.NOT_A_REPLY) and step.came != UNKNOWN_COMMAND.word
     ),
 }
-"""What is wrong with a command that does not work."""
+"""The ways in which a command may not work."""
 SLOW = 0.5
 """Seconds from which on a reply is called slow."""
