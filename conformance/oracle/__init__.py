@@ -38,6 +38,8 @@ Two gears
     path that it has not taken: an alarm in haste is judged again, from the last point at which all
     was settled, with all outcomes. So haste can make no verdict wrong.
 
+`unknown_times` judges conversations of which nobody has written down when things happened.
+
 `linearizability` decides the same for clients at work at the same time, by a search for an order
 of their commands (Wing and Gong, 1993; Lowe's just-in-time linearization, 2017), and `invariants`
 what must hold of every job in any order.

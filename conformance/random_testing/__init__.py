@@ -10,5 +10,8 @@ Draws depend on the model only, and jobs are called by tags, never by ids of the
 what is found could not be made small. Clients at work at the same time (`concurrent_clients`) are
 judged afterwards, from what each has heard.
 
+On a server that others use, a transcript is driven again as a `confined` program, which touches no
+jobs but its own.
+
 This package imports `conformance.oracle`, `conformance.dialogue` and what is below them.
 """
