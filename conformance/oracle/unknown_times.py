@@ -19,8 +19,8 @@ from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Inconclusive
 
-MOST = 5_000
-"""Times that a conversation is judged at most."""
+MOST = 200_000
+"""Messages that are judged at most, those of all tried times together."""
 UNTIMED = NOTHING._replace(is_timed=False)
 _TIMERS = re.compile(
     rb"put +[0-9]+ +([0-9]+) +([0-9]+) |(?:release +[0-9]+ +[0-9]+|pause-tube +[^ ]+"
@@ -49,7 +49,7 @@ def at_any_times(
     lengths, left = sorted(_lengths(entries)), MOST
     while violation is not None:
         for place, seconds in itertools.product(range(violation.mark, -1, -1), lengths):
-            if (left := left - 1) < 0:
+            if (left := left - violation.mark - 1) < 0:
                 raise Inconclusive("no times are known, and too many are possible")
             tried = [*pauses[:place], pauses[place] + seconds, *pauses[place + 1 :]]
             later = list(_timed(entries, tried))
