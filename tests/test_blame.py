@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
+from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
 from conformance.target.builtin import BuiltIn
+from conformance.target.limits import USUAL
+from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation
+from fuzz.test_hostile import CORPUS
+from fuzz.test_hostile import test_known_bytes as any_bytes
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import Client, KeptJob
@@ -82,3 +88,16 @@ class _RemembersNothing(Model):
 def test_where_no_job_is_remembered_nothing_is_wrong_with_how_often_it_was_buried() -> None:
     wrong, fine = "persistence.put", "persistence.buries"
     assert _blamed(Fault("", "other", _RemembersNothing), wrong, fine) == {wrong}
+
+
+def test_known_bytes_that_are_dropped_are_explained_by_what_is_known_of_pipelines() -> None:
+    (known,) = (path for path in CORPUS.glob("*.transcript") if path.stem == "body-too-big")
+    limits = replace(USUAL, reply=0.5, alive=0.5)
+    for reader, expected in ((OneAtATime, (IN_STEP,)), (RequestReader, None)):
+        fault = Fault("", "other", reader=reader)
+        with contextlib.closing(BuiltIn(fault=fault, limits=limits)) as server:
+            server.probe()
+            arguments: dict[str, object] = dict.fromkeys(("server", "transcript"))
+            arguments |= {"known": known, "exploration": Exploration(1)}
+            error = running.run(any_bytes, arguments, server).error
+        assert (error.suspects[:1] if isinstance(error, Deviation) else None) == expected

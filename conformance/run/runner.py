@@ -16,7 +16,7 @@ from conformance.target.address import TargetError
 from conformance.target.sanitizers import Report
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usual_answers import CLOSES, usual_answer
+from conformance.usual_answers import CLOSES, IN_STEP, usual_answer
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -175,6 +175,13 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             lost = TargetLost(GOES_ON, fate, command=seen.step.command)
             lost.owner = seen.owner
         outcome.error = lost
+    if (
+        "exploration" in arguments
+        and isinstance(outcome.error, Deviation)
+        and not scenario.target.traits.pipelines
+    ):
+        # What is sent behind another command may have been dropped.
+        outcome.error.suspects = (IN_STEP, *outcome.error.suspects)
     if isinstance(outcome.error, TargetLost):
         if isinstance(exploration := arguments.get("exploration"), Exploration):
             exploration.show_last(scenario.transcript)
