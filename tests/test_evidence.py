@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +16,17 @@ from conformance.run.evidence import gather
 from conformance.run.keeping import Keeper
 from conformance.run.runner import run
 from conformance.target.builtin import BuiltIn
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.transcript import HEAD, Entry, rendered
 from conformance.verdict import Deviation, Inconclusive
 from reference_server.faults import Fault
 from reference_server.model import Model
+from reference_server.profiles import NEWEST
 from reference_server.state import Client
-from reference_server.wire import TIMED_OUT, Command
+from reference_server.wire import NOT_FOUND, TIMED_OUT, Command
 from reports.results import Evidence
+from tests.servers import changed_server
 
 SHORT = Limits(reply=1.0)
 WAITING, FORGOTTEN = 60, 41
@@ -97,3 +101,29 @@ def test_what_follows_a_marked_message_is_cut_in_the_middle(count: int, left_out
     assert lines[0] == "> A > reserve\\r\\n"
     assert [line for line in lines if "…" in line] == ["  … 9 messages …"] * bool(left_out)
     assert len(lines) == 1 + count - left_out + bool(left_out)
+
+
+def test_what_a_server_has_said_before_a_test_is_none_of_its_evidence(tmp_path: Path) -> None:
+    change = """
+    from reference_server.wire import Reply
+
+    plain = Reply.encode
+    print("ready", flush=True)
+
+    def encode(self):
+        if self.word == "NOT_FOUND":
+            print("lost it", flush=True)
+            return b"JUNK\\r\\n"
+        return plain(self)
+
+    Reply.encode = encode
+    """
+    with contextlib.closing(LaunchedTarget(changed_server(tmp_path, change))) as target:
+        target.probe(NEWEST)
+        assert "ready" in target.said()
+
+        def peeks(client: Connection) -> None:
+            client.send("peek 2000000000").expect(NOT_FOUND)
+
+        said = [run(peeks, {"client": None}, target).said for _ in range(2)]
+    assert said == ["lost it", "lost it"]

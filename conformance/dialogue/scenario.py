@@ -87,6 +87,8 @@ class Scenario:
         self.target = target
         self._is_last = is_last
         self.generation = target.generation
+        self.printed = target.printed()
+        """What the target had printed before."""
         self.transcript = Transcript()
         self.starvation = Starvation(target.cpu_time)
         self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)

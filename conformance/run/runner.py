@@ -188,7 +188,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         # The text does not say that a server outlives exhaustion.
         outcome.error.de_facto |= scenario.exhausts
     if outcome.error is not None:
-        outcome.said = scenario.target.said()
+        outcome.said = scenario.target.said(scenario.printed)
     outcome.reported = scenario.target.reported()
     outcome.transcript = scenario.transcript.copy()
     clock = scenario.clock
@@ -205,7 +205,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         # All that the test has asked for was answered.
         outcome.error.owner = CLOSES
         outcome.error.de_facto = scenario.exhausts
-        outcome.transcript, outcome.said = scenario.transcript.copy(), scenario.target.said()
+        outcome.transcript = scenario.transcript.copy()
+        outcome.said = scenario.target.said(scenario.printed)
         scenario.target.restore()
         _excuse(scenario, outcome)
     if outcome.error is None:

@@ -223,13 +223,18 @@ class Launched:
             return answered
         return False
 
-    def said(self) -> str:
+    @property
+    def printed(self) -> int:
+        """Return how many bytes the server has printed so far."""
+        return self._output.seek(0, os.SEEK_END)
+
+    def said(self, since: int = 0) -> str:
         """Return the last that the server printed, escape sequences neutralised.
 
-        Of a sanitizer's report that has ended it, the beginning: behind that come only tables.
+        Nothing of the first ``since`` bytes. Of a sanitizer's report that has ended it, the
+        beginning: behind that come only tables.
         """
-        end = self._output.seek(0, os.SEEK_END)
-        self._output.seek(max(end - _REPORT, 0))
+        self._output.seek(max(self.printed - _REPORT, since))
         said = printable(self._output.read().decode(errors="replace").strip())
         told = [report.text for report in reports(said)] if said.endswith(ABORTING) else []
         return told[-1][:_SAID] if told else said[-_SAID:].strip()

@@ -24,7 +24,7 @@ from conformance.target.profile_detection import known_line
 from conformance.target.sanitizers import Report, reports
 from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
-from conformance.target.target import Target
+from conformance.target.target import Printed, Target
 from conformance.target.traits import Failure, Traits
 from conformance.transcript import Transcript
 from conformance.usual_answers import CLOSES
@@ -323,8 +323,13 @@ class LaunchedTarget(Target):
             self._unread = ""
         return found
 
-    def said(self) -> str:
-        said = self._server.said()
+    def printed(self) -> Printed:
+        return self._server, self._server.printed
+
+    def said(self, since: Printed | None = None) -> str:
+        server, count = since or (None, 0)
+        # What was started meanwhile has printed all of it since.
+        said = self._server.said(count if server is self._server else 0)
         # As in the command: the folder is another one each time.
         return said.replace(self._folder.name, "{binlog}") if self._folder else said
 

@@ -34,6 +34,10 @@ _FINE = 0.001
 """Seconds between two times of a clock that can judge others."""
 
 
+Printed = tuple[object, int]
+"""A server, and how many bytes it had printed."""
+
+
 class Target(ABC):
     """A server under test, judged by ``profile``; ``exclusive``: nobody else uses it.
 
@@ -169,8 +173,12 @@ class Target(ABC):
                 f"needs a body of {size:,} bytes, the target takes {self.traits.max_body:,}"
             )
 
-    def said(self) -> str:
-        """Return the last that it printed, if we can see that."""
+    def printed(self) -> Printed | None:
+        """Return how much it has printed so far, if we can see that."""
+        return None
+
+    def said(self, since: Printed | None = None) -> str:
+        """Return the last that it printed since then, if we can see that."""
         return ""
 
     def reported(self) -> list[Report]:
