@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.baseline import BaselineError, KnownDeviation, changes, read_baseline
+from conformance.run.baseline import (
+    BaselineError,
+    KnownDeviation,
+    changes,
+    read_baseline,
+    shipped,
+)
 from reports.verdicts import Verdict
 
 
@@ -68,3 +74,11 @@ def test_what_has_changed_in_a_baseline_is_told() -> None:
         old, {"b": KnownDeviation("non-strict", "x"), "c": KnownDeviation("fail", "y", "z"), **many}
     ) == ("9 known deviations; 7 added: 0, 1, 2, 3, 4, …; 1 removed: a; 1 with another verdict: b")
     assert changes(old, old) == "3 known deviations; no verdict has changed"
+
+
+def test_the_baselines_that_we_have_are_found_by_version() -> None:
+    path = shipped("1.12")
+    assert path is not None
+    assert read_baseline(path)
+    for version in ("", "unknown", "9.9", "../baselines/beanstalkd-1.12", "1.12\n"):
+        assert shipped(version) is None

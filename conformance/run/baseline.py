@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from reports.words import counted
 VERDICTS = (Verdict.FAIL, Verdict.NON_STRICT)
 _NAMED = 5
 """Entries of a kind that are named where it is told what has changed."""
+_SHIPPED = Path(__file__).parent.parent / "baselines"
 _KEYS = {"verdict", "observed", "reason", "link", "flaky"}
 
 
@@ -38,6 +40,12 @@ class KnownDeviation:
     def covers(self, verdict: str) -> bool:
         """Return whether a deviation with this verdict is the known one."""
         return verdict == self.verdict or (self.flaky and verdict == Verdict.NON_STRICT)
+
+
+def shipped(version: str) -> Path | None:
+    """Return the known deviations of this version of beanstalkd; None if we have none."""
+    path = _SHIPPED / f"beanstalkd-{version}.yaml"
+    return path if re.fullmatch("[0-9.]+", version) and path.is_file() else None
 
 
 def is_known(baseline: Mapping[str, KnownDeviation], slug: str, verdict: str) -> bool:

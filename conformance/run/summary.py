@@ -93,6 +93,11 @@ class Summary:
         return tally
 
     @property
+    def version(self) -> str:
+        """The version that the target tells of itself."""
+        return self.observations[0].target.version if self.observations else ""
+
+    @property
     def observations(self) -> list[Observation]:
         """The findings up to now, in the order of ``reports``."""
         self._settle()

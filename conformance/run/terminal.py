@@ -7,6 +7,7 @@ from typing import Any
 
 from conformance.catalogue import catalogue
 from conformance.run.aggregation import Tally, grounds
+from conformance.run.baseline import shipped
 from conformance.run.evidence import describe
 from conformance.run.progress import dots
 from conformance.run.summary import Summary
@@ -84,6 +85,10 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.write_line(line)
     for line in filter(None, (summary.not_kept, summary.kept)):
         reporter.write_line(line)
+    path = None if tally.baseline else shipped(summary.version)
+    if path is not None and tally.deviations(known=False):
+        told = f"the known deviations of beanstalkd {summary.version} are a baseline: {path}"
+        reporter.write_line(told)
     if known := len(tally.deviations(known=True)) if tally.is_as_known() else 0:
         said = f"{tally.target}: conforms, except for {counted(known, 'known deviation')}"
         reporter.write_line(said, bold=True, green=True)
