@@ -42,6 +42,13 @@ def take_standard_output() -> Output | None:
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper):
         return None
-    encoding, errors, is_seen = stream.encoding, stream.errors, stream.isatty()
-    sys.stdout = output = Output(stream.detach(), encoding, errors, line_buffering=is_seen)
+    encoding, errors = stream.encoding, stream.errors
+    line_buffering, write_through = stream.line_buffering, stream.write_through
+    sys.stdout = output = Output(
+        stream.detach(),
+        encoding,
+        errors,
+        line_buffering=line_buffering,
+        write_through=write_through,
+    )
     return output
