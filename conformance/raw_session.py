@@ -128,18 +128,19 @@ class RawSession:
     def _body(self, prefix: str, size: int) -> bytes | None:
         """Take the lines of a body; None if they have another size."""
         lines: list[bytes] = []
-        for line in self._lines[self._at :]:
-            lines.append(line.removeprefix(prefix).rstrip("\r\n").encode())
-            for end in (b"\n", b"\r\n"):
-                if len(body := end.join(lines)) == size:
-                    self._at += len(lines)
-                    return body
-            if len(b"\n".join(lines)) > size:
-                lines.pop()
+        length = -1
+        for number in range(self._at, len(self._lines)):
+            line = self._lines[number].removeprefix(prefix).rstrip("\r\n").encode()
+            length += len(line) + 1
+            if length > size:
                 break
-        # The empty line behind YAML is often lost.
-        body = b"\n".join([*lines, b""])
-        if lines and len(body) == size:
+            lines.append(line)
+            for end in (b"\n", b"\r\n"):
+                if length + (len(lines) - 1) * (len(end) - 1) == size:
+                    self._at = number + 1
+                    return end.join(lines)
+        if lines and sum(len(line) + 1 for line in lines) == size:
+            # The empty line behind YAML is often lost.
             self._at += len(lines)
-            return body
+            return b"\n".join([*lines, b""])
         return None
