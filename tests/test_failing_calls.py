@@ -68,3 +68,16 @@ def test_without_strace_no_call_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(NotTestable, match="strace is not installed"):
         FailingCalls([Path("/proc/self")], ["fsync"], "EIO")
+
+
+def test_a_strace_that_does_not_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: tuple[Path, int]
+) -> None:
+    fake = tmp_path / "strace"
+    lines = (f"#!{sys.executable}", "import signal, time", "signal.signal(15, signal.SIG_IGN)")
+    fake.write_text("\n".join((*lines, "time.sleep(1000)")))
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("conformance.target.failing_calls._SECONDS", 0.5)
+    with pytest.raises(NotTestable, match="it takes too long"):
+        FailingCalls([server[0]], ["accept"], "ENFILE")

@@ -12,7 +12,7 @@ from pathlib import Path
 from conformance.verdict import NotTestable
 
 _SECONDS, _LOOK = 5.0, 0.005
-"""The time that strace gets to hold all threads, and between two looks whether it does."""
+"""The time that strace gets to hold all threads, or to let them go, and between two looks."""
 _ROW = re.compile(r"^ *[\d.]+ +[\d.]+ +\d+ +\d+ +(\d+) +\w+$(?<! total)", re.MULTILINE)
 """A call in the table of strace: the fifth number is that of its errors."""
 _HELD = re.compile(r"^TracerPid:\s+[1-9]", re.MULTILINE)
@@ -58,7 +58,13 @@ class FailingCalls:
 
     def _detach(self) -> str:
         self._process.terminate()
-        return self._process.communicate()[1].decode(errors="replace")
+        try:
+            said = self._process.communicate(timeout=_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            # It may wait for ever for a thread of the server that does not stop.
+            self._process.kill()
+            said = self._process.communicate()[1]
+        return said.decode(errors="replace")
 
 
 def _is_held(process: Path) -> bool:
