@@ -162,7 +162,7 @@ def test_what_a_slow_target_did_is_told_though_it_does_not_decide(tmp_path: Path
     [
         (
             signal.SIGKILL,
-            "the target crashed: ended by SIGKILL\nTARGET SAID\n  beanstalk reference server",
+            "the target crashed: ended by SIGKILL\nTARGET SAID\n  last words\n",
         ),
         (signal.SIGSTOP, "the target hangs: a new client got no answer within 2 seconds"),
     ],
@@ -176,7 +176,9 @@ def test_a_target_that_dies_in_the_middle(
         f"""
         put = Model._put
         def deadly(self, conn, command):
-            if command.size == 4096: os.kill(os.getpid(), {int(number)})
+            if command.size == 4096:
+                print("last words", flush=True)
+                os.kill(os.getpid(), {int(number)})
             put(self, conn, command)
         Model._put = deadly
         """,

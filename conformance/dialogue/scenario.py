@@ -88,7 +88,7 @@ class Scenario:
         self._is_last = is_last
         self.generation = target.generation
         self.printed = target.printed()
-        """What the target had printed before."""
+        """The output of the target up to the beginning of the test."""
         self.transcript = Transcript()
         self.starvation = Starvation(target.cpu_time)
         self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)
