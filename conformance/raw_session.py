@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from conformance.transcript import Entry, letters
+from conformance.transcript import Entry, NotATranscript, letters
 from reference_server.commands import COMMANDS
 from reference_server.wire import CRLF
 
@@ -35,10 +35,6 @@ _REPLIES = _ERRORS.union(*(grammar.replies for grammar in COMMANDS.values()))
 _CAPITALS = re.compile(r"[A-Z][A-Z_]+(?: .*)?")
 _SIZED = re.compile(r"(?:(?:RESERVED|FOUND) \d+(?: \d+)?|OK) (\d+)")
 _PUT = re.compile(r"put +\d+ +\d+ +\d+ +(\d{1,9})")
-
-
-class NotASession(ValueError):
-    """A line is neither a command nor a reply; the text says which line, and what to write."""
 
 
 class _Line(NamedTuple):
@@ -79,7 +75,7 @@ class RawSession:
         self._names: dict[str, str] = {}
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what was sent and received, at unknown times; raises :class:`NotASession`."""
+        """Yield what was sent and received, at unknown times; raises :class:`NotATranscript`."""
         while self._at < len(self._lines):
             line = _line(self._lines[self._at])
             self._at += 1
@@ -96,7 +92,7 @@ class RawSession:
                 yield Entry(name, "<", self._received(line), math.nan)
             else:
                 told = f"line {self._at} is not a command, and not a reply: {line.text[:60]!r}"
-                raise NotASession(f"{told}; {FORM}")
+                raise NotATranscript(f"{told}; {FORM}")
 
     def _is_refused(self, line: _Line) -> bool:
         """Tell whether a line is a command that nobody knows, as its answer tells."""
@@ -121,7 +117,7 @@ class RawSession:
             body = self._body(line.prefix, int(sized[1]))
             if body is None:
                 told = f"line {number} says that {sized[1]} bytes follow, and others do"
-                raise NotASession(f"{told}; {FORM}")
+                raise NotATranscript(f"{told}; {FORM}")
             data += body + CRLF
         return data
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from conformance.raw_session import NotASession, RawSession, is_raw
-from conformance.transcript import BEGINS, Counters, Direction, Entry, Transcript
+from conformance.raw_session import RawSession, is_raw
+from conformance.transcript import BEGINS, Counters, Direction, Entry, NotATranscript, Transcript
 from reference_server.wire import CRLF
 
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
@@ -24,10 +24,6 @@ _LEFT_OUT = re.compile(r"… ([\d,]+ messages?) …|…\(([\d,]+ more bytes?)\)�
 _AROUND = ("TRANSCRIPT", "REQUIREMENT ", "EXPECTED ", "OBSERVED ")
 _TITLE = re.compile("_{2,} .* _{2,}")
 """The line above a failure."""
-
-
-class NotATranscript(ValueError):
-    """A text is not in the format; it says which line, and why."""
 
 
 def parse(text: str) -> Transcript:
@@ -55,10 +51,7 @@ def read(lines: Iterable[str]) -> Iterator[Entry | Counters]:
             break
     whole = itertools.chain(begin, rest)
     if begin and not _is_marked(begin[-1]) and is_raw(begin[-1]):
-        try:
-            yield from RawSession([*whole]).entries()
-        except NotASession as error:
-            raise NotATranscript(str(error)) from None
+        yield from RawSession([*whole]).entries()
     else:
         yield from _with_line_ends(_marked(whole))
 

@@ -62,6 +62,10 @@ def letters() -> Iterator[str]:
             yield "".join(name)
 
 
+class NotATranscript(ValueError):
+    """A text cannot be read as a transcript; the message names the line and the reason."""
+
+
 class Counters(NamedTuple):
     """A target's counters, in its stats and in those of default, and the id of its next job."""
 

@@ -6,7 +6,6 @@ import difflib
 import errno
 import importlib
 import math
-import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -28,14 +27,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def refuse(sentence: str) -> click.UsageError:
     """Return the error of which the user is told in one sentence."""
     return click.UsageError(sentence)
-
-
-def take_endings_for_interrupts() -> None:
-    """Let whatever ends this program do so as Ctrl-C does, so that it leaves nothing behind."""
-    for ending in ("SIGTERM", "SIGHUP"):
-        # Windows has no SIGHUP.
-        if (number := getattr(signal, ending, None)) is not None:
-            signal.signal(number, signal.default_int_handler)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -22,15 +22,8 @@ from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
-from conformance.usage import (
-    FROM_1,
-    SECONDS,
-    USAGE,
-    ConsoleCommand,
-    option,
-    refuse,
-    take_endings_for_interrupts,
-)
+from conformance.target.watchdog import take_endings_for_interrupts
+from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, refuse
 from fuzz.corpus import Pool
 from fuzz.entries import FOLDER as PROGRAMS
 from fuzz.entries import Shelf
@@ -116,8 +109,8 @@ def fuzz(
     with LiveView() as view:
         news = _run(work, view) if cluster is None else _run_on(cluster, work[0], view)
         view.end(news)
-    if told := options.leave():
-        print(told)
+    if remark := options.leave():
+        print(remark)
     errors = [told.error for told in news if told.error]
     if errors and not any(told.found for told in news):
         raise refuse(errors[0])

@@ -13,9 +13,9 @@ import pytest
 from conformance.console import progress
 from conformance.oracle.check import check
 from conformance.oracle.judge import Judge
-from conformance.reading import NotATranscript, parse
+from conformance.reading import parse
 from conformance.recorded import Packed, Recorded
-from conformance.transcript import Entry
+from conformance.transcript import Entry, NotATranscript
 from tests.test_check import check_text
 
 FAILURE = r"""

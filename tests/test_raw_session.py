@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from conformance.oracle.check import check
-from conformance.reading import NotATranscript, parse
+from conformance.reading import parse
+from conformance.transcript import NotATranscript
 from conformance.verdict import Inconclusive
 from tests.test_check import check_text
 

@@ -11,11 +11,11 @@ from conformance.oracle.diagnosis import Diagnosis, diagnose
 from conformance.oracle.oracle import Oracle
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
-from conformance.reading import NotATranscript, parse
+from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
-from conformance.transcript import Transcript
+from conformance.transcript import NotATranscript, Transcript
 from conformance.verdict import Fate, Kind
 from fuzz.campaign import Campaign
 from reference_server.faults import Fault

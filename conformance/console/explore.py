@@ -29,6 +29,7 @@ from conformance.target.address import TargetError
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
+from conformance.target.watchdog import take_endings_for_interrupts
 from conformance.target.workers import worker_processes
 from conformance.transcript import Transcript
 from conformance.usage import (
@@ -38,7 +39,6 @@ from conformance.usage import (
     ConsoleCommand,
     option,
     refuse,
-    take_endings_for_interrupts,
 )
 from conformance.verdict import NotTestable
 from reports.files import replace
@@ -152,8 +152,8 @@ def explore(
     except (TargetError, LaunchError, OSError) as error:
         raise refuse(str(error)) from None
     finally:
-        if told := options.leave():
-            print(told)
+        if remark := options.leave():
+            print(remark)
     print(_summary(found, len(worlds)))
     return code or int(any(one.broken for one in found))
 

@@ -12,14 +12,14 @@ from conformance.oracle.check import Finding
 from conformance.oracle.check import check as judged
 from conformance.random_testing.again import replayed
 from conformance.random_testing.confined import Unsafe
-from conformance.reading import NotATranscript
 from conformance.recorded import Conversation, Recorded
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
-from conformance.transcript import RESTARTS, Transcript, rendered
-from conformance.usage import INTERRUPTED, ConsoleCommand, refuse, take_endings_for_interrupts
+from conformance.target.watchdog import take_endings_for_interrupts
+from conformance.transcript import RESTARTS, NotATranscript, Transcript, rendered
+from conformance.usage import INTERRUPTED, ConsoleCommand, refuse
 from conformance.verdict import GOES_ON, Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
 from reference_server.dialect import DialectError
@@ -133,8 +133,8 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
         return 1
     finally:
         target.close()
-        if told := options.leave():
-            print(told)
+        if remark := options.leave():
+            print(remark)
     code = _told(shown, finding, profile)
     if counts and shown.begins is None:
         why = "it had jobs before, or does not tell them all"

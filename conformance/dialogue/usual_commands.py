@@ -317,11 +317,11 @@ class UsualCommands(ABC):
         return True
 
     def comes_back(self, job: int) -> None:
-        """Wait, in the set-up, until a job is ready whose TTR is over, however late that is."""
+        """Wait in the set-up until an expired job is ready again, however late."""
         self._is_made_ready(job, "put.ttr-expiry-releases")
 
     def delay_ends(self, job: int) -> None:
-        """Wait, in the set-up, until a job is ready whose delay is over, however late that is."""
+        """Wait in the set-up until a delayed job is ready, however late."""
         self._is_made_ready(job, "put.ready-after-delay")
 
     def _is_made_ready(self, job: int, owner: str) -> None:

@@ -86,10 +86,10 @@ def _check_older_jobs(transcript: Conversation, shown: Sequence[Entry]) -> None:
     """
     if transcript.begins is not None:
         return
-    told = [entry for entry in shown if entry.direction == "<"]
-    first = min((int(id) for entry in told for id in _INSERTED.findall(entry.data)), default=None)
-    for entry in told:
-        for id in map(int, _MET.findall(entry.data)):
+    received = [entry.data for entry in shown if entry.direction == "<"]
+    first = min((int(id) for data in received for id in _INSERTED.findall(data)), default=None)
+    for data in received:
+        for id in map(int, _MET.findall(data)):
             if first is None or id < first:
                 raise Inconclusive(
                     f"job {id} is older than the transcript, so that its state is not known"

@@ -83,7 +83,7 @@ class Oracle(Transitions):
         return counted_by(self.model) if self._alone else None
 
     def jobs(self) -> set[int]:
-        """Return the ids of all jobs that there may be, as far as the target has told them."""
+        """Return the ids that the target has reported, of all jobs that may exist."""
         return {id for state in self.states for id in state.model.jobs.keys() - state.guessed}
 
     def holds(self, conn: int) -> bool:

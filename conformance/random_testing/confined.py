@@ -16,9 +16,11 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.transcript import FOLD
 from conformance.verdict import NotTestable
 from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, COMMANDS, any_of
+from reference_server.profiles import NAME_CHARS
 from reference_server.wire import CRLF, escape
 
-_TUBE = re.compile(rb"(%b [^a-zA-Z0-9+/;.$_()]*)([a-zA-Z0-9+/;.$_()-]+)" % any_of(*ABOUT_A_TUBE))
+_FIRST = re.escape(NAME_CHARS.replace(b"-", b""))
+_TUBE = re.compile(rb"(%b [^%b]*)([%b-]+)" % (any_of(*ABOUT_A_TUBE), _FIRST, _FIRST))
 """A command about a tube, and the name that a server may read from it."""
 _JOB = re.compile(rb"%b [^0-9]*0*[1-9]" % any_of(*ABOUT_A_JOB))
 _HIDDEN = re.compile(rb"%b +[^ \r\n]" % any_of("stats", *ABOUT_A_JOB, *ABOUT_A_TUBE))

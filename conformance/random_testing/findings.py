@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.oracle.diagnosis import Diagnosis
-from conformance.reading import NotATranscript, parse
-from conformance.transcript import Transcript
+from conformance.reading import parse
+from conformance.transcript import NotATranscript, Transcript
 from reports.files import replace
 
 FOLDER = Path(".beanstalk-conformance", "findings")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from conformance import yamlish
 from conformance.dialogue.soon import STEP, looks
 from conformance.oracle.reply_comparison import Before
 from conformance.target.address import TargetError, ask, visit
-from conformance.target.clock import TargetClock
+from conformance.target.clock import TargetClock, pause
 from conformance.target.limits import Limits
 from conformance.target.target import Target
 from conformance.target.transport import Transport
@@ -152,9 +151,7 @@ def _await_tubes(client: _Client, clock: TargetClock, limits: Limits) -> None:
     for is_last in looks(limits):
         if is_last or all(client.has_jobs(tube) for tube in client.other_tubes()):
             return
-        time.sleep(STEP)
-        if clock.movable:
-            clock.move(STEP)
+        pause(clock, STEP)
 
 
 def _jobs(stats: Mapping[str, str]) -> int:

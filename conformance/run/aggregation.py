@@ -106,10 +106,6 @@ class Tally:
             if not known.flaky and self.entries[slug].verdict is Verdict.PASS
         ]
 
-    def is_as_known(self) -> bool:
-        """Return whether a baseline tells all that deviates, and nothing else."""
-        return bool(self.baseline) and not (self.deviations(known=False) or self.gone())
-
     def is_complete(self) -> bool:
         """Return whether a baseline can hold all deviations: our errors do not belong there."""
         return not any(entry.verdict is Verdict.ERROR for entry in self.entries.values())

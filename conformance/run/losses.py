@@ -49,8 +49,8 @@ def _has_begun(transcript: Transcript) -> bool:
     )
 
 
-def _not_alone(outcome: Outcome, owner: str, why: str) -> Outcome:
-    """Return the loss of a target that goes on if the test is alone; ``owner`` is blamed."""
+def _explained(outcome: Outcome, owner: str, why: str) -> Outcome:
+    """Return the loss of a target with a reason appended; ``owner`` is the broken requirement."""
     error = outcome.error
     assert isinstance(error, TargetLost)
     fate = replace(error.fate, more=f"; {why}")
@@ -126,7 +126,7 @@ class Losses:
             return loss.outcome if is_sure else outcome
         if is_sure:
             why = "the test alone does not do it: see what went before"
-            return _not_alone(loss.outcome, SERIALLY, why)
+            return _explained(loss.outcome, SERIALLY, why)
         if not others:
             self._blame_last(error.fate, target)
         elif error.fate.kind is Kind.CRASHED:
@@ -146,11 +146,8 @@ class Losses:
         if blamed is not loss:
             return Outcome(NotTestable(self._died))
         if others:
-            more = f"; {others} other tests went on at the same time"
-            fate = replace(error.fate, more=more)
-            lost = TargetLost(error.expected, fate, error.marked, error.step.command)
-            lost.owner = error.owner
-            loss.outcome.error = lost
+            why = f"{others} other tests went on at the same time"
+            return _explained(loss.outcome, error.owner, why)
         return loss.outcome
 
     def _blame_last(self, fate: Fate, target: Target) -> None:
@@ -174,7 +171,7 @@ class Losses:
         if is_over and self._dismissed and not self._is_explained:
             item, outcome = self._dismissed[0]
             why = "other tests went on at the same time, and none of them does it alone"
-            self._late.append(Loss(item, _not_alone(outcome, OVERLAP, why)))
+            self._late.append(Loss(item, _explained(outcome, OVERLAP, why)))
             self._is_explained = True
         late, self._late = self._late, []
         return late

@@ -34,8 +34,12 @@ class Selection:
     ) -> None:
         if not self._quick:
             return
-        config.hook.pytest_deselected(items=[item for item in items if _takes_long(item)])
-        items[:] = [item for item in items if not _takes_long(item)]
+        kept: list[pytest.Item] = []
+        long: list[pytest.Item] = []
+        for item in items:
+            (long if _takes_long(item) else kept).append(item)
+        items[:] = kept
+        config.hook.pytest_deselected(items=long)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self._suite.selected |= any(slugs(item) for item in items)

@@ -85,13 +85,13 @@ def tell(summary: Summary, reporter: Any) -> None:
         reporter.write_line(line)
     for line in filter(None, (summary.not_kept, summary.kept)):
         reporter.write_line(line)
-    path = None if tally.baseline else shipped(summary.version)
-    if path is not None and tally.deviations(known=False):
-        told = f"the known deviations of beanstalkd {summary.version} are a baseline: {path}"
-        reporter.write_line(told)
-    if known := len(tally.deviations(known=True)) if tally.is_as_known() else 0:
-        said = f"{tally.target}: conforms, except for {counted(known, 'known deviation')}"
-        reporter.write_line(said, bold=True, green=True)
+    known, new = (tally.deviations(known=is_known) for is_known in (True, False))
+    if new and not tally.baseline and (path := shipped(summary.version)) is not None:
+        version = f"beanstalkd {summary.version}"
+        reporter.write_line(f"the known deviations of {version} are a baseline: {path}")
+    if known and not (new or tally.gone()):
+        passed = f"conforms, except for {counted(len(known), 'known deviation')}"
+        reporter.write_line(f"{tally.target}: {passed}", bold=True, green=True)
 
 
 def cut(lines: list[str], most: int) -> list[str]:

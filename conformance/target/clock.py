@@ -56,6 +56,13 @@ class TargetClock(Protocol):
         ...
 
 
+def pause(clock: TargetClock, seconds: float) -> None:
+    """Let so many seconds pass, in real time and on a clock that is moved."""
+    time.sleep(seconds)
+    if clock.movable:
+        clock.move(seconds)
+
+
 class RealClock:
     """Time as it flows, for targets whose clock cannot be moved."""
 

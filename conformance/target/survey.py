@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from conformance import yamlish
 from conformance.target.address import Address, ask_all, connect, next_reply
-from conformance.target.clock import TargetClock
+from conformance.target.clock import TargetClock, pause
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation
@@ -452,14 +452,8 @@ class _Look:
             while (is_late := time.monotonic() > end) or self._counted(client) == first:
                 if is_late:
                     return False
-                self._pause()
+                pause(self._target.clock, _AGAIN)
         return True
-
-    def _pause(self) -> None:
-        """Let some time pass, also on the clock of the target."""
-        time.sleep(_AGAIN)
-        if self._target.clock.movable:
-            self._target.clock.move(_AGAIN)
 
     def _counted(self, client: Transport) -> str:
         (reply,) = self._ask(client, b"stats")
@@ -483,7 +477,7 @@ class _Look:
                     return False
                 if is_late:
                     return True
-                self._pause()
+                pause(self._target.clock, _AGAIN)
         return False
 
     def max_body(self, limit: int | None, jobs: list[int]) -> int | None:

@@ -6,7 +6,7 @@ about the target afterwards, so that their order makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from conformance.transcript import Transcript
@@ -83,11 +83,14 @@ class Traits:
         if not self.unusable:
             return ""
         count = len(self.profile.commands)
-        told = [f"{count - len(self.unusable)} of {count} work"]
-        for what, is_so in _FAILURES.items():
-            verbs = [verb for verb, failure in self.unusable.items() if is_so(failure.step)]
-            told += [f"{what}: {', '.join(verbs)}"] if verbs else []
-        return "; ".join(told)
+        verbs: dict[str, list[str]] = {
+            _UNKNOWN: [],
+            **{what: [] for what in _WITHOUT_REPLY.values()},
+        }
+        for verb, failure in self.unusable.items():
+            verbs.setdefault(_failure(failure.step), []).append(verb)
+        lists = [f"{what}: {', '.join(found)}" for what, found in verbs.items() if found]
+        return "; ".join([f"{count - len(self.unusable)} of {count} work", *lists])
 
     def in_words(self) -> list[str]:
         """Return what is unusual, a line each."""
@@ -109,14 +112,18 @@ class Traits:
         return lines
 
 
-_FAILURES: Mapping[str, Callable[[Step], bool]] = {
-    "unknown": lambda step: step.came == UNKNOWN_COMMAND.word,
-    "no reply": lambda step: step.kind in (Kind.NO_REPLY, Kind.NOT_DISCONNECTED),
-    "the connection ends": lambda step: step.kind is Kind.DISCONNECTED,
-    "a wrong reply": lambda step: (
-        step.kind in (Kind.WRONG_REPLY, Kind.NOT_A_REPLY) and step.came != UNKNOWN_COMMAND.word
-    ),
+def _failure(step: Step) -> str:
+    """Return in words why a command does not work."""
+    if step.came == UNKNOWN_COMMAND.word:
+        return _UNKNOWN
+    return _WITHOUT_REPLY.get(step.kind, "a wrong reply")
+
+
+_UNKNOWN = "unknown"
+_WITHOUT_REPLY = {
+    Kind.NO_REPLY: "no reply",
+    Kind.NOT_DISCONNECTED: "no reply",
+    Kind.DISCONNECTED: "the connection ends",
 }
-"""The ways in which a command may not work."""
 SLOW = 0.5
 """Seconds from which on a reply is called slow."""

@@ -29,6 +29,12 @@ _run = secrets.token_hex(8)
 _numbers = itertools.count(1)
 
 
+def take_endings_for_interrupts() -> None:
+    """Handle every ending signal as Ctrl-C, so that this program cleans up before it ends."""
+    for number in set(ENDINGS) - {signal.SIGINT}:
+        signal.signal(number, signal.default_int_handler)
+
+
 def new_mark() -> Mapping[str, str]:
     """Return what marks another server, as its environment; begin to watch if need be."""
     _watch()
