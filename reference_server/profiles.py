@@ -17,7 +17,7 @@ from reference_server.dialect import PLAIN, Dialect
 NAME_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
 """The characters of the names of tubes."""
 LIST_TUBE_USED = b"list-tube-used"
-NEUTRAL = (LIST_TUBE_USED, b"peek 0")
+NEUTRAL = (LIST_TUBE_USED, b"peek 0", b"delete 0")
 """Commands that change nothing and are answered at once, whatever a client has done before."""
 
 

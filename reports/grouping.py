@@ -16,6 +16,8 @@ RANDOM = frozenset(
 """The requirements of random tests: whatever these find is theirs."""
 RARE = ("exhaustion.", "persistence.")
 """The beginnings of slugs that only concern a server in need, or one that restarts."""
+CRASHED = "crashed"
+"""The observation of a cause that has ended the target's process."""
 _MUCH = re.compile(r"\btest_(?:queues|repetition|crowds|slow_clients|circumstances)::")
 """The tests that go beyond normal use: they have much of something."""
 _LEVELS: dict[Verdict, Level] = {Verdict.FAIL: "must", Verdict.NON_STRICT: "de-facto"}
@@ -71,9 +73,9 @@ class Group:
 def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[Group]:
     """Return the failures of a run by cause: known ones last, then the worst first.
 
-    Of causes with one verdict, the first is what blocks most, then what breaks normal use in a
-    directed test, then what random tests find, then exhaustion and persistence. One of which no
-    byte is shown is never the first, if there is another.
+    Of causes with one verdict, a crash is the first, then what blocks most, then what breaks normal
+    use in a directed test, then what random tests find, then exhaustion and persistence. One of
+    which no byte is shown is never the first, if there is another.
     """
     named = {requirement.slug: requirement for requirement in requirements}
     places = {slug: place for place, slug in enumerate(named)}
@@ -83,7 +85,7 @@ def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[
 
     found: dict[object, list[Test]] = {}
     for test in sorted(tests, key=order_of_tests):
-        if test.verdict in DEVIATIONS and any(named[slug].deviates for slug in test.requirements):
+        if test.verdict in DEVIATIONS and any(named[slug].deviates for slug in _broken_by(test)):
             found.setdefault((_kind(test), test.known), []).append(test)
     groups = [_group(failed, named, places) for failed in found.values()]
     # What is blocked ranks its cause, and belongs to the first of several causes.
@@ -125,27 +127,33 @@ def _group(tests: Sequence[Test], named: dict[str, Requirement], places: dict[st
         worst, is_empty, use = min(
             (DEVIATIONS.index(test.verdict), not _length(test), _use(requirement, test))
             for test in tests
-            if requirement.slug in test.requirements
+            if requirement.slug in _broken_by(test)
         )
         is_of_other_level = requirement.level != _LEVELS.get(DEVIATIONS[worst], requirement.level)
         return worst, is_of_other_level, is_empty, use, places[requirement.slug]
 
-    slugs = dict.fromkeys(slug for test in tests for slug in test.requirements)
+    slugs = dict.fromkeys(slug for test in tests for slug in _broken_by(test))
     broken = sorted((named[slug] for slug in slugs if named[slug].deviates), key=order)
     first = broken[0].slug
     shown = sorted(
         tests,
-        key=lambda test: (DEVIATIONS.index(test.verdict), first not in test.requirements),
+        key=lambda test: (DEVIATIONS.index(test.verdict), first not in _broken_by(test)),
     )
     return Group(shown, broken)
 
 
-def _rank(group: Group, places: dict[str, int]) -> tuple[bool, int, bool, int, int, int, int]:
-    first = group.broken[0]
+def _broken_by(test: Test) -> list[str]:
+    """Return the requirements that a failed test breaks: where it blocks some, the blocker."""
+    return [slug for slug in test.requirements if slug in test.blocked_by] or test.requirements
+
+
+def _rank(group: Group, places: dict[str, int]) -> tuple[bool, int, bool, bool, int, int, int, int]:
+    first, cause = group.broken[0], group.tests[0].cause
     return (
         group.known,
         DEVIATIONS.index(group.verdict),
         not _shows_bytes(group),
+        cause is None or cause.observed != CRASHED,
         -len(group.blocked),
         _use(first, group.tests[0]),
         places[first.slug],

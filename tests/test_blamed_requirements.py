@@ -79,8 +79,9 @@ def test_whoever_finds_a_server_that_the_signal_has_ended_blames_drain_mode() ->
         TargetLost("OK …", fate, command="stats"),
         Diagnosis("a reply", "nothing", fate=fate).deviation(0, ", as kept in a folder"),
     ):
-        assert blame_of(lost).owner == DRAINING
-    assert blame_of(TargetLost("OK …", replace(fate, signal=11), command="stats")).owner == ""
+        assert blame_of(lost, Traits()).owner == DRAINING
+    crashed = TargetLost("OK …", replace(fate, signal=11), command="stats")
+    assert blame_of(crashed, Traits()).owner == ""
 
 
 def test_a_failing_step_of_the_set_up_blocks_the_test_and_breaks_its_owner() -> None:
@@ -133,7 +134,7 @@ def test_all_losses_at_one_command_have_one_cause() -> None:
         for words in ((), ("KICKED",))
     ]
     assert len({Blame(step).key for step in steps}) == 1
-    (one,) = {cause_of(Blame(step)).model_dump_json() for step in steps}
+    (one,) = {cause_of(Blame(step), Traits()).model_dump_json() for step in steps}
     assert "kick" in one
 
 
@@ -212,7 +213,12 @@ def _verdicts(name: str, chosen: Sequence[Case]) -> dict[str, Verdict]:
                 continue
             slugs = sorted(one.slugs)
             if isinstance(error, Deviation):
-                found.append((case(slugs[0], Verdict.FAIL, requirements=slugs), blame_of(error)))
+                found.append(
+                    (
+                        case(slugs[0], Verdict.FAIL, requirements=slugs),
+                        blame_of(error, server.traits),
+                    )
+                )
             else:
                 assert error is None, error
                 found.append((case(slugs[0], requirements=slugs), None))

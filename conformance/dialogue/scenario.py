@@ -17,6 +17,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.resources import Resources
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
+from conformance.target.traits import TUBE_COMMANDS
 from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation, Fate, Kind, NotApplicable, NotTestable, TargetLost
@@ -92,7 +93,8 @@ class Scenario:
         self.transcript = Transcript()
         self.starvation = Starvation(target.cpu_time)
         self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)
-        self.tube = FOOTPRINT.new_name()
+        is_apart = target.traits.has_tubes or not target.exclusive
+        self.tube = FOOTPRINT.new_name() if is_apart else "default"
         self.resources: Resources | None = None
         self._letters = letters()
         self._connections: list[Connection] = []
@@ -150,9 +152,12 @@ class Scenario:
         return FOOTPRINT.new_name()
 
     def _need_tubes(self) -> None:
-        profile = self.target.profile
+        profile, traits = self.target.profile, self.target.traits
         if not profile.has_tubes:
             raise NotApplicable(f"profile {profile.name} has no tubes")
+        for command in TUBE_COMMANDS:
+            if deviation := traits.blocks(command):
+                raise deviation
 
     def connect(self) -> Connection:
         """Return a new connection on which nothing has been sent.
@@ -188,9 +193,12 @@ class Scenario:
         return self._on_the_tube("use {}", "watch {}", "ignore default")
 
     def _on_the_tube(self, *lines: str) -> Connection:
-        """Return a new connection that has said this of the test's tube, if there are tubes."""
-        connection = self.connect()
-        if self.target.profile.has_tubes:
+        """Return a new connection that has said this of the test's tube, if there are tubes.
+
+        A server of our own on which they do not work is there for this test alone.
+        """
+        connection, target = self.connect(), self.target
+        if target.traits.has_tubes or (target.profile.has_tubes and not target.exclusive):
             connection.go_to(*(line.format(self.tube) for line in lines))
         return connection
 

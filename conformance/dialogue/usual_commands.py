@@ -347,7 +347,7 @@ class UsualCommands(ABC):
     @property
     def ask_for_job(self) -> str:
         """The line by which :meth:`reserve` asks."""
-        return "reserve-with-timeout 0" if self._target.profile.has_timeouts else "reserve"
+        return "reserve-with-timeout 0" if self._target.traits.has_timeouts else "reserve"
 
     def reserve_many(self, count: int) -> list[Reply]:
         """Observe which jobs come next, asking for so many in one go."""
@@ -383,7 +383,7 @@ class UsualCommands(ABC):
 
     def finds_no_job(self) -> None:
         """Expect that there is no job to be reserved."""
-        if self._target.profile.has_timeouts:
+        if self._target.traits.has_timeouts:
             self.reserve_within(0).expect(TIMED_OUT)
             return
         other = self._another()

@@ -11,8 +11,10 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.usual_answers import DRAINING, DRAINS, key_requirement
+from conformance.target.traits import Traits
+from conformance.usual_answers import DRAINING, DRAINS, key_requirement, usual_answer
 from conformance.verdict import WRONG_VALUE, Deviation, Kind, Step, TargetLost
+from reference_server.wire import UNKNOWN_COMMAND
 from reports.grouping import RANDOM
 from reports.results import Cause, Test
 from reports.verdicts import DEVIATIONS, Verdict
@@ -38,9 +40,12 @@ class Blame:
         return self.step
 
 
-def blame_of(deviation: Deviation) -> Blame:
-    """Return whom a deviation blames."""
+def blame_of(deviation: Deviation, traits: Traits) -> Blame:
+    """Return whom a deviation of a target with these traits blames."""
     step, suspects = deviation.step, deviation.suspects
+    if _is_unknown(step, traits):
+        # Whatever the test is about, and however it has sent the command.
+        return Blame(step, usual_answer(step.command, traits.profile))
     if isinstance(deviation, TargetLost) and deviation.fate.signal == getattr(signal, DRAINS, None):
         # Nobody sends that signal but the suite, whatever the test was about.
         return Blame(step, DRAINING)
@@ -49,9 +54,22 @@ def blame_of(deviation: Deviation) -> Blame:
     return Blame(step, deviation.owner, suspects)
 
 
-def cause_of(blame: Blame) -> Cause:
-    """Return the cause of a failure: the same for all that fail alike."""
+def _is_unknown(step: Step, traits: Traits) -> bool:
+    """Tell whether a step failed because the target does not know the command."""
+    return step.came == UNKNOWN_COMMAND.word and step.command in traits.unknown
+
+
+def cause_of(blame: Blame, traits: Traits) -> Cause:
+    """Return the cause of a failure: the same for all that fail alike.
+
+    All commands that the target does not know are one cause.
+    """
     step = blame.step
+    if _is_unknown(step, traits):
+        return Cause(command="", expected="a command that the target knows", observed=step.came)
+    if step.kind.is_loss and blame.owner == DRAINING:
+        # A server without drain mode does not crash by itself.
+        return Cause(command="", expected="drain mode", observed=f"ended by {DRAINS}")
     if step.kind.is_loss:
         return Cause(command=step.command, expected="a target that goes on", observed=step.kind)
     expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)

@@ -173,6 +173,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             target = suite.start()
         except (TargetError, LaunchError) as error:
             raise pytest.UsageError(str(error)) from None
+        if (summary := session.config.pluginmanager.get_plugin("conformance-summary")) is not None:
+            summary.traits = target.traits
         check_processes(session.config, suite.options, target.limits)
         for line in suite.leftovers():
             session.config.get_terminal_writer().line(line)
@@ -301,7 +303,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
             deviation, outcome, _reproduce(item), test_id(item), item.config.stash[_KEEPER]
         )
     if isinstance(error, Deviation):
-        blame = blame_of(error)
+        blame = blame_of(error, suite.target.traits)
     test = Test(
         id=clean(test_id(item)),
         requirements=list(slugs(item)),
@@ -309,7 +311,11 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         reason=clean(reason),
         seconds=0,
         known=all(is_known(item.config.stash[_BASELINE], slug, verdict) for slug in slugs(item)),
-        cause=printable_cause(cause_of(blame)) if blame and verdict in DEVIATIONS else None,
+        cause=(
+            printable_cause(cause_of(blame, suite.target.traits))
+            if blame and verdict in DEVIATIONS
+            else None
+        ),
         evidence=evidence,
     )
     return Observation(

@@ -65,7 +65,7 @@ class Outcome:
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     """Run a test function, its parts taken from a scenario, the rest from ``arguments``."""
     if (defect := target.traits.defect) is not None:
-        return _surveyed(defect.deviation(target.traits.defective))
+        return _surveyed(defect.deviation(target.traits.defective), defect.said)
     outcomes: list[Outcome] = []
     for arrival in target.limits.arrival:
         outcome = _attempt(test, arguments, target, arrival)
@@ -87,9 +87,9 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     return outcome
 
 
-def _surveyed(deviation: Deviation) -> Outcome:
+def _surveyed(deviation: Deviation, said: str = "") -> Outcome:
     """Return the outcome of a test that needs what the survey has shown to be broken."""
-    return Outcome(deviation, deviation.surveyed or Transcript())
+    return Outcome(deviation, deviation.surveyed or Transcript(), said=said)
 
 
 def _attempt(
@@ -110,7 +110,7 @@ def _attempt(
     except NotTestable as error:
         return Outcome(error)
     # Without tubes, nothing else keeps the jobs of tests apart.
-    apart = target.exclusive and not target.profile.has_tubes
+    apart = target.exclusive and not target.traits.has_tubes
     if "own_server" not in arguments and not apart and not fresh:
         return _play(test, arguments, Scenario(target, arrival))
     try:

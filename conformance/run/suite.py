@@ -27,7 +27,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
 from conformance.target.traits import Traits
 from conformance.verdict import Deviation, NotApplicable, NotOffered, NotTestable, TargetLost
-from reference_server.profiles import LIST_TUBE_USED, Profile
+from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile, profile_of_version
 from reports import results
 from reports.results import World
 from reports.words import counted
@@ -186,7 +186,17 @@ class Suite:
         silent = ""
         if (asked := self.target.sync_line) != LIST_TUBE_USED:
             silent = f", asked {asked.decode()} as it is silent at {LIST_TUBE_USED.decode()}"
-        return f"target: {named(target)}, {target.profile_reason}, {clock}{reason}{pace}{silent}"
+        profile = target.profile_reason
+        if self._is_guessed_older:
+            profile += f" (--profile={NEWEST.name} judges it by the newest)"
+        return f"target: {named(target)}, {profile}, {clock}{reason}{pace}{silent}"
+
+    @property
+    def _is_guessed_older(self) -> bool:
+        """Tell whether an older profile was chosen only for what the target lacks."""
+        target, is_asked = self.target, self.options.profile != AUTO
+        is_older = target.profile.stage != NEWEST.name
+        return is_older and not is_asked and profile_of_version(target.version) is None
 
     def _alone(self, item: pytest.Item) -> bool:
         """Return whether nothing else may go on at the target during a test."""

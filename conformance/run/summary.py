@@ -23,6 +23,7 @@ from conformance.run.baseline import (
 from conformance.run.identity import named, spoken
 from conformance.run.observation import Observation, observation_of
 from conformance.target.sanitizers import different
+from conformance.target.traits import Traits
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
 from reports.results import SourceCoverage, Test, World
@@ -49,6 +50,8 @@ class Summary:
         self._update = update
         self.source = source
         """Gives the coverage of the target's source, once all servers have ended."""
+        self.traits = Traits()
+        """The survey of the target."""
         self.reports: list[pytest.TestReport] = []
         self._observations: list[Observation] = []
         self._tests: list[Test] = []

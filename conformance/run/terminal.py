@@ -9,6 +9,7 @@ from conformance.catalogue import catalogue
 from conformance.run.aggregation import Tally, grounds
 from conformance.run.baseline import shipped
 from conformance.run.evidence import describe
+from conformance.run.next_step import next_step
 from conformance.run.progress import dots
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
@@ -20,8 +21,10 @@ from reports.words import by_numbers, counted
 
 LINES = 50
 """Lines that are shown, with those of dots, more or less, unless -vv asks for all."""
+SHOWN = 3
+"""Causes that are shown with their bytes, however many lines there are."""
 FIRST, LAST = 16, 6
-"""Lines that the first cause may have, and how many of its last are shown in any case."""
+"""Lines that each of them may have, and how many of its last are shown in any case."""
 CAUSES = range(5, 21)
 """The number of causes that have a line each, as far as there is room."""
 LONGEST = 150
@@ -54,12 +57,12 @@ def tell(summary: Summary, reporter: Any) -> None:
     left = most - len(aside) - len(health) - len(source) - 3
     causes = list(_causes(groups, verbosity, max(min(left - FIRST, CAUSES[-1]), CAUSES[0])))
     room = left - len(causes) if verbosity < 2 else None
-    for group in groups:
+    for number, group in enumerate(groups):
         if group.known and verbosity < 2:
             continue
         lines = _shown(group, tally.profile)
         if room is not None and len(lines) > room:
-            if group is not groups[0]:
+            if number >= SHOWN:
                 break
             lines = cut(lines, max(room, FIRST))
         room = None if room is None else room - len(lines) - 1
@@ -83,7 +86,8 @@ def tell(summary: Summary, reporter: Any) -> None:
     )
     for line in causes:
         reporter.write_line(line)
-    for line in filter(None, (summary.not_kept, summary.kept)):
+    step = next_step(summary.traits.unusable, summary.traits.profile, tally.entries.values())
+    for line in filter(None, (step, summary.not_kept, summary.kept)):
         reporter.write_line(line)
     known, new = (tally.deviations(known=is_known) for is_known in (True, False))
     if new and not tally.baseline and (path := shipped(summary.version)) is not None:

@@ -17,7 +17,7 @@ from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import why_not
 from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.instants import late_instants
-from conformance.target.launch import DidNotStart, Launched, with_what_it_said
+from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
 from conformance.target.profile_detection import known_line
@@ -307,16 +307,16 @@ class LaunchedTarget(Target):
             self.profile_reason = "the newest, as it serves no second client"
             return self.profile
         if not self._answers and self._server.exit_status() is None:
-            limit = self.limits.probe
-            raise TargetError(f"{self.label} did not answer within {limit:g} seconds")
+            return self._unrecognised(f"did not answer within {self.limits.probe:g} seconds")
         try:
             found = super().probe(profile)
-        except TargetError as error:
-            if (fate := self.ended()) is None:
+        except TargetError:
+            if self.ended() is None:
                 raise
             # It had listened, and did not survive its first client.
-            told = f"{fate}, when it was first asked"
-            raise TargetError(with_what_it_said(told, self.said())) from error
+            self._end()
+            self._server = self._run()
+            return self._unrecognised("did not survive its first client")
         if self.traits.defect is None:
             # Not for the first test to be blamed for what the survey has made it print:
             # the tests ask for all of that again, and show what leads to it.

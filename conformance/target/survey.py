@@ -20,7 +20,7 @@ from conformance.target.clock import TargetClock, pause
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation
-from conformance.target.traits import Failure, Traits
+from conformance.target.traits import TUBE_COMMANDS, Failure, Traits
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript
 from conformance.usual_answers import IN_STEP, usual_answer
@@ -160,6 +160,7 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
             return replace(known, defect=failure, defective=usual_answer(first, known.profile))
         return known
     unusable = known.unusable.keys()
+    is_apart = target.exclusive or known.has_tubes
     # A server of one client at a time is asked for one thing after the other.
     with ThreadPoolExecutor(1 if known.one_client else None) as pool:
         pipelines = pool.submit(look.pipelines)
@@ -175,7 +176,7 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
         size = pool.submit(
             lambda: (
                 known.max_body
-                if "put" in unusable or not commands.puts
+                if "put" in unusable or not (commands.puts and is_apart)
                 else look.max_body(known.max_body, jobs)
             )
         )
@@ -212,15 +213,16 @@ class _Commands:
 
     def answers(self) -> Mapping[str, _Answer]:
         """Return the answer to each command, by its first word."""
-        found = self._ask(self._verbs)
-        if any(answer.is_lost for answer in found.values()):
-            if self._target.fate() is None:
-                # No failure is believed that is not seen twice.
-                return {**found, **self._ask([v for v in self._verbs if found[v].is_lost])}
-            if not self._target.exclusive:
-                return found
-        else:
-            return found
+        self._ask_all()
+        if not (lost := [verb for verb in self._verbs if self._found[verb].is_lost]):
+            return self._found
+        if self._target.fate() is None:
+            # No failure is believed that is not seen twice.
+            self._ask(lost)
+            return self._found
+        if not self._target.exclusive:
+            return self._found
+        self._found = {}
         for verb in self._verbs:
             # Any of them may be the one that it does not survive.
             self._target.restore()
@@ -231,15 +233,41 @@ class _Commands:
         self._target.restore()
         return self._found
 
-    def _ask(self, verbs: Sequence[str]) -> dict[str, _Answer]:
+    def _ask_all(self) -> None:
+        """Send all commands, first those of tubes, as the others need these."""
+        others = [verb for verb in self._verbs if verb not in TUBE_COMMANDS]
+        self._ask([verb for verb in self._verbs if verb in TUBE_COMMANDS])
+        if self._has_tubes:
+            self._ask(others)
+            return
+        # All clients share one queue: what needs jobs is sent one after the other.
+        self._ask([verb for verb in others if COMMANDS[verb].probe is not None], self._probed)
+        self._at_once = 1
+        self._ask([v for v in others if v not in self._found or self._found[v].failure is None])
+
+    @property
+    def _has_tubes(self) -> bool:
+        """Tell whether clients can have tubes of their own, as far as is known so far."""
+        is_usable = not any(_fails(self._found, verb.encode()) for verb in TUBE_COMMANDS)
+        return self._profile.has_tubes and (is_usable or not self._target.exclusive)
+
+    def _ask(self, verbs: Sequence[str], ask: Callable[[str], _Answer] | None = None) -> None:
         with ThreadPoolExecutor(self._at_once) as pool:
-            return dict(zip(verbs, pool.map(self._answer, verbs), strict=True))
+            self._found |= zip(verbs, pool.map(ask or self._answer, verbs), strict=True)
+
+    def _probed(self, verb: str) -> _Answer:
+        """Return the answer where the command changes nothing, if there is such a line."""
+        probe = COMMANDS[verb].probe
+        if probe is None:
+            return _Answer(0.0, None)
+        answer = _Dialogue(self._target, self._jobs).answer(verb, _Situation((), probe, ""))
+        return answer or _Answer(0.0, None)
 
     def _answer(self, verb: str) -> _Answer:
         """Return the answer where nothing is special, or else where the command changes nothing."""
         situation, probe = _SITUATIONS[verb], COMMANDS[verb].probe
-        first = (b"use %t", b"watch %t", b"ignore default") if self._profile.has_tubes else ()
-        if verb not in ("use", "watch", "ignore"):
+        first = (b"use %t", b"watch %t", b"ignore default") if self._has_tubes else ()
+        if verb not in TUBE_COMMANDS:
             situation = situation._replace(before=(*first, *situation.before))
         lines = (*situation.before, situation.line)
         found = None
@@ -248,11 +276,8 @@ class _Commands:
         )
         if is_usual and not any(_fails(self._found, line) for line in situation.before):
             found = _Dialogue(self._target, self._jobs).answer(verb, situation)
-        if found is None and probe is not None:
-            # What must be sent before it does not work.
-            dialogue = _Dialogue(self._target, self._jobs)
-            found = dialogue.answer(verb, _Situation((), probe, ""))
-        return found or _Answer(0.0, None)
+        # What must be sent before it may not work.
+        return found or self._probed(verb)
 
 
 def _fails(found: Mapping[str, _Answer], line: bytes) -> bool:

@@ -12,6 +12,7 @@ from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
 from conformance.target.clock import RealClock, TargetClock
 from conformance.target.failing_allocations import FailingAllocations
+from conformance.target.first_answer import first_answer
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import answers, known_line, recognise
@@ -22,6 +23,7 @@ from conformance.target.survey import survey
 from conformance.target.timeouts import SHORT, end_timeout, lengthened
 from conformance.target.traits import Traits
 from conformance.target.transport import Transport
+from conformance.usual_answers import usual_answer
 from conformance.verdict import Fate, Kind, NotTestable
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import NotAReply, ProtocolError
@@ -250,6 +252,7 @@ class Target(ABC):
         if self.traits.defect is None:
             found = self._recognised()
             self.profile = profile or found
+        if self.traits.defect is None:
             with contextlib.suppress(OSError):
                 self.traits = survey(self, self.traits, self._delete)
             if self.exclusive and self.traits.defect is None:
@@ -278,20 +281,14 @@ class Target(ABC):
         except ProtocolError as error:
             self.profile_reason = f"the newest, as it does not say what it is: {error}"
             return self.profile
-        except (EOFError, ConnectionResetError, BrokenPipeError) as error:
+        except (EOFError, ConnectionResetError, BrokenPipeError):
             if self._knows_others("hangs up"):
                 return self.profile
-            said = str(error) if isinstance(error, EOFError) else ""
-            raise TargetError(
-                f"{self.label} is not a beanstalk server: asked for its stats, it closed the"
-                f" connection" + (f" after it had sent {said[:100]}" if said else "")
-            ) from error
-        except TimeoutError as error:
+            return self._unrecognised("is not a beanstalk server")
+        except TimeoutError:
             if self._knows_others("does not answer"):
                 return self.profile
-            raise TargetError(
-                f"{self.label} did not answer within {limits.probe:g} seconds"
-            ) from error
+            return self._unrecognised(f"did not answer within {limits.probe:g} seconds")
         except OSError as error:
             why = error.strerror or error
             raise TargetError(f"{self.label} cannot be reached: {why}") from error
@@ -314,10 +311,32 @@ class Target(ABC):
             self._find_sync_line()
         return found
 
+    def _unrecognised(self, does: str) -> Profile:
+        """Keep the first answer of a server that has answered no command as its defect.
+
+        Raises :class:`TargetError` if somebody else runs it, and it says no word of the protocol.
+        """
+        try:
+            found = first_answer(self.address, self.sync_line, self.limits.probe)
+        except OSError as error:
+            raise TargetError(f"{self.label} {does}, and then could not be reached") from error
+        if found is None:
+            raise TargetError(f"{self.label} {does}")
+        if not (self.exclusive or found.is_of_protocol):
+            raise TargetError(f"{self.label} {does}: {found.in_words}")
+        defect = replace(found.failure, fate=self.ended(), said=self.said())
+        owner = usual_answer(self.sync_verb, self.profile)
+        self.profile_reason = "the newest, as it answers no command"
+        self.traits = replace(self.traits, defect=defect, defective=owner)
+        return self.profile
+
     def _knows_others(self, does: str) -> bool:
         """Tell whether a server that ``does`` this when asked for its stats knows commands."""
         self.profile_reason = f"the newest, as it {does} when asked for its stats"
-        return self._find_sync_line()
+        self.restore()
+        # Others may end it.
+        is_known = answers(self.address, self.sync_line, self.limits.detection)
+        return is_known or self._find_sync_line()
 
     def _find_sync_line(self) -> bool:
         """Find a line that it answers, one that changes nothing if there is any."""

@@ -18,13 +18,17 @@ from reference_server.wire import UNKNOWN_COMMAND
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure of a step of the survey, and the bytes that prove it."""
+    """The failure of a step of the survey, and the bytes that prove it.
+
+    ``said``: the output of the target, if it is one that we have started.
+    """
 
     step: Step
     expected: str
     observed: str
     transcript: Transcript
     fate: Fate | None = None
+    said: str = ""
 
     def deviation(self, owner: str) -> Deviation:
         """Return it as the failure of a test; ``owner`` is the requirement that is broken."""
@@ -64,6 +68,25 @@ class Traits:
     unusable: Mapping[str, Failure] = field(default_factory=dict)
     defect: Failure | None = None
     defective: str = ""
+
+    @property
+    def has_tubes(self) -> bool:
+        """Tell whether clients can keep their jobs apart by tubes."""
+        return self.profile.has_tubes and self.unusable.keys().isdisjoint(TUBE_COMMANDS)
+
+    @property
+    def has_timeouts(self) -> bool:
+        """Tell whether a client can wait for a job for a limited time."""
+        return self.profile.has_timeouts and "reserve-with-timeout" not in self.unusable
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """The commands to which the target answers that it does not know them."""
+        return frozenset(
+            verb
+            for verb, failure in self.unusable.items()
+            if failure.step.came == UNKNOWN_COMMAND.word
+        )
 
     def slowest(self, command: str = "") -> float:
         """Return the slowest reply to a command, or to any, in seconds."""
@@ -125,5 +148,7 @@ _WITHOUT_REPLY = {
     Kind.NOT_DISCONNECTED: "no reply",
     Kind.DISCONNECTED: "the connection ends",
 }
+TUBE_COMMANDS = ("use", "watch", "ignore")
+"""The commands by which a client gets a tube of its own."""
 SLOW = 0.5
 """Seconds from which on a reply is called slow."""

@@ -144,6 +144,7 @@ def test_a_command_may_come_in_two_pieces(client: Connection, other: Connection)
     "The beanstalk protocol runs over TCP using ASCII encoding.",
 )
 def test_a_command_may_come_byte_by_byte(client: Connection) -> None:
+    client.synchronise()
     for byte in client.ping[:-1]:
         client.raw(bytes([byte]), replies=0)
     client.raw(b"\n").expect(client.pong)
