@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import fuzz
+from conformance import tests
 from conformance.run import explain
 from conformance.verdict import Deviation
 
@@ -21,9 +25,41 @@ def _failure(file: Path) -> Deviation:
     return explain.as_deviation(caught.value)
 
 
-def test_an_assertion_tells_what_it_says_and_what_there_was(tmp_path: Path) -> None:
-    told = _failure(tmp_path / "test_it.py")
-    assert (told.expected, told.observed) == ("value == 1", "2 == 1")
+def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> None:
+    shown = _failure(tmp_path / "test_it.py")
+    assert (shown.expected, shown.observed) == ("the value is 1", "2")
+    assert shown.step.subject == "value == 1"
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ('client.stats_job(job)["ttr"] == "1"', "ttr in stats-job 3 is 1"),
+        ('client.state_of(jobs[1]) == "ready"', "the state of job 5 is ready"),
+        ("client.tubes_watched() == [client.tube]", "the list of watched tubes is emails"),
+        ("client.tube not in client.tubes()", "emails is not in the list of tubes"),
+        ('stats["time-left"] in ("99", "100")', "time-left in the stats is one of 99, 100"),
+        ("0 <= client.stats_job(job).number('age') <= 2", "age in stats-job 3 is between 0 and 2"),
+        ("client.kick(1) == 1", "the number of kicked jobs is 1"),
+        ("sorted(keys - set(stats)) == []", "the keys minus the stats is empty"),
+        ("jobs == sorted(set(jobs))", "the jobs is in order without repetitions"),
+        ("version", "the version is not empty"),
+    ],
+)
+def test_a_sentence(code: str, sentence: str) -> None:
+    values = {"job": 3, "jobs": [4, 5], "client": SimpleNamespace(tube="emails")}
+    assert explain._sentence(ast.parse(code, mode="eval").body, values) == sentence
+
+
+def test_no_assertion_of_the_suite_is_shown_as_code() -> None:
+    sentences = [
+        explain._sentence(test, {})
+        for folder in (tests, fuzz)
+        for file in sorted(Path(folder.__path__[0]).glob("test_*.py"))
+        for _, test in explain._asserts(str(file))
+    ]
+    assert len(sentences) > 200
+    assert [words for words in sentences if any(mark in words for mark in "[]()=`")] == []
 
 
 def test_an_assertion_behind_the_test_is_told_by_its_message_alone(tmp_path: Path) -> None:

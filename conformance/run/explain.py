@@ -1,28 +1,232 @@
-"""The two sides of a test's own ``assert``, in a line each: expected and observed."""
+"""The two sides of a test's own ``assert``, in a line each: expected and observed.
+
+The expectation is a sentence, made from the code of the assertion and the values of its names:
+``client.state_of(job) == "ready"`` becomes "the state of job 3 is ready".
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from conformance.verdict import Deviation, Kind, Step
 
+_PHRASES: Mapping[str, str] = {
+    "state_of": "the state of job {}",
+    "stats": "stats",
+    "stats_job": "stats-job {}",
+    "stats_tube": "stats-tube {}",
+    "tubes": "the list of tubes",
+    "tubes_watched": "the list of watched tubes",
+    "tube_used": "the tube in use",
+    "kick": "the number of kicked jobs",
+    "reserve": "the reply to reserve",
+    "reply": "the {} reply",
+    "count": "how often {} occurs",
+    "fullmatch": "text like {}",
+    "becomes": "{}, soon",
+    "eventually": "{}, soon",
+}
+"""The words for the methods that tests call, by name; ``{}`` stands for the first argument."""
+_PLAIN = ("sorted", "set", "list", "tuple", "str", "int", "float", "next", "number")
+"""Functions that make no difference to a reader, besides ``number`` of statistics."""
+_COMPARISONS: Mapping[type[ast.cmpop], str] = {
+    ast.Eq: "is",
+    ast.NotEq: "is not",
+    ast.In: "is one of",
+    ast.NotIn: "is not in",
+    ast.Lt: "is less than",
+    ast.LtE: "is at most",
+    ast.Gt: "is more than",
+    ast.GtE: "is at least",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+}
+_OPERATORS: Mapping[type[ast.operator], str] = {
+    ast.Add: "plus",
+    ast.Sub: "minus",
+    ast.Mult: "times",
+    ast.Pow: "to the power of",
+    ast.BitOr: "and",
+    ast.BitAnd: "that are in",
+}
+_SHOWN = 5
+"""Items of a list that are shown."""
+
 
 def as_deviation(error: AssertionError) -> Deviation:
-    """Return the failure of an ``assert`` of a test, told as other failures are."""
+    """Return the failure of an ``assert`` of a test, as that of any other step."""
     if isinstance(error, Deviation):
         return error
     said = (str(error).splitlines() or ["it is not so"])[0].removeprefix("assert ")
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        for line, statement in _asserts(frame.filename):
-            if line == frame.lineno:
-                step = Step(Kind.WRONG_VALUE, subject=statement)
-                return Deviation(statement, said, step=step)
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        for place, test in _asserts(frame.f_code.co_filename):
+            if place == line:
+                step = Step(Kind.WRONG_VALUE, subject=ast.unparse(test))
+                return Deviation(_sentence(test, frame.f_locals), _observed(said), step=step)
     return Deviation("the test's assertion", said)
+
+
+def _sentence(test: ast.expr, values: Mapping[str, object]) -> str:
+    """Return what an assertion asserts; ``values`` are those of the names in it."""
+    words = _Sentence(values).of(test)
+    return f"{words} is not empty" if isinstance(test, ast.Name) else words
+
+
+class _Sentence:
+    """Words for the expressions of an assertion; ``values`` are those of its names."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+
+    def of(self, node: ast.expr) -> str:
+        """Return an expression in words, and as code in backticks where there are none."""
+        match node:
+            case ast.Constant():
+                return _shown(node.value)
+            case ast.Name() | ast.Attribute():
+                return self._named(node)
+            case ast.Compare():
+                return self._comparison(node)
+            case ast.Subscript(value=ast.Attribute(value=reply, attr="args")):
+                return f"the id in {self.of(reply)}"
+            case ast.Subscript() if _is_plain(value := self._value(node)):
+                return _shown(value)
+            case ast.Subscript(slice=ast.Slice()):
+                return f"part of {self.of(node.value)}"
+            case ast.Subscript():
+                return f"{self.of(node.slice)} in {self.of(node.value)}"
+            case ast.Call():
+                return self._call(node)
+            case ast.BinOp():
+                if type(node.op) in _OPERATORS:
+                    left, right = self.of(node.left), self.of(node.right)
+                    return f"{left} {_OPERATORS[type(node.op)]} {right}"
+            case ast.BoolOp():
+                word = " and " if isinstance(node.op, ast.And) else " or "
+                return word.join(map(self.of, node.values))
+            case ast.UnaryOp(op=ast.Not()):
+                return f"not {self.of(node.operand)}"
+            case ast.UnaryOp(op=ast.USub()):
+                return f"-{self.of(node.operand)}"
+            case ast.Set() | ast.List() | ast.Tuple():
+                return _listed([self.of(item) for item in node.elts])
+            case ast.SetComp() | ast.ListComp() | ast.GeneratorExp():
+                return f"{self.of(node.elt)} for each of {self.of(node.generators[0].iter)}"
+            case ast.Lambda():
+                return self.of(node.body)
+            case ast.Starred():
+                return self.of(node.value)
+            case ast.IfExp():
+                return f"{self.of(node.body)} or {self.of(node.orelse)}"
+            case ast.JoinedStr():
+                return "".join(map(self.of, node.values))
+            case ast.FormattedValue():
+                return self.of(node.value)
+            case ast.Dict():
+                return "no entry" if not node.keys else "the entries due"
+        return f"`{ast.unparse(node)}`"
+
+    def _named(self, node: ast.Name | ast.Attribute) -> str:
+        value = self._value(node)
+        if _is_plain(value):
+            return _shown(value)
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        return f"the {name.lower().replace('_', ' ')}"
+
+    def _value(self, node: ast.expr) -> object:
+        """Return the value of a name, of a stored attribute or of an item; None without any."""
+        if isinstance(node, ast.Name):
+            return self._values.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return getattr(self._value(node.value), "__dict__", {}).get(node.attr)
+        if isinstance(node, ast.Subscript) and isinstance(held := self._value(node.value), list):
+            with contextlib.suppress(ValueError, TypeError, IndexError):
+                item: object = held[ast.literal_eval(node.slice)]
+                return item
+        return None
+
+    def _comparison(self, node: ast.Compare) -> str:
+        left, *others = map(self.of, [node.left, *node.comparators])
+        is_same = others == [left]
+        if isinstance(node.left, ast.Name):
+            left = f"the {node.left.id.replace('_', ' ')}"
+        match node.ops:
+            case [ast.LtE(), ast.LtE()]:
+                return f"{others[0]} is between {left} and {others[1]}"
+            case [ast.Eq()] if _is_nothing(node.comparators[0]):
+                return f"{left} is empty"
+            case [ast.Eq()] if is_same:
+                is_sorted = "sorted" in ast.unparse(node.comparators[0])
+                return f"{left} is {'in order' if is_sorted else 'the same'} without repetitions"
+            case [ast.In()] if not isinstance(node.comparators[0], ast.Tuple):
+                return f"{left} is in {others[0]}"
+            case [ast.LtE()] if isinstance(node.left, ast.Set):
+                return f"{left} are in {others[0]}"
+        compared = zip(node.ops, others, strict=True)
+        return left + "".join(f" {_COMPARISONS[type(op)]} {right}" for op, right in compared)
+
+    def _call(self, node: ast.Call) -> str:
+        arguments = [self.of(argument) for argument in node.args]
+        first = arguments[0] if arguments else ""
+        match node.func:
+            case ast.Name(id="len"):
+                return f"the number of {first}"
+            case ast.Attribute(attr="number" | "get"):
+                return f"{first} in {self.of(node.func.value)}"
+            case ast.Name(id=name) if name in _PLAIN and arguments:
+                return first
+            case ast.Attribute(attr=name) if name in _PHRASES:
+                return _PHRASES[name].format(first).rstrip()
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                return " ".join(["the", name.strip("_").replace("_", " "), *arguments[:1]])
+        return f"`{ast.unparse(node)}`"
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    return ast.unparse(node) in ("[]", "()", "{}")
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value can be shown in a sentence."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(isinstance(item, str | int) for item in value)
+    return isinstance(value, str | bytes | int | float)
+
+
+def _shown(value: object) -> str:
+    """Return a value as a reader of the protocol expects it: without quotes."""
+    match value:
+        case list() | tuple():
+            return _listed(map(_shown, value))
+        case set() | frozenset():
+            return _listed(sorted(map(_shown, value)))
+        case str():
+            return value or "nothing"
+    return f"{value!r}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    shown = [*items]
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more or "nothing"
+
+
+def _observed(said: str) -> str:
+    """Return the left side of a comparison that pytest has written down, if that is a value."""
+    with _parsing:
+        try:
+            compared = ast.parse(said, mode="eval").body
+            if isinstance(compared, ast.Compare):
+                return _shown(ast.literal_eval(compared.left))
+        except (SyntaxError, ValueError):
+            pass
+    return said
 
 
 _parsing = threading.Lock()
@@ -30,18 +234,18 @@ _parsing = threading.Lock()
 
 
 @cache
-def _asserts(filename: str) -> list[tuple[int, str]]:
+def _asserts(filename: str) -> list[tuple[int, ast.expr]]:
     if not Path(filename).name.startswith("test_"):
         return []
     with _parsing:
         return list(_read(filename))
 
 
-def _read(filename: str) -> Iterator[tuple[int, str]]:
+def _read(filename: str) -> Iterator[tuple[int, ast.expr]]:
     try:
         tree = ast.parse(Path(filename).read_text(encoding="utf-8"))
     except (OSError, SyntaxError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
-            yield node.lineno, ast.unparse(node.test)
+            yield node.lineno, node.test
