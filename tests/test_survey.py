@@ -50,6 +50,7 @@ def test_nothing_is_unusual_about_the_reference_server(profile: Profile) -> None
     assert set(traits.latencies) == profile.commands
     usual = Traits(profile=profile)
     unmeasured = replace(traits, latencies={}, max_body=None, sync_line=LIST_TUBE_USED)
+    unmeasured = replace(unmeasured, neutral_line=None)
     assert replace(unmeasured, ends_waiting=True) == usual
 
 

@@ -20,7 +20,14 @@ from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client, Job
-from reference_server.wire import UNKNOWN_COMMAND, Malformed, Request, RequestReader
+from reference_server.wire import (
+    DELETED,
+    UNKNOWN_COMMAND,
+    Malformed,
+    Reply,
+    Request,
+    RequestReader,
+)
 from reports import results
 from reports.grouping import grouped
 from reports.verdicts import Verdict
@@ -86,6 +93,24 @@ def test_its_own_bugs_are_found() -> None:
         found = _blamed(server, "put.smaller-priority-first", "reserve.reserved")
     assert "put.smaller-priority-first" in found["put.smaller-priority-first"]
     assert "reserve.reserved" not in found["reserve.reserved"]
+
+
+class _DeletesAnything(Model):
+    """Says DELETED, whether the job is there or not."""
+
+    def _delete(self, conn: Client, number: int) -> Reply:
+        super()._delete(conn, number)
+        return DELETED
+
+
+def test_a_line_with_a_wrong_answer_is_not_sent_to_synchronise() -> None:
+    slugs = ("protocol.any-segmentation", "reserve.waits-for-job")
+    with _surveyed(_with_only(*THREE, model=_DeletesAnything)) as server:
+        assert server.sync_line == b"delete 0"
+        found = _blamed(server, *slugs, "delete.not-found")
+    assert "delete.not-found" in found["delete.not-found"]
+    for slug in slugs:
+        assert slug not in found[slug]
 
 
 def test_an_unknown_command_is_to_blame_whatever_the_test_is_about() -> None:

@@ -110,7 +110,8 @@ def _attempt(
     except NotTestable as error:
         return Outcome(error)
     # Without tubes, nothing else keeps the jobs of tests apart.
-    apart = target.exclusive and not target.traits.has_tubes
+    has_jobs = "put" not in target.traits.unusable
+    apart = target.exclusive and has_jobs and not target.traits.has_tubes
     if "own_server" not in arguments and not apart and not fresh:
         return _play(test, arguments, Scenario(target, arrival))
     try:

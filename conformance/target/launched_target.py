@@ -231,10 +231,10 @@ class LaunchedTarget(Target):
         # Many questions at once would keep a slow server from its first answer.
         if any(server.answers(goodbye, seconds=seconds) for seconds in (_PROMPT, _SLOW)):
             return True
-        line = known_line(server.where, self.limits.detection)
-        if line is None:
+        known = known_line(server.where, self.limits.detection)
+        if known is None:
             return server.answers(goodbye)
-        self.traits = replace(self.traits, sync_line=line)
+        self.traits = replace(self.traits, sync_line=known.line, neutral_line=known.neutral)
         return True
 
     def _defect(self, server: Launched) -> Failure | None:

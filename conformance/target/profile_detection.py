@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from conformance import yamlish
 from conformance.target.address import Address, ask, visit
@@ -68,7 +69,14 @@ def _as_told(profile: Profile, version: str) -> str:
     return f"as its stats say, {older}"
 
 
-def known_line(address: Address, limit: float) -> bytes | None:
+class KnownLine(NamedTuple):
+    """A line that a server answers; ``neutral``: the same, if the answer is that of a neutral."""
+
+    line: bytes
+    neutral: bytes | None
+
+
+def known_line(address: Address, limit: float) -> KnownLine | None:
     """Return a line that a server answers as a beanstalk server does, if there is any.
 
     One that changes nothing is preferred. All are sent at once, as each may take ``limit``
@@ -81,7 +89,11 @@ def known_line(address: Address, limit: float) -> bytes | None:
         return _answers(address, line, probes[line], limit)
 
     with ThreadPoolExecutor(len(probes)) as pool:
-        return next(itertools.compress(probes, pool.map(is_answered, probes)), None)
+        line = next(itertools.compress(probes, pool.map(is_answered, probes)), None)
+    if line is None:
+        return None
+    is_neutral = line in NEUTRAL and _answers(address, line, ("NOT_FOUND",), limit)
+    return KnownLine(line, line if is_neutral else None)
 
 
 def answers(address: Address, line: bytes, limit: float) -> bool:

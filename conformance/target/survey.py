@@ -213,12 +213,12 @@ class _Commands:
 
     def answers(self) -> Mapping[str, _Answer]:
         """Return the answer to each command, by its first word."""
-        self._ask_all()
+        self._ask_all(self._verbs)
         if not (lost := [verb for verb in self._verbs if self._found[verb].is_lost]):
             return self._found
         if self._target.fate() is None:
             # No failure is believed that is not seen twice.
-            self._ask(lost)
+            self._ask_all(lost)
             return self._found
         if not self._target.exclusive:
             return self._found
@@ -233,17 +233,23 @@ class _Commands:
         self._target.restore()
         return self._found
 
-    def _ask_all(self) -> None:
-        """Send all commands, first those of tubes, as the others need these."""
-        others = [verb for verb in self._verbs if verb not in TUBE_COMMANDS]
-        self._ask([verb for verb in self._verbs if verb in TUBE_COMMANDS])
+    def _ask_all(self, verbs: Sequence[str]) -> None:
+        """Send commands, first those of tubes, as the others need these."""
+        self._ask([verb for verb in verbs if verb in TUBE_COMMANDS])
+        others = [verb for verb in verbs if verb not in TUBE_COMMANDS]
         if self._has_tubes:
             self._ask(others)
             return
-        # All clients share one queue: what needs jobs is sent one after the other.
-        self._ask([verb for verb in others if COMMANDS[verb].probe is not None], self._probed)
-        self._at_once = 1
-        self._ask([v for v in others if v not in self._found or self._found[v].failure is None])
+        # All clients share one queue: jobs are put and taken one after the other.
+        with_jobs = {verb for verb in others if verb == "put" or _SITUATIONS[verb].before}
+        probed = {verb for verb in with_jobs if COMMANDS[verb].probe is not None}
+        self._ask(
+            [verb for verb in others if verb in probed or verb not in with_jobs],
+            lambda verb: self._probed(verb) if verb in probed else self._answer(verb),
+        )
+        for verb in filter(with_jobs.__contains__, others):
+            if verb not in probed or self._found[verb].failure is None:
+                self._found[verb] = self._answer(verb)
 
     @property
     def _has_tubes(self) -> bool:

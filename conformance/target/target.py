@@ -25,7 +25,7 @@ from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from conformance.usual_answers import usual_answer
 from conformance.verdict import Fate, Kind, NotTestable
-from reference_server.profiles import LIST_TUBE_USED, Profile
+from reference_server.profiles import Profile
 from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
@@ -74,8 +74,7 @@ class Target(ABC):
 
     @profile.setter
     def profile(self, profile: Profile) -> None:
-        sync = None if self.traits.sync_line == LIST_TUBE_USED else self.traits.sync_line
-        self.traits = replace(self.traits, profile=profile.asking(sync))
+        self.traits = replace(self.traits, profile=profile.asking(self.traits.neutral_line))
 
     @property
     def sync_line(self) -> bytes:
@@ -340,10 +339,10 @@ class Target(ABC):
 
     def _find_sync_line(self) -> bool:
         """Find a line that it answers, one that changes nothing if there is any."""
-        line = known_line(self.address, self.limits.detection)
-        if line is not None:
-            self.traits = replace(self.traits, sync_line=line)
-        return line is not None
+        known = known_line(self.address, self.limits.detection)
+        if known is not None:
+            self.traits = replace(self.traits, sync_line=known.line, neutral_line=known.neutral)
+        return known is not None
 
 
 def _small(text: str) -> int | None:

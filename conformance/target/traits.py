@@ -46,16 +46,19 @@ class Failure:
 class Traits:
     """All that is known of a target before its tests; the default is a server without any fault.
 
-    ``sync_line``: a line that changes nothing and is answered. ``max_body``: the largest body that
-    it takes, in bytes; None if it takes all that were tried. ``latencies``: the slowest reply to
-    each command, in seconds. ``one_client``: it serves only one client at a time. ``unusable``:
-    the commands that it does not answer as it should, not even where nothing is special.
+    ``sync_line``: a line that changes nothing and is answered. ``neutral_line``: the same line, if
+    it is one of :data:`NEUTRAL` and answered as it must be; None for the usual one. ``max_body``:
+    the largest body that it takes, in bytes; None if it takes all that were tried. ``latencies``:
+    the slowest reply to each command, in seconds. ``one_client``: it serves only one client at a
+    time. ``unusable``: the commands that it does not answer as it should, not even where nothing
+    is special.
     ``defect``: it does not outlive its first client, or the like, so that nothing can be tested;
     ``defective`` is the requirement that this breaks.
     """
 
     profile: Profile = NEWEST
     sync_line: bytes = LIST_TUBE_USED
+    neutral_line: bytes | None = None
     one_client: Failure | None = None
     pipelines: bool = True
     ends_connections: bool = True
