@@ -238,11 +238,12 @@ def test_updating_a_baseline(liar: int, tmp_path: Path) -> None:
     made = suite(*target, "--update-baseline")
     assert made.returncode == 0, made.stdout
     assert f"baseline {file}: 1 known deviation; 1 added: use.using\n" in made.stdout
-    assert "use.using:\n  verdict: fail\n  reason: not looked into yet\n" in file.read_text()
+    assert "use.using:\n  verdict: fail\n  kinds:\n  - wrong reply at use\n" in file.read_text()
+    assert "  reason: not looked into yet\n" in file.read_text()
     assert suite(*target).returncode == 0
     file.write_text(file.read_text().replace("not looked into yet", "it lies"))
     same = suite(*target, "--update-baseline")
-    assert "1 known deviation; no verdict has changed\n" in same.stdout
+    assert "1 known deviation; none has changed\n" in same.stdout
     assert "reason: it lies" in file.read_text()
     mended = suite("-k", FAST, f"--baseline={file}", "--update-baseline")
     assert mended.returncode == 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from conformance.catalogue import Requirement
-from conformance.run.baseline import KnownDeviation
+from conformance.run.baseline import DeviationKind, KnownDeviation, is_known
 from reference_server.profiles import NEWEST
 from reports.crashes import tried
 from reports.results import Conclusion, Crashes, Test, Word, World
@@ -26,8 +26,8 @@ _TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 class Judgement:
     """The verdict of one requirement, with a reason where it is not a pass.
 
-    ``known`` is what the baseline says of it, if that covers this verdict. ``blocked_by``: the
-    requirements that are broken where its tests had not come to it.
+    ``known`` is what the baseline says of it, if that covers this verdict and all ``kinds`` of its
+    deviations. ``blocked_by``: the requirements that are broken where its tests had not come to it.
     """
 
     requirement: Requirement
@@ -36,13 +36,18 @@ class Judgement:
     tests: int = 0
     known: KnownDeviation | None = None
     blocked_by: list[str] = field(default_factory=list)
+    kinds: tuple[DeviationKind, ...] = ()
 
 
 class Result(NamedTuple):
-    """A test, and by which other requirement each of its own is blocked, if it is."""
+    """A test, and by which other requirement each of its own is blocked, if it is.
+
+    ``kind`` is that of its deviation, if it has one.
+    """
 
     test: Test
     blocked: Mapping[str, str] = {}
+    kind: DeviationKind | None = None
 
     def told_of(self, slug: str) -> Verdict:
         """Return what it says of one of its requirements."""
@@ -90,13 +95,23 @@ class Tally:
                     entry.reason = f"blocked by {' and '.join(entry.blocked_by)}"
             elif missing := requirement.missing_in(self.profile):
                 entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
-            known = self.baseline.get(slug)
-            entry.known = known if known and known.covers(entry.verdict) else None
+            entry.kinds = tuple(sorted({*_kinds(found[slug], slug)}))
+            if is_known(self.baseline, slug, entry.verdict, entry.kinds):
+                entry.known = self.baseline[slug]
 
     def deviations(self, *, known: bool) -> list[Judgement]:
         """Return the requirements that are not met, those of the baseline or the others."""
         found = (e for e in self.entries.values() if e.verdict in DEVIATIONS)
         return [entry for entry in found if (entry.known is not None) is known]
+
+    def new_kinds(self) -> dict[str, list[DeviationKind]]:
+        """Return the kinds of deviations that the baseline does not have where it lists others."""
+        listed = {slug: known.kinds for slug, known in self.baseline.items() if known.kinds}
+        new = {
+            slug: [kind for kind in self.entries[slug].kinds if kind not in kinds]
+            for slug, kinds in listed.items()
+        }
+        return {slug: kinds for slug, kinds in new.items() if kinds}
 
     def gone(self) -> list[str]:
         """Return known deviations that were looked for and not found: the baseline is outdated."""
@@ -123,7 +138,12 @@ class Tally:
                 old = self.baseline.get(slug)
                 reason = old.reason if old else "not looked into yet"
                 link, flaky = (old.link, old.flaky) if old else ("", False)
-                kept[slug] = KnownDeviation(str(entry.verdict), reason, entry.reason, link, flaky)
+                # A run need not show all that is flaky.
+                more = old.kinds if old and flaky else ()
+                kinds = tuple(sorted({*entry.kinds, *more}))
+                kept[slug] = KnownDeviation(
+                    str(entry.verdict), reason, entry.reason, link, flaky, kinds
+                )
         return kept
 
     def conclusion(self) -> Conclusion:
@@ -174,6 +194,13 @@ class Tally:
         return self.selected or any(
             entry.verdict in (Verdict.NOT_RUN, Verdict.ERROR) for entry in self.entries.values()
         )
+
+
+def _kinds(results: Iterable[Result], slug: str) -> Iterator[DeviationKind]:
+    """Yield the kinds of deviations of a requirement."""
+    for result in results:
+        if result.kind is not None and result.told_of(slug) in DEVIATIONS:
+            yield result.kind
 
 
 def grounds(reason: str) -> str:

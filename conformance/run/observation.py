@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from conformance.run.attribution import Blame
+from conformance.run.baseline import DeviationKind, KnownDeviation, is_known
 from conformance.target.vitals import Vitals
 from reports.results import Target, Test, World
 
@@ -40,6 +41,21 @@ class Observation:
     latenesses: tuple[float, ...] = ()
     longest_wait: float = 0.0
     waited: float = 0.0
+
+    @property
+    def kind(self) -> DeviationKind | None:
+        """The kind of its deviation, if it has one."""
+        return DeviationKind.of(self.blame.step) if self.blame else None
+
+    def is_known(
+        self, baseline: Mapping[str, KnownDeviation], except_for: Container[str] = ()
+    ) -> bool:
+        """Return whether a baseline lists the deviation, for all requirements except these."""
+        kinds = () if self.kind is None else (self.kind,)
+        return all(
+            slug in except_for or is_known(baseline, slug, self.test.verdict, kinds)
+            for slug in self.test.requirements
+        )
 
     def properties(self) -> list[tuple[str, Any]]:
         """Return the properties by which a report of pytest carries it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.attribution import blame_of, cause_of
-from conformance.run.baseline import BaselineError, KnownDeviation, is_known, read_baseline
+from conformance.run.baseline import BaselineError, KnownDeviation, read_baseline
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
 from conformance.run.evidence import clean, describe, gather, printable_cause
@@ -310,7 +311,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         verdict=verdict,
         reason=clean(reason),
         seconds=0,
-        known=all(is_known(item.config.stash[_BASELINE], slug, verdict) for slug in slugs(item)),
+        known=False,
         cause=(
             printable_cause(cause_of(blame, suite.target.traits))
             if blame and verdict in DEVIATIONS
@@ -318,7 +319,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         ),
         evidence=evidence,
     )
-    return Observation(
+    observation = Observation(
         test,
         suite.identity(),
         blame,
@@ -331,6 +332,8 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         outcome.longest_wait,
         outcome.waited,
     )
+    known = observation.is_known(item.config.stash[_BASELINE])
+    return replace(observation, test=test.model_copy(update={"known": known}))
 
 
 def _late(item: pytest.Function, outcome: Outcome) -> pytest.TestReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from conformance.run.baseline import (
     BaselineError,
     KnownDeviation,
     changes,
-    is_known,
     write_baseline,
 )
 from conformance.run.identity import named, spoken
@@ -91,8 +89,10 @@ class Summary:
             *(catalogue(), self._baseline, name, profile, selected, self.worlds()),
             dialect=spoken(target),
         )
-        tests = (observation.test for observation in self.observations)
-        tally.add(itertools.starmap(Result, zip(tests, self.blocked(), strict=True)))
+        tally.add(
+            Result(observation.test, blocked, observation.kind)
+            for observation, blocked in zip(self.observations, self.blocked(), strict=True)
+        )
         return tally
 
     @property
@@ -129,11 +129,8 @@ class Summary:
 
     def is_excused(self, number: int) -> bool:
         """Return whether all that a test is about is known to be wrong, or blocked."""
-        test, blocked = self.observations[number].test, self.blocked()[number]
-        return all(
-            slug in blocked or is_known(self._baseline, slug, test.verdict)
-            for slug in test.requirements
-        )
+        observation, blocked = self.observations[number], self.blocked()[number]
+        return observation.is_known(self._baseline, except_for=blocked)
 
     def is_blocked(self, number: int) -> bool:
         """Return whether all that a test is about is blocked."""

@@ -151,6 +151,9 @@ def _aside(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
             yield f"{entry.requirement.slug}: {entry.reason}"
     for slug in tally.gone():
         yield f"known deviation not found any more, take it out of the baseline: {slug}"
+    for slug, kinds in tally.new_kinds().items():
+        new = ", ".join(map(str, kinds))
+        yield f"{slug} deviates in a way that the baseline does not list: {new}"
 
 
 def _health(summary: Summary) -> Iterator[str]:
