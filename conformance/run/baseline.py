@@ -53,7 +53,7 @@ class DeviationKind:
         if step.kind.is_loss:
             # What was sent last depends on when the loss was noticed.
             return cls(_LOST)
-        return cls(step.kind, step.command if _WORD.fullmatch(step.command) else "")
+        return cls(step.kind.value, step.command if _WORD.fullmatch(step.command) else "")
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
