@@ -157,6 +157,12 @@ def test_an_updated_baseline_has_the_kinds_of_all_deviations() -> None:
     assert _tally(flaky, WRONG).updated_baseline()["kick.kicked"].kinds == (SILENT, WRONG)
 
 
+def test_an_updated_baseline_lists_no_kinds_of_random_tests() -> None:
+    tally = Tally(catalogue(), {}, "a server")
+    tally.add([Result(case("protocol.any-program", Verdict.FAIL), kind=WRONG)])
+    assert tally.updated_baseline()["protocol.any-program"].kinds == ()
+
+
 def test_another_deviation_of_a_known_requirement_fails_the_run(tmp_path: Path) -> None:
     lying = tmp_path / "lying"
     lying.mkdir()

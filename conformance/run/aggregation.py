@@ -11,6 +11,7 @@ from conformance.catalogue import Requirement
 from conformance.run.baseline import DeviationKind, KnownDeviation, is_known
 from reference_server.profiles import NEWEST
 from reports.crashes import tried
+from reports.grouping import RANDOM
 from reports.results import Conclusion, Crashes, Test, Word, World
 from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 from reports.words import by_numbers, counted
@@ -140,7 +141,9 @@ class Tally:
                 link, flaky = (old.link, old.flaky) if old else ("", False)
                 # A run need not show all that is flaky.
                 more = old.kinds if old and flaky else ()
-                kinds = tuple(sorted({*entry.kinds, *more}))
+                # What a random test finds first varies.
+                found = () if slug in RANDOM else entry.kinds
+                kinds = tuple(sorted({*found, *more}))
                 kept[slug] = KnownDeviation(
                     str(entry.verdict), reason, entry.reason, link, flaky, kinds
                 )
