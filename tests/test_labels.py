@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -73,6 +74,41 @@ def test_the_commit_is_that_of_the_checkout_in_which_the_program_is(tmp_path: Pa
     assert labels_of({}, command)["commit"] == f"{found}-dirty"
     assert labels_of({"commit": "v2"}, command)["commit"] == "v2"
     assert "commit" not in labels_of({}, None)
+
+
+def _checkout(folder: Path, *files: str) -> str:
+    """Make a checkout of executable files; return its commit."""
+    for name in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch(0o755)
+    commit = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--no-gpg-sign"]
+    for words in (["init", "-q"], ["add", "."], [*commit, "-m", str(folder)]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    asked = ["git", "rev-parse", "HEAD"]
+    return subprocess.run(asked, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "{tools}/python3 {server}/server.py {config}/a.conf -p {{port}}",
+        "{tools}/python3.11 -u {server}/server.py",
+        "{tools}/node --inspect {server}/server.py",
+        "env A=1 {tools}/node {server}/server.py",
+        "{tools}/sh -c 'exec {server}/server.py -p {{port}}'",
+        "sh -ec 'cd / && {tools}/python3 {server}/server.py {config}/a.conf'",
+        "{server}/server.py {tools}/node",
+    ],
+)
+def test_the_commit_is_not_that_of_an_interpreter(tmp_path: Path, command: str) -> None:
+    tools, server, config = (tmp_path / name for name in ("tools", "server", "config"))
+    _checkout(tools, "python3", "python3.11", "node", "sh")
+    _checkout(config, "a.conf")
+    commit = _checkout(server, "server.py").strip()
+    line = command.format(tools=tools, server=server, config=config)
+    assert labels_of({}, line)["commit"] == commit
+    shutil.rmtree(server / ".git")
+    assert "commit" not in labels_of({}, line)
 
 
 def test_the_links_of_a_named_report_lead_to_its_page(tmp_path: Path) -> None:
