@@ -13,6 +13,7 @@ from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.smaller import HASTE, Reducer
 from conformance.random_testing.steps import Ask, Program, Step, take
+from conformance.target.pace import PACE
 from conformance.target.starvation import pressure
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
@@ -79,6 +80,7 @@ class Campaign:
         if self._session is None:
             self._session = self._exploration.restored_session(self._target)
         session = self._session
+        PACE.begin()
         session.begin()
         for step in makes_up(session, chance):
             steps.append(step)

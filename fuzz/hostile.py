@@ -94,6 +94,8 @@ class CaseAuthor:
         self._pool = pool
         self._progress = progress
         self._shared = session.begins_among_others
+        self._resets = session.target.exclusive
+        """Its connections may be reset: servers log that, and others read that log."""
         self._own = f"{FOOTPRINT.new_name()}-".encode() if self._shared else b""
         self._writer = Writer(chance, BRISK, session.tag)
         self._mutate = Mutator(chance)
@@ -120,7 +122,7 @@ class CaseAuthor:
                 for text in self._sent:
                     self._pool.note(text, text)
             if chance.random() < 0.03:
-                yield Leave(HOSTILE, half=False, reset=chance.random() < 0.5)
+                yield Leave(HOSTILE, half=False, reset=chance.random() < 0.5 and self._resets)
 
     def _burst(self, length: int) -> Iterator[Step]:
         session = self._session
@@ -144,7 +146,7 @@ class CaseAuthor:
             else:
                 # Nothing can follow but the end.
                 yield case
-                yield Leave(HOSTILE, half=True, reset=self._chance.random() < 0.1)
+                yield Leave(HOSTILE, half=True, reset=self._chance.random() < 0.1 and self._resets)
                 return
             if too_long or not session.is_clear(HOSTILE):
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from conformance.oracle.underspecification import Lines, is_decided
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
-from conformance.random_testing.steps import Ask, Program, Step, take
+from conformance.random_testing.steps import Ask, Leave, Program, Step, take
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
@@ -129,6 +130,25 @@ def _program(seed: int, *inputs: bytes) -> Program:
 
 def test_a_seed_always_makes_up_the_same_program() -> None:
     assert _program(7) == _program(7)
+
+
+def _resets(target: Target, shared: bool) -> int:
+    count = 0
+    for seed in range(12):
+        session = Exploration(1, shared=shared).session(target)
+        for step in CaseAuthor(session, Random(seed), Pool(), Progress()).steps(100):
+            count += isinstance(step, Leave) and step.reset
+            take(session, step)
+        session.abandon()
+    return count
+
+
+def test_connections_are_reset_only_on_a_server_of_our_own() -> None:
+    with contextlib.closing(BuiltIn()) as target:
+        assert _resets(target, shared=False) > 0
+        assert isinstance(target.address, tuple)
+        host, port = target.address
+        assert _resets(Remote(f"{host}:{port}"), shared=True) == 0
 
 
 def _fuzz(target: Target, seconds: float, folder: Path | None = None, most: int = 1) -> Report:

@@ -31,7 +31,7 @@ _TARGET = {
 }
 GROUPS = {
     "What to test": ("target", "launch", "profile", "requirements", "clock", "start-timeout"),
-    "How much to try": ("quick", "examples", "seed", "fuzz-time", "peers"),
+    "How much to try": ("quick", "gentle", "examples", "seed", "fuzz-time", "peers"),
     "How to judge": ("lateness", "strict", "baseline", "update-baseline"),
     "What to write": ("report", "coverage-report", "name", "label"),
 }

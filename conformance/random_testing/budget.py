@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from conformance.target.address import ask, visit
+from conformance.target.pace import PACE
 from conformance.target.starvation import SEEN, CpuTime, Starvation
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
@@ -69,6 +70,8 @@ class Budget:
         A busy machine gets more time for them, within bounds; so does who has not yet had enough of
         ``count``.
         """
+        # A gentle run takes longer, and tries as much.
+        self._end += PACE.begin()
         more = 0.0 if self.is_enough(count) else GRACE
         allowed = (late := time.monotonic() - self._end) < 0 or late < max(more, self._starved)
         self.begun += allowed

@@ -64,6 +64,10 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "leave out random tests, exhaustion and restarts: a first verdict in seconds",
     },
+    "gentle": {
+        "action": "store_true",
+        "help": "send 1000 commands a second on average, not more, to the server of others",
+    },
     "strict": {
         "action": "store_true",
         "help": "fail on de-facto requirements, too",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from conformance.run.interruption import Interruption
 from conformance.run.keeping import Keeper
 from conformance.run.late import Late, late_property
 from conformance.run.listing import Listing
+from conformance.run.load import expected
 from conformance.run.observation import Observation, observation_of
 from conformance.run.options import Options
 from conformance.run.own import check_named, take_in
@@ -32,6 +34,7 @@ from conformance.run.summary import REMARKS, Summary
 from conformance.run.worker_setup import WorkerSetup, set_up_worker
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
+from conformance.target.pace import GENTLE, PACE
 from conformance.target.vitals import WATCH
 from conformance.verdict import (
     Deviation,
@@ -86,6 +89,9 @@ def pytest_configure(config: pytest.Config) -> None:
         peers=chosen.beanstalk_peers,
     )
     options.check()
+    if chosen.beanstalk_gentle and options.address is None:
+        raise pytest.UsageError("--gentle needs --target: a server of our own is for this alone")
+    PACE.rate = GENTLE if chosen.beanstalk_gentle else math.inf
     if (own := chosen.beanstalk_requirements) is not None:
         _check_root(config, "--beanstalk-requirements", own)
         take_in(config, own)
@@ -188,8 +194,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     traits = suite.target.traits
     commands = traits.commands_in_words()
     unusual = traits.in_words() if config.get_verbosity() > 0 else []
+    chosen, is_ours = config.option, suite.target.exclusive
+    load = expected(chosen.beanstalk_quick).sentence(chosen.beanstalk_gentle)
     return [
         suite.describe(),
+        *([] if is_ours else [load]),
         *([f"commands: {commands}"] if commands else []),
         *(f"survey: {line}" for line in unusual),
     ]

@@ -13,6 +13,7 @@ from conformance.random_testing.snapshot import Unanswered
 from conformance.run.doubt import Doubt, doubt
 from conformance.run.explain import as_deviation
 from conformance.target.address import TargetError
+from conformance.target.pace import PACE
 from conformance.target.sanitizers import Report
 from conformance.target.target import Target
 from conformance.transcript import Transcript
@@ -100,6 +101,7 @@ def _attempt(
     *,
     fresh: bool = False,
 ) -> Outcome:
+    PACE.begin()
     try:
         if "real_clock" in arguments:
             target = target.in_real_time()

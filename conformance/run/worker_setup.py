@@ -9,6 +9,7 @@ import pytest
 
 from conformance.run.suite import Suite
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.pace import PACE
 
 _KNOWN, _FOOTPRINT = "conformance-known", "conformance-footprint"
 
@@ -31,3 +32,4 @@ def set_up_worker(config: Any, suite: Suite) -> None:
     FOOTPRINT.join(*config.workerinput[_FOOTPRINT])
     suite.known = pickle.loads(config.workerinput[_KNOWN])
     suite.effort.left /= config.workerinput["workercount"]
+    PACE.rate /= config.workerinput["workercount"]

@@ -28,6 +28,7 @@ from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import HOME, World, at_home
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.pace import PACE
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
@@ -86,6 +87,7 @@ class Visit:
         while time.monotonic() < self._end and forks < FORKS:
             with self._uncounted():
                 segment = next(segments, None)
+                PACE.begin()
             if segment is None:
                 break
             turns, done = segment.turns, 0

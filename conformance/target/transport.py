@@ -10,6 +10,8 @@ import struct
 import time
 from collections.abc import Iterable, Mapping
 
+from conformance.target.pace import PACE
+
 CHUNK = 2**18
 """Bytes that are taken in at once."""
 PROMPT = 0.02
@@ -59,6 +61,7 @@ class Transport:
 
     def send(self, data: bytes | bytearray) -> None:
         """Send bytes, as far as the server reads; the rest is kept."""
+        PACE.sends(data)
         self.unsent += data
         self.send_on()
 

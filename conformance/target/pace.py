@@ -1,0 +1,50 @@
+"""The pace of a gentle run: how many commands this process sends in a second, on average.
+
+A pause inside a test would change what the test measures. So nothing waits where commands are sent:
+they are only counted, and what has become too much is waited for where a test or a random
+conversation begins. A single test is as fast as ever; the average is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+GENTLE = 1000
+"""Commands in a second, over all processes of a gentle run."""
+_BEGINS = 20
+"""Commands that are counted in advance where a test begins: many may do so at the same time."""
+
+
+class Pace:
+    """Counts commands, and waits until they are no more than ``rate`` in a second."""
+
+    def __init__(self) -> None:
+        self.rate = math.inf
+        self._free = 0.0
+        """When the average is as low as it should be, on the monotonic clock."""
+        self._lock = threading.Lock()
+
+    def sends(self, data: bytes | bytearray) -> None:
+        """Count the commands that are sent, each line of them."""
+        if self.rate < math.inf:
+            with self._lock:
+                self._count(data.count(b"\n"))
+
+    def begin(self) -> float:
+        """Wait until something else may begin; return for how many seconds."""
+        if self.rate == math.inf:
+            return 0.0
+        with self._lock:
+            seconds = max(self._free - time.monotonic(), 0.0)
+            self._count(_BEGINS)
+        time.sleep(seconds)
+        return seconds
+
+    def _count(self, commands: int) -> None:
+        self._free = max(self._free, time.monotonic()) + commands / self.rate
+
+
+PACE = Pace()
+"""The pace of this process."""
