@@ -20,8 +20,8 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
 from conformance.small_worlds.comparison import Comparison
 from conformance.small_worlds.player import Player
-from conformance.small_worlds.recorded_tour import recorded_tour
-from conformance.small_worlds.recording import Segment
+from conformance.small_worlds.recording import Turn
+from conformance.small_worlds.tours import tour_of
 from conformance.small_worlds.world import WORLDS
 from conformance.target.address import connect, visit
 from conformance.target.launched_target import LaunchedTarget
@@ -135,19 +135,19 @@ class _Unjudged(Comparison):
             super().check(mine, mine)
 
 
-def _played(target: Target, segments: Sequence[Segment], comparison: Comparison) -> int:
+def _played(target: Target, segments: Sequence[Sequence[Turn]], comparison: Comparison) -> int:
     player = Player(target, comparison)
     target.restart()
     count = 0
     for segment in segments:
-        count += sum(len(turn.steps) for turn in player.play(segment.turns))
+        count += sum(len(turn.steps) for turn in player.play(segment))
     player.close()
     return count
 
 
-def _tour(target: Target) -> Sequence[Segment]:
+def _tour(target: Target) -> Sequence[Sequence[Turn]]:
     world = next(world for world in WORLDS if world.name == "two clients")
-    return list(recorded_tour(world, target.probe()).segments())
+    return list(tour_of(world, target.probe()).segments())
 
 
 def tour(target: Target, seed: int) -> int:
@@ -160,14 +160,18 @@ def tour_unjudged(target: Target, seed: int) -> int:
     return _played(target, _tour(target), _Unjudged(alone=True))
 
 
+def _programs(target: Target) -> Sequence[Sequence[Turn]]:
+    return [program.turns for program in recorded_programs(target.probe())]
+
+
 def programs(target: Target, seed: int) -> int:
     """Return recorded programs, each reply compared with the one that was written down."""
-    return _played(target, recorded_programs(target.probe()), Comparison(alone=True))
+    return _played(target, _programs(target), Comparison(alone=True))
 
 
 def programs_unjudged(target: Target, seed: int) -> int:
     """Return the same, the replies read and not looked at."""
-    return _played(target, recorded_programs(target.probe()), _Unjudged(alone=True))
+    return _played(target, _programs(target), _Unjudged(alone=True))
 
 
 MEASURED = (

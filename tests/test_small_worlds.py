@@ -16,17 +16,21 @@ from click.testing import CliRunner
 
 from conformance.console.explore import explore
 from conformance.random_testing.exploration import Exploration
-from conformance.small_worlds import recorded_tour as tours
+from conformance.small_worlds import recorded_tour, tours
+from conformance.run.options import Options
 from conformance.small_worlds.alphabet import Action
 from conformance.small_worlds.cache import digest
 from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines
 from conformance.small_worlds.graph import Explorer
-from conformance.small_worlds.recorded_tour import RecordedTour, recorded_tour
+from conformance.small_worlds.recorded_tour import RecordedTour
 from conformance.small_worlds.tour import Tour
+from conformance.small_worlds.tour_time import LONGER, SPARE, Allowance, TourTime
+from conformance.small_worlds.tours import tour_of
 from conformance.small_worlds.view import View
-from conformance.small_worlds.visit import SPARE, Visit, worlds_for
+from conformance.small_worlds.visit import Visit, worlds_for
 from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
+from conformance.target.starvation import CpuTime, Starvation, Starved
 from conformance.target.target import Remote
 from conformance.tests.test_small_worlds import test_any_transition as any_transition
 from conformance.transcript import Transcript
@@ -54,7 +58,7 @@ def test_a_tour_takes_every_transition(profile: Profile) -> None:
     for name in SMALL:
         if (world := _world(name)).is_of(profile):
             tour = RecordedTour(world, profile)
-            turns = itertools.chain.from_iterable(part.turns for part in tour.segments())
+            turns = itertools.chain.from_iterable(tour.segments())
             taken = [number for turn in turns for number in turn.reached]
             assert sorted(taken) == list(range(tour.graph.transitions))
 
@@ -74,36 +78,41 @@ def test_a_path_to_each_state_is_as_short_as_any() -> None:
     assert graph.path_through(last)[-1] == graph.edges[-1][-1][0]
 
 
-def test_a_tour_is_written_down_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return an empty cache; no tour is shipped."""
+    monkeypatch.setattr(tours, "shipped_tour", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_tour_is_written_down_once(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     world = _world("times of jobs")
-    first = recorded_tour(world, NEWEST)
+    first = tour_of(world, NEWEST)
     whole = list(RecordedTour(world, NEWEST).segments())
     assert len(whole) > 2
     assert next(first.segments()) == whole[0]
     first.keep()
     with monkeypatch.context() as patched:
-        patched.delattr(tours, "Explorer")
-        again = recorded_tour(world, NEWEST)
+        patched.delattr(recorded_tour, "Explorer")
+        again = tour_of(world, NEWEST)
         segments = again.segments()
         with monkeypatch.context() as unmade:
             unmade.delattr(Tour, "walk")
             assert next(segments) == whole[0]
         assert list(segments) == whole[1:]
         again.keep()
-        assert list(recorded_tour(world, NEWEST).segments()) == whole
-    (kept,) = (tmp_path / "cache").rglob("*.tour")
+        assert list(tour_of(world, NEWEST).segments()) == whole
+    (kept,) = cache.rglob("*.tour")
     kept.write_bytes(b"torn")
-    assert list(recorded_tour(world, NEWEST).segments()) == whole
+    assert list(tour_of(world, NEWEST).segments()) == whole
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
-    assert list(recorded_tour(world, NEWEST).segments()) == whole
+    assert list(tour_of(world, NEWEST).segments()) == whole
 
 
-def test_a_walk_that_is_interrupted_is_not_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    tour = recorded_tour(_world("times of jobs"), NEWEST)
+@pytest.mark.usefixtures("cache")
+def test_a_walk_that_is_interrupted_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    tour = tour_of(_world("times of jobs"), NEWEST)
     segments = tour.segments()
     next(segments)
     take = Tour.take
@@ -117,17 +126,17 @@ def test_a_walk_that_is_interrupted_is_not_kept(
         with pytest.raises(KeyboardInterrupt):
             next(segments)
     tour.keep()
-    again = recorded_tour(_world("times of jobs"), NEWEST)
+    again = tour_of(_world("times of jobs"), NEWEST)
     assert list(again.segments()) == list(RecordedTour(_world("times of jobs"), NEWEST).segments())
 
 
 def test_the_documents_name_all_worlds_and_tours_leave_nothing_out() -> None:
     page = (Path(__file__).parent.parent / "docs" / "small-worlds.md").read_text(encoding="utf-8")
     for world in WORLDS:
-        tour = recorded_tour(world, NEWEST)
+        tour = tour_of(world, NEWEST)
         count = tour.graph.transitions
         assert f"| {world.name} | {len(tour.graph.edges):,} | {count:,} |" in page
-        turns = itertools.chain.from_iterable(part.turns for part in tour.segments())
+        turns = itertools.chain.from_iterable(tour.segments())
         assert len({number for turn in turns for number in turn.reached}) == count
         # Other tests, and runs of the suite, need not write it down again.
         tour.keep()
@@ -231,6 +240,55 @@ def test_lines_of_documents_may_end_with_cr_lf(came: bytes, plain: bytes) -> Non
     assert with_plain_lines(came) == plain
 
 
+# ---------------------------------------------------------------- the time for tours
+
+
+class _Machine:
+    """A clock that only moves when told to, and for how long others had the CPU."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.kept = 100.0, 0.0
+        patch.setattr(time, "monotonic", lambda: self.now)
+        patch.setattr(Starvation, "since", lambda *_: Starved(self.kept, 0.0, 0.0, 0.0))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> _Machine:
+    return _Machine(monkeypatch)
+
+
+def _taken(machine: _Machine, seconds: float, starved: float = 0.0) -> int:
+    """Take 100 transitions, each in so many seconds, as far as an allowance has room for them."""
+    allowance = Allowance(5.0, 20.0, 100)
+    allowance.watch(CpuTime)
+    while allowance.taken < 100 and not allowance.is_over:
+        machine.now += seconds
+        machine.kept += starved
+        allowance.taken += 1
+    return allowance.taken
+
+
+def test_tours_that_fit_in_are_taken_to_the_end(machine: _Machine) -> None:
+    assert _taken(machine, 0.15) == 100
+
+
+def test_a_slow_target_gets_no_more_than_a_part_of_the_time(machine: _Machine) -> None:
+    assert _taken(machine, 0.25) == 5.0 / 0.25 + 1
+
+
+def test_a_busy_machine_costs_time_and_no_transitions(machine: _Machine) -> None:
+    assert _taken(machine, 1.5, starved=1.4) == 100
+
+
+def test_what_is_not_of_the_tours_takes_none_of_their_time(machine: _Machine) -> None:
+    allowance = Allowance(5.0, 20.0, 100)
+    with allowance.uncounted():
+        machine.now += 60
+    assert not allowance.is_over
+    machine.now += 6
+    assert allowance.is_over
+
+
 # ---------------------------------------------------------------- targets
 
 
@@ -244,22 +302,27 @@ class _LastFirst(Model):
         self._outputs.append((conn.id, self._give(job, conn)))
 
 
-def _visited(fault: Fault, name: str) -> tuple[Visit, Deviation | None]:
-    tour = recorded_tour(_world(name), NEWEST)
+def _visited(
+    fault: Fault, name: str, tour_time: TourTime | None = None
+) -> tuple[Visit, Deviation | None]:
+    tour_time = tour_time or TourTime(time.monotonic() + 60)
     with closing(BuiltIn(fault=fault)) as target:
-        visit = Visit(tour, target, Exploration(1), time.monotonic() + 60)
+        visit = Visit(tour_of(_world(name), NEWEST), target, Exploration(1), tour_time)
         found = visit.run()
         said = None if found is None else Exploration(1).deviation(found, Transcript())
         return visit, said
 
 
 def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
-    visit, deviation = _visited(Fault("", "last first", model=_LastFirst), "two that wait")
+    end = time.monotonic() + 60
+    tour_time = TourTime(end)
+    fault = Fault("", "last first", model=_LastFirst)
+    visit, deviation = _visited(fault, "two that wait", tour_time)
     assert deviation is None
     assert not visit.left
     # That took no time from other worlds.
-    assert visit.judging > 0
-    assert visit.judging + visit.spare == pytest.approx(SPARE)
+    assert tour_time.spare < SPARE
+    assert tour_time.end_of_judging - LONGER >= end + SPARE - tour_time.spare
 
 
 def test_a_job_that_is_reserved_before_its_put_is_answered_is_known_by_its_id() -> None:
@@ -280,9 +343,9 @@ def test_a_deviation_is_shown_on_a_short_way() -> None:
                 self.jobs[id].kicks += 1
             return super()._touch(conn, id)
 
-    tour = recorded_tour(_world("times of jobs"), NEWEST)
+    tour = tour_of(_world("times of jobs"), NEWEST)
     with closing(BuiltIn(fault=Fault("", "touch counts", model=TouchCounts))) as target:
-        found = Visit(tour, target, Exploration(1), time.monotonic() + 60).run()
+        found = Visit(tour, target, Exploration(1), TourTime(time.monotonic() + 60)).run()
     assert found is not None
     assert "kicks: 1" in found.violation.observed
     lines = found.shown.render().count(" > ")
@@ -305,6 +368,18 @@ def test_the_map_shows_what_was_taken_and_what_deviates() -> None:
 def test_a_fault_that_only_tours_find_is_found(name: str) -> None:
     with closing(BuiltIn(fault=FAULTS[name])) as target, pytest.raises(Deviation):
         any_transition(target, Transcript(), Exploration(100))
+
+
+def test_a_run_takes_all_transitions_with_an_empty_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delattr(recorded_tour, "Explorer")
+    exploration = Exploration(Options("", "", "auto").examples)
+    with closing(BuiltIn()) as target:
+        assert any_transition(target, Transcript(), exploration) == ""
+    assert len(exploration.worlds) == len(WORLDS)
+    assert all(world.taken == world.transitions for world in exploration.worlds)
 
 
 @pytest.mark.parametrize("examples", [1, 5])

@@ -22,7 +22,8 @@ from conformance.run.cluster import Cluster, Job
 from conformance.run.handed_over import HandedOver
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
-from conformance.small_worlds.recorded_tour import recorded_tour
+from conformance.small_worlds.tour_time import TourTime
+from conformance.small_worlds.tours import tour_of
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
 from conformance.small_worlds.world import LARGER, WORLDS, World
 from conformance.target.address import TargetError
@@ -250,11 +251,11 @@ def _explore(work: _Work) -> Explored:
 
 
 def _visited(world: World, target: Target, work: _Work) -> Explored:
-    tour = recorded_tour(world, target.profile, work.states)
+    tour = tour_of(world, target.profile, work.states)
     start = time.monotonic()
     exploration = Exploration(1, profile=target.profile, folder=work.findings, shared=True)
     with untimed(target) as other:
-        visit = Visit(tour, target if world.timed else other, exploration, work.end)
+        visit = Visit(tour, target if world.timed else other, exploration, TourTime(work.end))
         found = visit.run()
         explored = Explored(world.name, visit.seen(), time.monotonic() - start)
         if found is None:

@@ -7,9 +7,10 @@ them can be left out, and the rest still means something.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from conformance.random_testing.session import Session
+if TYPE_CHECKING:
+    from conformance.random_testing.session import Session
 
 
 class Ask(NamedTuple):

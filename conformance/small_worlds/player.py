@@ -7,6 +7,7 @@ again what has come to it, with the oracle.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -16,12 +17,17 @@ from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
 from conformance.target.cleanup import sweep
 from conformance.target.signals import named
+from conformance.target.starvation import SEEN, Starvation
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
 
 STALL = 1.0
 """Seconds for which nothing comes until replies are unlike that began otherwise."""
+_LOOK = 0.2
+"""Seconds without a reply after which it is looked whether somebody waits for a CPU."""
+_BUSY = 10
+"""The factor by which replies may take longer where we or the target wait for a CPU."""
 _CRLF = b"\r\n"
 
 
@@ -44,8 +50,9 @@ class Player:
         self._comparison.begin()
         for turn in turns:
             self._do(turn.steps)
-            for number, expected in turn.replies.items():
-                self._compare(turn, number, expected)
+            # A client that waits may get a job whose id only the reply to its put tells.
+            for number, expected in sorted(turn.replies.items(), key=_names_no_job):
+                self._compare(number, expected)
             for number in turn.ended:
                 self._await_end(number)
             yield turn
@@ -88,16 +95,13 @@ class Player:
             self._transports[number] = self._target.connect()
         return self._transports[number]
 
-    def _compare(self, turn: Turn, number: int, expected: bytes) -> None:
+    def _compare(self, number: int, expected: bytes) -> None:
         transport = self._transports[number]
-        count = expected.count(_CRLF)
-        raw = transport.receive_within(self._patience)
-        came = with_plain_lines(raw)
-        end = time.monotonic() + self._patience
+        count, replies = expected.count(_CRLF), _Replies(transport, self._target, self._patience)
+        came = with_plain_lines(raw := replies.next_bytes())
         while came.count(_CRLF) < count or not came.endswith(_CRLF):
-            left = end - time.monotonic()
             # What is unlike already may be shorter, and is not waited for as long.
-            more = transport.receive_within(left if expected.startswith(came) else min(left, STALL))
+            more = replies.next_bytes(math.inf if expected.startswith(came) else STALL)
             if not more:
                 raise Unlike
             raw += more
@@ -111,3 +115,37 @@ class Player:
             while not transport.ended:
                 if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
                     raise Unlike
+
+
+def _names_no_job(replies: tuple[int, bytes]) -> bool:
+    """Tell whether no put is answered among the replies to a client."""
+    return b"INSERTED " not in replies[1]
+
+
+class _Replies:
+    """The replies to what was sent, ``patience`` seconds long; longer where a CPU is wanting."""
+
+    def __init__(self, transport: Transport, target: Target, patience: float) -> None:
+        self._transport, self._target = transport, target
+        self._patience = patience
+        self._begun = time.monotonic()
+        self._starvation: Starvation | None = None
+
+    def next_bytes(self, most: float = math.inf) -> bytes:
+        """Return what comes next; empty if nothing does within ``most`` seconds, or in time."""
+        end = time.monotonic() + most
+        while not self._transport.ended and (left := min(self._left(), end - time.monotonic())) > 0:
+            if self._starvation is None and time.monotonic() - self._begun > _LOOK:
+                # To look for it takes time, which replies that come at once do not need.
+                self._starvation = Starvation(self._target.cpu_time)
+            if more := self._transport.receive_within(min(left, _LOOK)):
+                return more
+        return b""
+
+    def _left(self) -> float:
+        """Return how many seconds are left."""
+        left = self._begun + self._patience - time.monotonic()
+        if left > 0 or self._starvation is None:
+            return left
+        starved = SEEN * self._starvation.since().seconds
+        return left + min(starved, (_BUSY - 1) * self._patience)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from conformance.small_worlds.cache import keep, kept
+from conformance.small_worlds.cache import keep
 from conformance.small_worlds.graph import Explorer
-from conformance.small_worlds.recording import Recorder, Segment
+from conformance.small_worlds.recording import Recorder, Segment, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import World
@@ -35,13 +35,13 @@ class RecordedTour:
         self._is_walking = False
         """A walk has begun, and what goes on is not of one piece."""
 
-    def segments(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[list[Turn]]:
         """Yield the segments of the tour; each is written down when it is first needed."""
         number = 0
         while number < len(self._segments) or self._route.count:
             if number == len(self._segments):
                 self._record()
-            yield self._segments[number]
+            yield self._segments[number].turns
             number += 1
 
     def _record(self) -> None:
@@ -59,8 +59,3 @@ class RecordedTour:
         if len(self._segments) > self._kept and not self._is_walking:
             self._kept = len(self._segments)
             keep(self, *self._of)
-
-
-def recorded_tour(world: World, profile: Profile, limit: int = sys.maxsize) -> RecordedTour:
-    """Return the tour of a world, as far as earlier runs have written it down."""
-    return kept(lambda: RecordedTour(world, profile, limit), world, profile, limit)

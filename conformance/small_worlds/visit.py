@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
@@ -22,10 +22,12 @@ from conformance.random_testing.steps import Ask, Program, Step
 from conformance.small_worlds.comparison import Comparison, Unlike
 from conformance.small_worlds.judged import JudgedStage
 from conformance.small_worlds.player import Player
-from conformance.small_worlds.recorded_tour import STEPS, RecordedTour
+from conformance.small_worlds.recorded_tour import STEPS
 from conformance.small_worlds.recording import Recorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
+from conformance.small_worlds.tour_time import TourTime
+from conformance.small_worlds.tours import WorldTour
 from conformance.small_worlds.world import HOME, World, at_home
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.pace import PACE
@@ -36,10 +38,6 @@ from reports.results import World as WorldSeen
 
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
 """The marks of the transitions of a command in a state; the worst is the least."""
-LONGER = 10.0
-"""Seconds behind the end of a visit after which no more of a difference is judged."""
-SPARE = 30.0
-"""Seconds in which differences may be judged besides the time of all tours."""
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5
@@ -47,82 +45,62 @@ _NEAR = 5
 
 
 class Visit:
-    """The tour of a world on a target, until ``end``, in seconds of the monotonic clock.
+    """The tour of a world on a target, as long as there is time.
 
     ``left``: the transitions that were not taken yet.
     """
 
     def __init__(
-        self,
-        tour: RecordedTour,
-        target: Target,
-        exploration: Exploration,
-        end: float,
-        spare: float = SPARE,
+        self, tour: WorldTour, target: Target, exploration: Exploration, tour_time: TourTime
     ) -> None:
         self.left = set(range(tour.graph.transitions))
-        self.recording = 0.0
-        """Seconds in which the tour was written down, and kept."""
-        self.spare = spare
-        """Seconds left in which differences may be judged at no cost of the tour's own time."""
-        self.judging = 0.0
-        """Seconds in which differences were judged at no cost of the tour's own time."""
         self._broken: int | None = None
         self._tour = tour
         self._world = tour.world.at(FOOTPRINT.new_name()) if tour.world.home else tour.world
         self._target = target
         self._exploration = exploration
-        self._end = end
+        self._time = tour_time
 
     def run(self) -> Counterexample | None:
         """Take the tour; return what shows a violation. Raises OSError if the target is gone."""
         try:
             return self._run()
         finally:
-            with self._uncounted():
+            with self._time.uncounted():
                 self._tour.keep()
 
     def _run(self) -> Counterexample | None:
         forks, player, segments = 0, self._player(), self._tour.segments()
-        while time.monotonic() < self._end and forks < FORKS:
-            with self._uncounted():
-                segment = next(segments, None)
+        self._time.watch(self._target.cpu_time)
+        while forks < FORKS and not self._time.is_over:
+            with self._time.uncounted():
+                turns = next(segments, None)
                 PACE.begin()
-            if segment is None:
+            if turns is None:
                 break
-            turns, done = segment.turns, 0
+            done = 0
             begun = time.monotonic()
             try:
                 for turn in player.play(turns):
-                    self.left.difference_update(turn.reached)
+                    self._reach(turn.reached)
                     done += 1
-                    if (begun := time.monotonic()) > self._end:
+                    if self._time.is_over:
                         break
+                    begun = time.monotonic()
             except (Unlike, OSError):
                 player.close()
                 if found := self._judge(turns, done):
                     return found
                 # With the wait for what was to come instead.
-                self._compensate(time.monotonic() - begun)
+                self._time.compensate(time.monotonic() - begun)
                 forks, player = forks + 1, self._player()
         player.close()
         return self._walk_on() if forks and not self._tour.world.timed else None
 
-    @contextlib.contextmanager
-    def _uncounted(self) -> Iterator[None]:
-        """Let the time that passes count as that of the recording, and not of the visit."""
-        begun = time.monotonic()
-        yield
-        passed = time.monotonic() - begun
-        self.recording += passed
-        self._end += passed
-
-    def _compensate(self, seconds: float) -> None:
-        """Give back the time spent on a difference that is allowed, as far as there is any."""
-        given = min(seconds, self.spare)
-        self.spare -= given
-        self.judging += given
-        self._end += given
+    def _reach(self, transitions: Collection[int]) -> None:
+        before = len(self.left)
+        self.left.difference_update(transitions)
+        self._time.taken += before - len(self.left)
 
     def deviation(self, found: Counterexample, transcript: Transcript) -> Deviation:
         """Return the failure for what was found, made small; ``transcript`` then shows it."""
@@ -157,8 +135,9 @@ class Visit:
 
     def _judge(self, turns: Sequence[Turn], done: int) -> Counterexample | None:
         """Return the violation that made a turn unlike, if it was one."""
+        end = self._time.end_of_judging
         for number, program in self._programs(turns, done):
-            if time.monotonic() > self._end + LONGER:
+            if time.monotonic() > end:
                 break
             if self._exploration.replayed(self._target, program) is not None:
                 timeout = self._target.limits.reply
@@ -192,7 +171,7 @@ class Visit:
     def _walk_on(self) -> Counterexample | None:
         """Take what is left of the tour, judged meanwhile."""
         route = Route(self._tour.graph, self.left)
-        while route.count and time.monotonic() < self._end:
+        while route.count and not self._time.is_over:
             before = route.count
             session = self._exploration.session(self._target)
             stage = JudgedStage(session)
@@ -207,7 +186,7 @@ class Visit:
                 self._exploration.start_anew(session)
             else:
                 session.abandon()
-            self.left -= stage.reached
+            self._reach(stage.reached)
             if route.count == before:
                 break
         return None
