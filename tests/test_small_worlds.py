@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from conformance.console.explore import explore
 from conformance.random_testing.exploration import Exploration
-from conformance.small_worlds import recorded_tour, tours
 from conformance.run.options import Options
+from conformance.small_worlds import recorded_tour, tours
 from conformance.small_worlds.alphabet import Action
 from conformance.small_worlds.cache import digest
 from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines

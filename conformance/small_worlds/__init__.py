@@ -14,8 +14,9 @@ Worlds
 Tours at wire speed
     A `tour` takes all transitions, and behind each asks for statistics, lists and queues. It is
     played on the model first, and written down with all replies (`recorded_tour`); those of a run
-    are shipped (`shipped_tours`) in a compact form (`packing`). A `player` sends what was written down, and a `comparison` compares what comes,
-    but for ids, earlier counts, the clock and the name of the server.
+    are shipped (`shipped_tours`) in a compact form (`packing`). A `player` sends what was written
+    down, and a `comparison` compares what comes, but for ids, earlier counts, the clock and the
+    name of the server.
 
 Unlike is not wrong
     The model takes what the text leaves open as beanstalkd does. So where a reply is unlike, the
