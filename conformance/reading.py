@@ -10,18 +10,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from conformance.raw_session import RawSession, is_raw
-from conformance.transcript import BEGINS, Counters, Direction, Entry, NotATranscript, Transcript
+from conformance.transcript import (
+    AT_ONCE,
+    BEGINS,
+    Claim,
+    Counters,
+    Direction,
+    Entry,
+    NotATranscript,
+    Transcript,
+)
 from reference_server.wire import CRLF
 
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(
-    r"(?:([A-Z]+) ([<>!])(?: (.*))?|\+ (\d+(?:\.\d+)?) ?s|! (SIG[A-Z0-9]+|restarts"
+    r"(?:([A-Z]+) ([<>!])(?: (.*))?|\+ (\d+(?:\.\d+)?) ?s( at once)?|! (SIG[A-Z0-9]+|restarts"
     r"|[a-z]+ limited|limits lifted))"
 )
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
 _LEFT_OUT = re.compile(r"… ([\d,]+ messages?) …|…\(([\d,]+ more bytes?)\)…")
-_AROUND = ("TRANSCRIPT", "REQUIREMENT ", "EXPECTED ", "OBSERVED ")
+_REQUIREMENT, _OBSERVED = "REQUIREMENT ", "OBSERVED "
+_AROUND = ("TRANSCRIPT", _REQUIREMENT, "EXPECTED ", _OBSERVED)
 _TITLE = re.compile("_{2,} .* _{2,}")
 """The line above a failure."""
 
@@ -32,15 +42,17 @@ def parse(text: str) -> Transcript:
     for found in read(text.splitlines()):
         if isinstance(found, Counters):
             transcript.begins = found
+        elif isinstance(found, Claim):
+            transcript.claim = found
         else:
             transcript.entries.append(found)
     return transcript
 
 
-def read(lines: Iterable[str]) -> Iterator[Entry | Counters]:
-    """Yield the entries in lines, and what had been counted before.
+def read(lines: Iterable[str]) -> Iterator[Entry | Counters | Claim]:
+    """Yield the entries in lines, what had been counted before, and what a failure has observed.
 
-    Empty lines and comments (``#``) are skipped, and so is what a failure has around its
+    Empty lines and comments (``#``) are skipped, and so is what else a failure has around its
     transcript. A session without marks is taken as :class:`RawSession` does. Raises
     :class:`NotATranscript`.
     """
@@ -61,9 +73,11 @@ def _is_marked(first: str) -> bool:
     return bool(_LINE.fullmatch(line) or _TITLE.fullmatch(line)) or line.startswith(_AROUND)
 
 
-def _with_line_ends(found: Iterable[Entry | Counters]) -> Iterator[Entry | Counters]:
+def _with_line_ends(
+    found: Iterable[Entry | Counters | Claim],
+) -> Iterator[Entry | Counters | Claim]:
     """Yield entries; if none of them has the end of a line, each is a whole one."""
-    kept: list[Entry | Counters] = []
+    kept: list[Entry | Counters | Claim] = []
     entries = iter(found)
     for one in entries:
         kept.append(one)
@@ -79,9 +93,15 @@ def _with_line_ends(found: Iterable[Entry | Counters]) -> Iterator[Entry | Count
             yield one
 
 
-def _marked(lines: Iterable[str]) -> Iterator[Entry | Counters]:
-    now = 0.0
+def _marked(lines: Iterable[str]) -> Iterator[Entry | Counters | Claim]:
+    now, requirement = 0.0, ""
     for number, line in _transcript(lines):
+        if line.startswith(_REQUIREMENT):
+            requirement = requirement or line.split()[1]
+            continue
+        if line.startswith(_OBSERVED):
+            yield Claim(line.removeprefix(_OBSERVED).strip(), requirement)
+            continue
         if line.startswith(BEGINS):
             yield _counters(line.removeprefix(BEGINS), number)
         if line.startswith("#"):
@@ -95,10 +115,10 @@ def _marked(lines: Iterable[str]) -> Iterator[Entry | Counters]:
             )
         if match is None:
             raise NotATranscript(f"line {number} is not of a transcript: {line[:60]!r}")
-        connection, direction, data, seconds, event = match.groups()
+        connection, direction, data, seconds, moved, event = match.groups()
         if seconds is not None:
             now += float(seconds)
-            yield Entry("", "+", f"{seconds}s".encode(), now)
+            yield Entry("", "+", AT_ONCE if moved else b"", now)
         elif event is not None:
             yield Entry("", "!", event.encode(), now)
         else:
@@ -106,17 +126,25 @@ def _marked(lines: Iterable[str]) -> Iterator[Entry | Counters]:
 
 
 def _transcript(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are of a transcript, or should be, without indentation."""
-    has_begun = is_over = is_above = False
+    """Yield the lines that are of a transcript, or should be, without indentation.
+
+    Of a failure, also those of its requirements, and that of what was observed.
+    """
+    has_begun = is_over = is_above = is_observed = False
     for number, whole in enumerate(lines, 1):
         # A mark, or a quotation; connections have letters.
         line = whole.strip().lstrip("> ")
-        if line == "TRANSCRIPT" or line.startswith("REQUIREMENT "):
+        if line == "TRANSCRIPT" or line.startswith(_REQUIREMENT):
             if has_begun:
                 raise NotATranscript(f"line {number} begins another failure: give one of them")
             is_above = line != "TRANSCRIPT"
-        elif line.startswith(("EXPECTED ", "OBSERVED ")) and not is_above:
+            if is_above and len(line.split()) > 1:
+                yield number, line
+        elif line.startswith(("EXPECTED ", _OBSERVED)) and not is_above:
             is_over = True
+            if line.startswith(_OBSERVED) and not is_observed:
+                is_observed = True
+                yield number, line
         elif line and not (is_above or is_over or _TITLE.fullmatch(line)):
             has_begun = True
             yield number, line

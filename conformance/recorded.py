@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, overload
 
 from conformance.reading import read
-from conformance.transcript import Counters, Direction, Entry
+from conformance.transcript import Claim, Counters, Direction, Entry
 
 _DIRECTIONS: tuple[Direction, ...] = (">", "<", "+", "!")
 
 
 class Conversation(Protocol):
-    """The entries of a transcript, wherever they are, and what was counted before."""
+    """The entries of a transcript, wherever they are, and what was written around them."""
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -24,6 +24,11 @@ class Conversation(Protocol):
     @property
     def begins(self) -> Counters | None:
         """The counters of the target before, if these are known."""
+        ...
+
+    @property
+    def claim(self) -> Claim | None:
+        """The observation of the failure that it was pasted with."""
         ...
 
 
@@ -73,6 +78,7 @@ class Recorded:
 
     entries: Packed = field(default_factory=Packed)
     begins: Counters | None = None
+    claim: Claim | None = None
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Recorded:
@@ -81,6 +87,8 @@ class Recorded:
         for found in read(lines):
             if isinstance(found, Counters):
                 recorded.begins = found
+            elif isinstance(found, Claim):
+                recorded.claim = found
             else:
                 recorded.entries.append(found)
         return recorded

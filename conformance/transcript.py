@@ -9,6 +9,10 @@ The format is text, one line a message, bytes escaped so that nothing is lost::
     B < RESERVED 1 5\\r\\nhello\\r\\n
     ! SIGUSR1
 
+Time is written where it has passed: `+ 2s` before the next message, as each of them has its time.
+``+ 2s at once`` is a clock that was moved: the target did not see the times in between. A last
+line of time says for how long nothing more came.
+
 What happens to the target as a whole, a signal or ``! restarts``, names no connection.
 """
 
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import string
 import threading
@@ -29,7 +34,11 @@ from reference_server.wire import escape
 from reports.words import counted
 
 Direction = Literal[">", "<", "+", "!"]
-"""Sent, received, time passed, and what happened to a connection."""
+"""Sent, received, time observed, and what happened to a connection."""
+AT_ONCE = b"at once"
+"""The data of an entry of time if the target's clock was moved there from the entry before."""
+GRAIN = 0.005
+"""Seconds to which written times are rounded down: half of what clocks may differ by."""
 
 FOLD = 200
 """Bytes of a message that a reader is shown."""
@@ -39,6 +48,8 @@ AKIN, OWN = 30, 5
 """Of those in between, messages about the same job or tube, and the client's last commands."""
 
 
+_EXACT = 1e-6
+"""The part of a grain by which sums of decimal fractions may be too small."""
 BEGINS = "# Counted before: "
 """The beginning of the line with the counters of before."""
 _NAMES = re.compile(
@@ -51,6 +62,8 @@ _NAMES = re.compile(
 """Where a message names a job or a tube."""
 RESTARTS = b"restarts"
 """The event of a target that is ended and started again."""
+STOPS, CONTINUES = b"SIGSTOP", b"SIGCONT"
+"""The events of a target that does nothing in between."""
 LIMITED = b" limited"
 """The end of the event of a target that gets less of something than it needs."""
 
@@ -74,6 +87,16 @@ class Counters(NamedTuple):
     next_id: int
 
 
+class Claim(NamedTuple):
+    """The observation of the failure that a transcript was pasted with.
+
+    ``requirement``: the one that the failure is of, empty if it does not name any.
+    """
+
+    observed: str
+    requirement: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One message: of ``connection``, at ``time`` seconds of the target's clock; NaN if unknown."""
@@ -84,9 +107,7 @@ class Entry:
     time: float
 
     def line(self, fold: bool = False) -> str:
-        """Return the entry in the format; with ``fold``, long messages are cut in the middle."""
-        if self.direction == "+":
-            return f"+ {self.data.decode()}"
+        """Return a message in the format; with ``fold``, long ones are cut in the middle."""
         if not self.connection:
             return f"! {self.data.decode()}"
         if fold and len(self.data) > FOLD:
@@ -105,6 +126,8 @@ class Transcript:
     entries: list[Entry] = field(default_factory=list)
     begins: Counters | None = None
     """The counters of the target before, if nobody else used it."""
+    claim: Claim | None = None
+    """The observation of the failure that it was read from."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __reduce__(self) -> tuple[type[Transcript], tuple[list[Entry], Counters | None]]:
@@ -116,6 +139,12 @@ class Transcript:
         """The position of the last message; -1 if there is none."""
         return len(self.entries) - 1
 
+    @property
+    def last_message(self) -> int:
+        """The position of the last entry besides those of time; -1 if there is none."""
+        places = range(len(self.entries) - 1, -1, -1)
+        return next((place for place in places if self.entries[place].direction != "+"), -1)
+
     def last_of(self, connection: str) -> int:
         """Return the position of the last message of a connection; it must have one."""
         return max(n for n, entry in enumerate(self.entries) if entry.connection == connection)
@@ -125,6 +154,16 @@ class Transcript:
         with self._lock:
             self.entries.append(Entry(connection, direction, data, time))
             return self.last
+
+    def add_time(self, time: float, moved_from: float | None = None) -> int:
+        """Record that the target was observed up to a time, and give the position.
+
+        ``moved_from``: its clock showed this before it was moved there.
+        """
+        if moved_from is None:
+            return self.add("", "+", b"", time)
+        self.add("", "+", b"", moved_from)
+        return self.add("", "+", AT_ONCE, time)
 
     def add_to_reply(self, connection: str, data: bytes, time: float) -> int:
         """Record bytes received, with those of the entry before if these are their rest."""
@@ -164,13 +203,72 @@ class Transcript:
 def rendered(entries: Sequence[Entry], marked: int | None = None, fold: bool = True) -> str:
     """Return entries as :meth:`Transcript.render` does."""
     numbers = _told(entries, marked) if fold else range(len(entries))
-    lines, last = [], -1
+    lines: list[str] = []
+    clock, last = _WrittenTime(entries), -1
     for number in numbers:
         if left_out := number - last - 1:
             lines.append(f"  … {counted(left_out, 'message')} …")
-        lines.append(("> " if number == marked else "  ") + entries[number].line(fold))
         last = number
+        shown = [] if _goes_on(entries, number) and number != marked else [*clock.until(number)]
+        if entries[number].direction != "+":
+            shown.append(entries[number].line(fold))
+        elif number == marked and not shown:
+            shown.append("+ 0s")
+        lines += [f"  {line}" for line in shown]
+        if number == marked:
+            lines[-1] = f"> {shown[-1]}"
     return "\n".join(lines)
+
+
+def _goes_on(entries: Sequence[Entry], number: int) -> bool:
+    """Tell whether an entry of time is followed by another: they are written in one line."""
+    return all(entry.direction == "+" for entry in entries[number : number + 2]) and (
+        number + 1 < len(entries)
+    )
+
+
+class _WrittenTime:
+    """The lines of time between entries: none where less than a grain has passed.
+
+    Times are rounded down, not durations, so that errors do not add up. A clock that was moved
+    several times in a row, while nothing was sent or received, was moved once.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        self._first = entries[0].time if entries else 0.0
+        self._written = self._next = 0
+
+    def until(self, number: int) -> Iterator[str]:
+        """Yield the lines of the time up to an entry, since the last one that was asked for."""
+        passed = moved = 0
+        for entry in self._entries[self._next : number + 1]:
+            if math.isnan(entry.time):
+                continue
+            grains = int((entry.time - self._first) / GRAIN + _EXACT) - self._written
+            if grains > 0:
+                self._written += grains
+                if entry.data == AT_ONCE and entry.direction == "+":
+                    moved += grains
+                elif moved:
+                    yield from _lines_of_time(passed, moved)
+                    passed, moved = grains, 0
+                else:
+                    passed += grains
+        self._next = number + 1
+        yield from _lines_of_time(passed, moved)
+
+
+def _lines_of_time(passed: int, moved: int) -> Iterator[str]:
+    if passed:
+        yield f"+ {_seconds(passed)}s"
+    if moved:
+        yield f"+ {_seconds(moved)}s {AT_ONCE.decode()}"
+
+
+def _seconds(grains: int) -> str:
+    """Return a time as short as it can be written."""
+    return f"{grains * GRAIN:.3f}".rstrip("0").rstrip(".")
 
 
 def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:

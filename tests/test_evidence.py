@@ -96,7 +96,7 @@ def test_a_client_that_is_alone_needs_no_name() -> None:
 @pytest.mark.parametrize(("count", "left_out"), [(2 * HEAD, 0), (2 * HEAD + 9, 9)])
 def test_what_follows_a_marked_message_is_cut_in_the_middle(count: int, left_out: int) -> None:
     entries = [Entry("A", ">", b"reserve\r\n", 0.0)]
-    entries += [Entry("B", "<", b"TIMED_OUT\r\n", 1.0)] * count
+    entries += [Entry("B", "<", b"TIMED_OUT\r\n", 0.0)] * count
     lines = rendered(entries, 0).split("\n")
     assert lines[0] == "> A > reserve\\r\\n"
     assert [line for line in lines if "…" in line] == ["  … 9 messages …"] * bool(left_out)

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from conformance.console.progress import ProgressBar
-from conformance.oracle.check import Finding
-from conformance.oracle.check import check as judged
+from conformance.oracle.check import Finding, Judgement, judgement
+from conformance.printable import printable
 from conformance.random_testing.again import replayed
 from conformance.random_testing.confined import Unsafe
 from conformance.recorded import Conversation, Recorded
@@ -18,7 +18,7 @@ from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
 from conformance.target.watchdog import take_endings_for_interrupts
-from conformance.transcript import RESTARTS, NotATranscript, Transcript, rendered
+from conformance.transcript import RESTARTS, Claim, NotATranscript, Transcript, rendered
 from conformance.usage import INTERRUPTED, ConsoleCommand, refuse
 from conformance.verdict import GOES_ON, Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
@@ -52,13 +52,15 @@ def check(file: Path, profile: str) -> int:
     recorded = _read(file)
     progress = ProgressBar("judged")
     try:
-        finding = judged(recorded, spoken, progress.tell)
+        judged = judgement(recorded, spoken, progress.tell)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
     finally:
         progress.end()
-    return _told(recorded, finding, spoken)
+    if judged.finding is None and recorded.claim is not None:
+        return _undecided(recorded.claim)
+    return _told(recorded, judged, spoken)
 
 
 @click.command(cls=ConsoleCommand)
@@ -78,7 +80,7 @@ def replay(file: Path, options: Options, unsafe: bool) -> int:
     if not options.names_server:
         raise refuse("give --target or --launch: on which server?")
     recorded = _read(file)
-    transcript = Transcript(list(recorded.entries), recorded.begins)
+    transcript = Transcript(list(recorded.entries), recorded.begins, recorded.claim)
     take_endings_for_interrupts()
     try:
         return _replay(transcript, options, unsafe)
@@ -135,7 +137,11 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
         target.close()
         if remark := options.leave():
             print(remark)
-    code = _told(shown, finding, profile)
+    if finding is None and (claim := transcript.claim) is not None:
+        with contextlib.suppress(Inconclusive):
+            if judgement(transcript, profile).finding is None:
+                return _undecided(claim)
+    code = _told(shown, Judgement(finding), profile)
     if counts and shown.begins is None:
         why = "it had jobs before, or does not tell them all"
         why = why if target.exclusive else "others may use it"
@@ -143,10 +149,23 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
     return code
 
 
-def _told(recorded: Conversation, finding: Finding | None, profile: Profile) -> int:
-    """Tell what is wrong with a transcript, if anything is; return the exit code."""
-    if finding is None:
+def _undecided(claim: Claim) -> int:
+    """Print that the observation of a failure is not in its messages; return the exit code."""
+    about = f" of {claim.requirement}" if claim.requirement else ""
+    print(
+        f"not decided: the messages are allowed, and do not show what the failure{about}"
+        f" observed: {printable(claim.observed)}"
+    )
+    return 1
+
+
+def _told(recorded: Conversation, judged: Judgement, profile: Profile) -> int:
+    """Print the verdict on a transcript, and return the exit code."""
+    if (finding := judged.finding) is None:
         print(f"allowed by profile {profile.name}: {counted(len(recorded.entries), 'message')}")
+        if judged.awaited:
+            missing = " or ".join(map(printable, judged.awaited))
+            print(f"not judged: the transcript ends before this had to come: {missing}")
         return 0
     print("TRANSCRIPT", rendered(recorded.entries, finding.position), sep="\n")
     print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")

@@ -339,6 +339,7 @@ class Connection(UsualCommands):
             step = Step(Kind.DISCONNECTED, command)
             return self._gone(expected, "the target closed the connection", step)
         self.has_timed_out = True
+        self._timeline.note_wait(wait.passed)
         observed = f"no reply within {wait.seconds:g} seconds"
         if self._reader.pending:
             observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"

@@ -49,9 +49,9 @@ class Connect(Protocol):
 class _Witnessed:
     """A target of which the transcript tells when it gets a signal, or is started again."""
 
-    def __init__(self, target: Target, transcript: Transcript) -> None:
+    def __init__(self, target: Target, note: Callable[[bytes], None]) -> None:
         self._target = target
-        self._transcript = transcript
+        self._note = note
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._target, name)
@@ -67,9 +67,6 @@ class _Witnessed:
     def crash(self) -> None:
         self._target.crash()
         self._note(RESTARTS)
-
-    def _note(self, event: bytes) -> None:
-        self._transcript.add("", "!", event, self._target.clock.time())
 
 
 def jobs_of_running_tests() -> list[int]:
@@ -92,7 +89,9 @@ class Scenario:
         """The output of the target up to the beginning of the test."""
         self.transcript = Transcript()
         self.starvation = Starvation(target.cpu_time)
-        self.clock = Timeline(target.clock, target.limits, self.starvation, arrival)
+        self.clock = Timeline(
+            target.clock, target.limits, self.starvation, arrival, self.transcript
+        )
         is_apart = target.traits.has_tubes or not target.exclusive
         self.tube = FOOTPRINT.new_name() if is_apart else "default"
         self.resources: Resources | None = None
@@ -110,7 +109,7 @@ class Scenario:
             raise NotTestable("needs an empty server: without tubes, its jobs would be in the way")
 
     def _note(self, event: bytes) -> None:
-        self.transcript.add("", "!", event, self.target.clock.time())
+        self.transcript.add("", "!", event, self.clock.now())
 
     def part(self, name: str) -> object:
         """Return the part of the scenario that a test names as its argument."""
@@ -138,9 +137,9 @@ class Scenario:
             "connect": self.connect,
             "new_client": self.client,
             "new_producer": self.producer,
-            "own_server": _Witnessed(self.target, self.transcript),
+            "own_server": _Witnessed(self.target, self._note),
             "profile": self.target.profile,
-            "server": _Witnessed(self.target, self.transcript),
+            "server": _Witnessed(self.target, self._note),
             "transcript": self.transcript,
             "new_tube": self.new_tube,
             "new_worker": self.worker,

@@ -23,6 +23,7 @@ from conformance.target.clock import GRANULARITY, TargetClock
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
 from conformance.target.transport import Transport, wait_for
+from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Kind, NotTestable, Step
 from reference_server.wire import Reply
 
@@ -132,6 +133,7 @@ class Timeline:
         limits: Limits,
         starvation: Starvation,
         arrival: float,
+        transcript: Transcript,
     ) -> None:
         self.nominal = 0.0
         self.longest_wait = 0.0
@@ -145,6 +147,7 @@ class Timeline:
         self._sent = 0.0
         self._arrival = arrival
         self._clock = clock
+        self._transcript = transcript
         self._limits = limits
         self._connections: list[Participant] = []
         self._origin: float | None = None
@@ -209,7 +212,7 @@ class Timeline:
         self._settled = True
         if self._clock.movable:
             collect(self._connections, 0.0)
-            self._clock.move(self._limits.lateness)
+            self._jump(self._limits.lateness)
         else:
             left = self._advanced_until + self._limits.lateness - self.now()
             collect(self._connections, time.monotonic() + left)
@@ -235,7 +238,8 @@ class Timeline:
             if not is_last:
                 collect(self._connections, time.monotonic() + STEP)
                 if self._clock.movable:
-                    self._clock.move(STEP)
+                    self._jump(STEP)
+        self._transcript.add_time(self.now())
         return False
 
     @contextlib.contextmanager
@@ -268,9 +272,18 @@ class Timeline:
         steps[-1] += OVERSHOOT
         for step in steps:
             collect(self._connections, 0.0)
-            self._clock.move(step)
+            self._jump(step)
         self.nominal += seconds
         self._settled = False
+
+    def _jump(self, seconds: float) -> None:
+        before = self.now()
+        self._clock.move(seconds)
+        self._transcript.add_time(self.now(), moved_from=before)
+
+    def note_wait(self, seconds: float) -> None:
+        """Record that nothing has come in so many seconds of real time."""
+        self._transcript.add_time(self.now() + (seconds if self._clock.movable else 0.0))
 
     def can_wait(self, seconds: float) -> None:
         """Raise NotTestable if nobody waits for so long."""
@@ -286,5 +299,6 @@ class Timeline:
         self.nominal += seconds
         self.longest_wait = max(self.longest_wait, seconds)
         self._advanced_until = self.now()
+        self._transcript.add_time(self._advanced_until)
         self._due = self._starvation.mark()
         self._settled = False

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
-from conformance.oracle.judged_entries import first_violation
+from conformance.oracle.judged_entries import Judged, JudgedEntries
+from conformance.oracle.pace import Pace
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.oracle.violation import Violation
@@ -38,6 +39,17 @@ class Finding:
     about: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The finding of a transcript, if any.
+
+    ``awaited``: the replies that had not come at its end, when there was time for them yet.
+    """
+
+    finding: Finding | None
+    awaited: Sequence[str] = ()
+
+
 def check(
     transcript: Conversation,
     profile: Profile = NEWEST,
@@ -48,33 +60,42 @@ def check(
     Nothing after a finding is judged, unless the text leaves open what was found. ``progress`` is
     called now and then with the share that is done.
     """
-    entries, violation = _judged(transcript, profile, True, lambda share: progress(share / 2))
-    if violation is not None:
+    return judgement(transcript, profile, progress).finding
+
+
+def judgement(
+    transcript: Conversation,
+    profile: Profile = NEWEST,
+    progress: Callable[[float], object] = lambda share: None,
+) -> Judgement:
+    """Return what :func:`check` does, and what could not be judged."""
+    entries, judged = _judged(transcript, profile, True, lambda share: progress(share / 2))
+    if (violation := judged.violation) is not None:
         shown = _before(entries, violation)
         _check_older_jobs(transcript, shown)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
-        return _told_from(finding, shown)
-    entries, violation = _judged(
-        transcript, profile, False, lambda share: progress(0.5 + share / 2)
-    )
-    if violation is None:
-        return None
+        return Judgement(_told_from(finding, shown))
+    entries, judged = _judged(transcript, profile, False, lambda share: progress(0.5 + share / 2))
+    if (violation := judged.violation) is None:
+        return Judgement(None, judged.awaited)
     shown = _before(entries, violation)
     _check_older_jobs(transcript, shown)
-    return _told_from(found(violation, diagnose(violation, shown, profile), False), shown)
+    finding = found(violation, diagnose(violation, shown, profile), False)
+    return Judgement(_told_from(finding, shown))
 
 
 def _judged(
     transcript: Conversation, profile: Profile, lenient: bool, progress: Callable[[float], object]
-) -> tuple[Sequence[Entry], Violation | None]:
-    """Return the messages, with times, and their first violation."""
+) -> tuple[Sequence[Entry], Judged]:
+    """Return the messages, with times, and how they are judged."""
     entries, begins = transcript.entries, transcript.begins
     if not are_unknown(entries):
-        return entries, first_violation(entries, begins, profile, lenient, progress)
+        judging = JudgedEntries(begins, profile, lenient, pace=Pace.of(entries))
+        return entries, judging.judged(entries, progress)
     return at_any_times(
-        entries, lambda timed: first_violation(timed, begins, profile, lenient, before=UNTIMED)
+        entries, lambda timed: JudgedEntries(begins, profile, lenient, UNTIMED).judged(timed)
     )
 
 

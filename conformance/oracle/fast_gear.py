@@ -14,7 +14,16 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from conformance.oracle.oracle import Oracle
-from conformance.oracle.states import EARLY, State, Undecided, decided, guess, is_open, waiting
+from conformance.oracle.states import (
+    EARLY,
+    Cause,
+    State,
+    Undecided,
+    decided,
+    guess,
+    is_open,
+    waiting,
+)
 from conformance.oracle.transitions import MAKE_READY, MAY_ASK
 from conformance.oracle.underspecification import Open
 from conformance.oracle.violation import Violation
@@ -141,6 +150,7 @@ class FastGear:
             if self._is_certain(state, conn, request, now):
                 # All before it is done, so it need not be remembered.
                 client.note_request()
+                state.cause = Cause(now)
                 state.owe(model.handle(request, max(now, model.now + 1), conn))
             else:
                 self._calm = None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from conformance.oracle.fast_gear import FastGear
 from conformance.oracle.open_model import OpenModel
 from conformance.oracle.oracle import Oracle
+from conformance.oracle.pace import Pace
 from conformance.oracle.reply_comparison import NOTHING, Before
 from conformance.oracle.violation import THE_END, Violation
 from conformance.transcript import Counters
@@ -44,8 +45,9 @@ class Judge:
         lenient: bool = False,
         before: Before = NOTHING,
         linger: int = 0,
+        pace: Pace | None = None,
     ) -> None:
-        oracle = Oracle(profile, lateness, counters is not None, fresh)
+        oracle = Oracle(profile, lateness, counters is not None, fresh, pace)
         oracle.before = before
         if counters is not None:
             oracle.adopt(counters)
@@ -195,6 +197,10 @@ class Judge:
         """Make a new checkpoint, if much has come and nothing is open."""
         if self._gear.has_much:
             self._gear.rest(now, mark)
+
+    def overdue(self, now: int, mark: int) -> None:
+        """Judge that nothing is missing that must have come by now; needs a pace."""
+        self._gear.do("overdue", mark, now)
 
     def quiet(self, now: int, mark: int) -> None:
         """Judge that nothing more has come, though the target has had the time to answer."""

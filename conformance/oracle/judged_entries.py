@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from conformance.oracle.judge import Judge
+from conformance.oracle.pace import LATENESS, Pace
 from conformance.oracle.reply_comparison import NOTHING, Before
 from conformance.oracle.violation import Violation
-from conformance.transcript import LIMITED, RESTARTS, Counters, Entry
+from conformance.transcript import AT_ONCE, CONTINUES, LIMITED, RESTARTS, STOPS, Counters, Entry
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
 
 EVERY = 5_000
 """Messages between two words on progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The first violation that messages show, if any.
+
+    ``awaited``: the replies that had not come at the end, when there was time for them yet.
+    """
+
+    violation: Violation | None
+    awaited: Sequence[str] = ()
 
 
 def first_violation(
@@ -26,54 +39,106 @@ def first_violation(
 ) -> Violation | None:
     """Return the first violation that messages show; None if there is none.
 
-    ``begins``: what the target had counted before; ``lenient``, ``before`` and Inconclusive are as
-    with :class:`Judge`. ``progress`` is told now and then which share is done.
+    What is missing or late is no violation. Parameters are as with :class:`JudgedEntries`.
     """
-    judge = Judge(profile, counters=begins, lenient=lenient, before=before)
-    if begins is not None:
-        # The connection that moves the clock, or that tests whether the target attends to it.
-        judge.connect(-1)
-    clients: dict[str, int] = {}
-    numbers = itertools.count(1)
-    for position, entry in enumerate(entries):
-        if position % EVERY == 0:
-            progress(position / len(entries))
-        if entry.direction == "+":
-            continue
-        if entry.data == RESTARTS and not entry.connection:
-            judge.restarted()
-            clients.clear()
-            continue
-        if not entry.connection:
-            if entry.data.endswith(LIMITED):
-                told = entry.data.decode()
-                raise Inconclusive(f"behind “{told}”, any command may fail: it is not judged")
-            if entry.data == b"SIGUSR1":
-                judge.drains(round(entry.time * 1e9))
-            continue
-        if entry.connection not in clients:
-            clients[entry.connection] = next(numbers)
-            judge.connect(clients[entry.connection])
+    judging = JudgedEntries(begins, profile, lenient, before)
+    return judging.judged(entries, progress).violation
+
+
+class JudgedEntries:
+    """The judge of a transcript.
+
+    ``begins``: what the target had counted before; ``lenient``, ``before`` and Inconclusive are as
+    with :class:`Judge`. ``pace``: the target's, if replies that are missing or late are violations.
+    """
+
+    def __init__(
+        self,
+        begins: Counters | None,
+        profile: Profile,
+        lenient: bool = False,
+        before: Before = NOTHING,
+        pace: Pace | None = None,
+    ) -> None:
+        self._judge = Judge(profile, counters=begins, lenient=lenient, before=before, pace=pace)
+        self._is_timed = pace is not None
+        self._last = self._looked = 0
+        self._stopped: int | None = None
+        """The time at which the target was stopped by a signal."""
+        if begins is not None:
+            # The connection that moves the clock, or that tests whether the target attends to it.
+            self._judge.connect(-1)
+        self._clients: dict[str, int] = {}
+        self._numbers = itertools.count(1)
+
+    def judged(
+        self,
+        entries: Sequence[Entry],
+        progress: Callable[[float], object] = lambda share: None,
+    ) -> Judged:
+        """Judge all messages; ``progress`` is told now and then which share is done."""
         try:
-            _take(judge, clients, entry, position)
+            for position, entry in enumerate(entries):
+                if position % EVERY == 0:
+                    progress(position / len(entries))
+                self._pass(entry, position)
+                self._take(entry, position)
         except Violation as violation:
-            return violation
-    return None
+            return Judged(violation)
+        return Judged(None, tuple(self._judge.awaits(self._last)))
 
+    def _pass(self, entry: Entry, position: int) -> None:
+        """Let time pass up to an entry, and judge what is missing then."""
+        now = round(entry.time * 1e9)
+        is_time = entry.direction == "+"
+        if is_time and entry.data == AT_ONCE and now > self._last:
+            self._jump(self._last, now)
+        self._last = now
+        if self._is_timed and self._stopped is None and now - self._looked >= LATENESS:
+            self._looked = now
+            self._judge.overdue(now, position if is_time else position - 1)
 
-def _take(judge: Judge, clients: dict[str, int], entry: Entry, position: int) -> None:
-    now, conn = round(entry.time * 1e9), clients[entry.connection]
-    if entry.direction == ">":
-        judge.sent(conn, entry.data, now)
-    elif entry.direction == "<":
-        judge.received(conn, entry.data, now, position)
-        judge.rest(now, position)
-    elif entry.data == b"half-closes":
-        judge.half_close(conn, now)
-    elif entry.data in (b"closes", b"resets", b"closed by the target"):
-        # What follows under this name is another connection.
-        del clients[entry.connection]
-        if entry.data == b"closed by the target":
-            judge.ended(conn, now, position)
-        else:
-            judge.close(conn, now)
+    def _jump(self, before: int, now: int) -> None:
+        self._judge.moved(before, now)
+        self._looked += now - before
+
+    def _take(self, entry: Entry, position: int) -> None:
+        if entry.direction == "+":
+            return
+        if entry.connection:
+            self._take_message(entry, position)
+        elif entry.data == RESTARTS:
+            self._judge.restarted()
+            self._clients.clear()
+        elif entry.data.endswith(LIMITED):
+            told = entry.data.decode()
+            raise Inconclusive(f"behind “{told}”, any command may fail: it is not judged")
+        elif entry.data == b"SIGUSR1":
+            self._judge.drains(round(entry.time * 1e9))
+        elif entry.data == STOPS:
+            self._stopped = self._last
+        elif entry.data == CONTINUES and self._stopped is not None:
+            # To the target, it is as if its clock had been moved.
+            self._jump(self._stopped, self._last)
+            self._stopped = None
+
+    def _take_message(self, entry: Entry, position: int) -> None:
+        judge = self._judge
+        if entry.connection not in self._clients:
+            self._clients[entry.connection] = next(self._numbers)
+            judge.connect(self._clients[entry.connection])
+        now, conn = round(entry.time * 1e9), self._clients[entry.connection]
+        if entry.direction == ">":
+            judge.sent(conn, entry.data, now)
+        elif entry.direction == "<":
+            judge.received(conn, entry.data, now, position)
+            judge.rest(now, position)
+        elif entry.data == b"half-closes":
+            judge.half_close(conn, now)
+        elif entry.data in (b"closes", b"resets", b"closed by the target"):
+            # What follows under this name is another connection.
+            del self._clients[entry.connection]
+            if entry.data == b"closed by the target":
+                judge.ended(conn, now, position)
+            else:
+                judge.close(conn, now)

@@ -15,8 +15,18 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from conformance.oracle.pace import Pace
 from conformance.oracle.reply_comparison import NOTHING, difference
-from conformance.oracle.states import EARLY, Frontier, State, adopt, counted_by, restarted
+from conformance.oracle.states import (
+    EARLY,
+    Cause,
+    Frontier,
+    State,
+    adopt,
+    counted_by,
+    restarted,
+    restored,
+)
 from conformance.oracle.transitions import SIGNALS, Item, Transitions
 from conformance.oracle.violation import NOTHING as NO_REPLY
 from conformance.oracle.violation import THE_END, UNASKED, Violation
@@ -41,7 +51,7 @@ class Oracle(Transitions):
 
     Times are in nanoseconds. ``lateness``: how late the target's timers may be. ``alone``: nobody
     else uses the target, and what it had counted before is adopted. ``fresh``: statistics are as
-    they are now.
+    they are now. ``pace``: how late replies may be, if they are judged by :meth:`overdue`.
     """
 
     def __init__(
@@ -50,10 +60,13 @@ class Oracle(Transitions):
         lateness: int = SECOND // 4,
         alone: bool = False,
         fresh: bool = True,
+        pace: Pace | None = None,
     ) -> None:
-        super().__init__(profile, lateness)
+        super().__init__(profile, lateness if pace is None else pace.lateness)
         self.ends = math.inf
         """When it gives up, in seconds of the monotonic clock."""
+        self._pace = pace
+        self.is_strict = pace is not None
         self._alone = alone
         self.before = self._there = NOTHING
         """The leftovers on the target, which are let alone."""
@@ -294,6 +307,81 @@ class Oracle(Transitions):
             frontier.states += self._after(state, alarms, conns, now)
         self._keep(found, NO_REPLY)
         self._forget()
+
+    def overdue(self, now: int) -> None:
+        """Judge that nothing is missing at ``now`` that must have come by then.
+
+        Raises :class:`Violation` or Inconclusive.
+        """
+        if not any(self._is_behind(state, now) for state in self.states):
+            return
+        self._expected = []
+        self._transitions = 0
+        self._keep([state for state in self.states if self._is_in_time(state, now)], NO_REPLY)
+
+    def _is_in_time(self, state: State, now: int) -> bool:
+        """Tell whether a state may go on so that nothing is missing."""
+        frontier = Frontier([restored(state.saved())])
+        for twin in frontier:
+            if missing := self._missing(twin, now):
+                self._expected += missing
+            elif not self._is_behind(twin, now):
+                return True
+            else:
+                alarms, conns = self._possible(twin, now)
+                puts = [conn for conn in conns if self._ends_put(twin, conn)]
+                if any(self._is_late(self._next_cause(twin, conn), now) for conn in puts):
+                    self._expected.append("a reply to put")
+                    continue
+                # Of other puts, replies will tell the ids.
+                handled = [conn for conn in conns if conn not in puts]
+                frontier.states += self._after(twin, alarms, handled, now)
+        return False
+
+    def _next_cause(self, state: State, conn: int) -> Cause:
+        client = self.clients[conn]
+        return Cause(max(client.items[state.done[conn]].at, client.heard))
+
+    def _is_late(self, cause: Cause, now: int) -> bool:
+        """Tell whether the effect of a cause must have been observed by now."""
+        assert self._pace is not None
+        most = self._pace.punctual if cause.is_timer else self._pace.prompt
+        return self._passed(self._shown_from(cause.at), now) > most
+
+    def _missing(self, state: State, now: int) -> list[str]:
+        """Return the first missing reply of each client, or the end of its connection."""
+        missing = []
+        for conn, client in self.clients.items():
+            if client.deaf:
+                continue
+            if owed := state.owed[conn]:
+                cause, what = state.since[conn], str(owed[0])
+            elif self._must_end(state, conn):
+                cause, what = Cause(client.items[-1].at), THE_END
+            else:
+                continue
+            # A slow target may answer one command after the other.
+            if self._is_late(cause._replace(at=max(cause.at, client.heard)), now):
+                missing.append(what)
+        return missing
+
+    def _must_end(self, state: State, conn: int) -> bool:
+        """Tell whether a client has said quit, and nothing else."""
+        client = self.clients[conn]
+        has_quit = client.leaving and client.ended_at is None
+        return has_quit and conn not in state.model.connections
+
+    def _is_behind(self, state: State, now: int) -> bool:
+        """Tell whether something must have happened in a state that has not."""
+        if self._missing(state, now):
+            return True
+        due = state.model.next_due
+        if due is not None and due <= now and self._is_late(Cause(due, is_timer=True), now):
+            return True
+        return any(
+            self.is_pending(state, conn) and self._is_late(self._next_cause(state, conn), now)
+            for conn in self.clients
+        )
 
     def _forget(self) -> None:
         """Drop clients whose end the target has noticed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from conformance.oracle.open_model import OpenModel
 from conformance.oracle.renaming import rename
@@ -53,15 +53,26 @@ def as_told(reply: Reply, options: Sequence[T]) -> T | None:
     return next((option for option in options if option in told), None)
 
 
+class Cause(NamedTuple):
+    """The cause of a reply: a command sent at a time, in nanoseconds, or a timer."""
+
+    at: int
+    is_timer: bool = False
+
+
 class State:
     """One state that the target may be in: how far each client is handled, and what it is owed."""
 
-    __slots__ = ("done", "guessed", "model", "owed")
+    __slots__ = ("cause", "done", "guessed", "model", "owed", "since")
 
     def __init__(self, model: OpenModel) -> None:
         self.model = model
         self.done: dict[int, int] = {}
         self.owed: dict[int, list[Reply]] = {}
+        self.cause = Cause(0)
+        """The cause of what is owed next."""
+        self.since: dict[int, Cause] = {}
+        """The cause of the first reply that a client is owed, or was owed last."""
         self.guessed: set[int] = set()
         """Ids that nobody has told yet."""
 
@@ -74,7 +85,8 @@ class State:
     def saved(self) -> bytes:
         """Return all of it, to be given to :func:`restored` as often as needed."""
         return pickle.dumps(
-            (self.model, self.done, self.owed, self.guessed), pickle.HIGHEST_PROTOCOL
+            (self.model, self.done, self.owed, self.guessed, self.cause, self.since),
+            pickle.HIGHEST_PROTOCOL,
         )
 
     def apply(
@@ -89,7 +101,10 @@ class State:
         """Note what the target must send now."""
         for receiver, reply in outputs:
             if not isinstance(reply, Hangup):
-                self.owed[receiver].append(reply)
+                owed = self.owed[receiver]
+                if not owed:
+                    self.since[receiver] = self.cause
+                owed.append(reply)
 
     def bind(self, owed: Reply, seen: Reply) -> None:
         """Give a job whose id was guessed the one that is seen."""
@@ -193,9 +208,9 @@ class State:
 
 def restored(saved: bytes) -> State:
     """Return a state as it was when it was saved."""
-    model, done, owed, guessed = pickle.loads(saved)
+    model, *rest = pickle.loads(saved)
     state = State(model)
-    state.done, state.owed, state.guessed = done, owed, guessed
+    state.done, state.owed, state.guessed, state.cause, state.since = rest
     return state
 
 

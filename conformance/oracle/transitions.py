@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from functools import partial
 from conformance.oracle.open_model import OpenModel
 from conformance.oracle.states import (
     EARLY,
+    Cause,
     State,
     after,
     has_tie,
@@ -27,6 +29,8 @@ from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.state import Alarm, Timer
 from reference_server.wire import Body, Command, Reply, Request, RequestReader
 
+_JUMPS = 256
+"""Moves of the target's clock that are remembered."""
 SIGNALS = -2
 """The number of the sender of signals, which is no client."""
 _QUIT = Command("quit")
@@ -66,6 +70,8 @@ class OracleClient:
     """The first of these, as far as they are requests."""
     attended: int = -1
     """When it was last seen that the target attends to it: it has answered a neutral command."""
+    heard: int = 0
+    """When it got its last reply."""
     leaving: bool = False
     """It sends nothing more; the last item is the end of its connection."""
     ended_at: int | None = None
@@ -102,6 +108,8 @@ class Transitions:
 
     lenient = False
     """The target may read a line in any way that the text leaves open."""
+    is_strict = False
+    """The TTR of a job ends in time though its client is idle: elsewhere, directed tests look."""
 
     def __init__(self, profile: Profile, lateness: int) -> None:
         self.profile = profile
@@ -110,7 +118,7 @@ class Transitions:
         self._proof = "USING" if profile.neutral == LIST_TUBE_USED else "NOT_FOUND"
         """The word of the reply to a neutral command."""
         self.clients: dict[int, OracleClient] = {}
-        self._jumps: deque[tuple[int, int]] = deque(maxlen=8)
+        self._jumps: deque[tuple[int, int]] = deque(maxlen=_JUMPS)
 
     def _first_state(self) -> State:
         return State(new_model(self.profile))
@@ -129,6 +137,7 @@ class Transitions:
 
     def attend(self, conn: int, words: Iterable[str], now: int) -> None:
         """Note that the target attends to a client, if one of these replies is a proof of it."""
+        self.clients[conn].heard = now
         # beanstalkd may forget the TTR of a client's jobs until it says something.
         if self._proof in words:
             self.clients[conn].attended = now
@@ -174,7 +183,7 @@ class Transitions:
 
     def _may_be_lost(self, state: State, alarm: Alarm) -> bool:
         """Tell whether this is the TTR of a client that has been idle since; tested elsewhere."""
-        holder = state.model.holder(alarm)
+        holder = None if self.is_strict else state.model.holder(alarm)
         if holder is None:
             return False
         client = self.clients.get(holder)
@@ -185,15 +194,25 @@ class Transitions:
         if not ordered or self._fires_at(ordered[0]) + self.lateness >= at:
             return False
         # What a client sends in one go may be handled before its own timers are looked at.
-        holder = state.model.holder(ordered[0])
-        return holder is None or self.clients[holder].attended <= at
+        client = self.clients.get(state.model.holder(ordered[0]) or 0)
+        return client is None or client.attended <= at
 
     def _fires_at(self, alarm: Alarm) -> int:
         return self._shown_from(alarm[0])
 
     def _shown_from(self, time: int) -> int:
         """Return when the target's clock first shows this time or a later one."""
-        return next((end for start, end in self._jumps if start < time <= end), time)
+        for start, end in reversed(self._jumps):
+            if time > end:
+                break
+            if start < time:
+                return end
+        return time
+
+    def _passed(self, since: int, now: int) -> int:
+        """Return the nanoseconds that have passed since a time while no clock was moved."""
+        jumps = itertools.takewhile(lambda jump: jump[0] >= since, reversed(self._jumps))
+        return now - since - sum(end - start for start, end in jumps)
 
     def _fired(self, state: State, alarm: Alarm, now: int, only: bool) -> Iterator[State]:
         """Yield the states after a timer has fired, at ``now`` at the latest."""
@@ -269,11 +288,11 @@ class Transitions:
         end = max(times[0], client.ended_at or 0)
         if client.deaf and item is not client.items[-1]:
             # What it had sent before may get lost with the connection.
-            yield from after(state, partial(self._lose, conn, end), False)
+            yield from after(state, partial(self._lose, conn, Cause(item.at), end), False)
             only = False
         if reserver.waiting and not isinstance(item.event, HalfClose | Close):
             # The end is noticed while the client waits, before what it had sent meanwhile.
-            yield from after(state, lambda w: w.model.handle(HalfClose(), end, conn), only)
+            yield from after(state, partial(_half_close, conn, Cause(item.at), end), only)
             return
         verb = item.event.verb if isinstance(item.event, Command) else ""
         if reserver.deadlines and verb in WAITING:
@@ -307,8 +326,9 @@ class Transitions:
             return has_tie(model, conn)
         return verb in _TAKE_NEXT and untold and not self.profile.first_in_first_out
 
-    def _lose(self, conn: int, at: int, state: State) -> list[Output]:
+    def _lose(self, conn: int, cause: Cause, at: int, state: State) -> list[Output]:
         """End a connection with all that had been sent on it."""
+        state.cause = cause
         state.done[conn] = len(self.clients[conn].items)
         return state.model.handle(Close(), at, conn)
 
@@ -319,6 +339,7 @@ class Transitions:
         """Let an item be handled; ``told`` tells the id that the target may give a job."""
         assert not isinstance(item.event, Open)
         state.done[conn] += 1
+        state.cause = Cause(item.at)
         if isinstance(item.event, Body):
             take_id(state, conn, told)
         return state.model.handle(item.event, at, conn)
@@ -331,6 +352,13 @@ def _job_named(event: Event | Open) -> int | None:
     return None
 
 
+def _half_close(conn: int, cause: Cause, at: int, state: State) -> list[Output]:
+    """Let the target notice that a client that waits sends nothing more."""
+    state.cause = cause
+    return state.model.handle(HalfClose(), at, conn)
+
+
 def _fire(alarm: Alarm, at: int, state: State) -> list[Output]:
     """Let a timer fire."""
+    state.cause = Cause(at, is_timer=True)
     return state.model.fire(alarm, at)

@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from conformance.oracle.judged_entries import Judged
 from conformance.oracle.reply_comparison import NOTHING
-from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from conformance.verdict import Inconclusive
 
@@ -37,30 +37,30 @@ def are_unknown(entries: Sequence[Entry]) -> bool:
 
 
 def at_any_times(
-    entries: Sequence[Entry], judge: Callable[[Sequence[Entry]], Violation | None]
-) -> tuple[Sequence[Entry], Violation | None]:
-    """Return the messages at the times that explain most of them, and what these do not explain.
+    entries: Sequence[Entry], judge: Callable[[Sequence[Entry]], Judged]
+) -> tuple[Sequence[Entry], Judged]:
+    """Return the messages at the times that explain most of them, and how they are judged then.
 
-    ``judge`` returns the first violation at some times. Raises Inconclusive if there are too many
+    ``judge`` judges them at some times. Raises Inconclusive if there are too many
     of them.
     """
     pauses = [0.0] * len(entries)
     timed = list(_timed(entries, pauses))
-    violation = judge(timed)
+    judged = judge(timed)
     lengths, left = sorted(_lengths(entries)), MOST
-    while violation is not None:
+    while (violation := judged.violation) is not None:
         for place, seconds in itertools.product(range(violation.mark, -1, -1), lengths):
             if (left := left - violation.mark - 1) < 0:
                 raise Inconclusive("no times are known, and too many are possible")
             tried = [*pauses[:place], pauses[place] + seconds, *pauses[place + 1 :]]
             later = list(_timed(entries, tried))
             found = judge(later)
-            if found is None or found.mark > violation.mark:
-                pauses, timed, violation = tried, later, found
+            if found.violation is None or found.violation.mark > violation.mark:
+                pauses, timed, judged = tried, later, found
                 break
         else:
-            return timed, violation
-    return timed, None
+            break
+    return timed, judged
 
 
 def _timed(entries: Sequence[Entry], pauses: Sequence[float]) -> Iterator[Entry]:

@@ -12,14 +12,13 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
-from conformance.transcript import Transcript
+from conformance.transcript import CONTINUES, GRAIN, STOPS, Transcript
 from conformance.verdict import GOES_ON, Fate, Kind
 from reference_server.commands import ABOUT_A_JOB, any_of
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
 _PUT = re.compile(rb"put +[0-9]+ +[0-9]+ +[0-9]+ +([0-9]{1,10})")
 _ABOUT_A_JOB = re.compile(rb"(%b) +([0-9]{1,20})(?=[ \r])" % any_of(*ABOUT_A_JOB))
-_STOPS, _CONTINUES = b"SIGSTOP", b"SIGCONT"
 _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
 """Replies that a put can get."""
 
@@ -60,13 +59,20 @@ def program_of(transcript: Transcript) -> list[Step]:
     clients: dict[str, int] = {}
     steps: list[Step] = []
     puts, held = 0, False
+    waited = transcript.entries[0].time if transcript.entries else 0.0
     for entry in transcript.entries:
         if entry.direction == "+":
-            steps.append(Wait(float(entry.data.decode().removesuffix("s"))))
+            if (seconds := round(entry.time - waited, 3)) >= GRAIN:
+                # What was received meanwhile is no step.
+                waited += seconds
+                if steps and isinstance(last := steps[-1], Wait):
+                    seconds = round(last.seconds + seconds, 3)
+                    steps.pop()
+                steps.append(Wait(seconds))
             continue
-        if entry.data in (_STOPS, _CONTINUES) and not entry.connection:
+        if entry.data in (STOPS, CONTINUES) and not entry.connection:
             # It would answer nothing meanwhile. Nobody waits for replies instead.
-            held = entry.data == _STOPS
+            held = entry.data == STOPS
             continue
         if not entry.connection:
             steps.append(Happen(entry.data))

@@ -63,6 +63,8 @@ class Session:
         self._jobs = JobTags()
         self._traffic = traffic = Traffic(target, self.transcript, self._jobs)
         self._sending: SessionClient | None = None
+        self._ahead = 0
+        """Nanoseconds that the clock was moved of its own accord, which the next wait counts."""
         late = round(target.limits.lateness * 1e9)
         self._margin = late + 4 * EARLY
         # Some servers count a client only when it first says something; other tests look at that.
@@ -172,6 +174,7 @@ class Session:
         client = self._client(number)
         if apart or self._sending is not client:
             self.flush(hasty)
+        self._ahead = 0
         if client.half_closed:
             return
         if job is not None:
@@ -199,7 +202,7 @@ class Session:
         if not client.known and judge.oracle.is_leaving(conn):
             self._deliver()
             if not self._traffic.has_ended(number):
-                mark = self.transcript.last
+                mark = self._traffic.note_wait(self._traffic.timeout)
                 raise Violation(["the end of the connection"], "nothing", mark)
 
     def flush(self, hasty: bool = False) -> None:
@@ -210,7 +213,9 @@ class Session:
         movable = self.target.clock.movable
         if not hasty and movable and self.judge.is_due(self.now() + EARLY):
             # So that it is certain again what has happened, such as the end of a pause of 0.
-            self._pass(self.now() + EARLY)
+            before = self.now()
+            self._pass(before + EARLY)
+            self._ahead += self.now() - before
 
     def _deliver(self, hasty: bool = False) -> None:
         client, self._sending = self._sending, None
@@ -254,16 +259,20 @@ class Session:
     def wait(self, seconds: float) -> None:
         """Let time pass, from timer to timer: a server may lose some that fall due at once."""
         self.flush()
-        end = self.now() + round(seconds * 1e9)
-        self.transcript.add("", "+", f"{seconds:g}s".encode(), end / 1e9)
+        end = self.now() + round(seconds * 1e9) - self._ahead
         if not self.target.clock.movable:
             while (left := end - self.now()) > 0:
                 self._traffic.poll(left / 1e9)
+            self.transcript.add_time(self.target.clock.time())
             self._nudge()
             return
         while (now := self.now()) < end:
             due = self.judge.oracle.next_due(now)
-            self._pass(end if due is None else min(due, end))
+            if due is None or due > end + EARLY:
+                self._move(end)
+            else:
+                self._pass(due)
+        self._ahead = max(self.now() - end, 0)
         # It may have caused something that nobody expects.
         self._traffic.settle()
         self._traffic.poll(0.0)
@@ -291,8 +300,9 @@ class Session:
         self._nudge()
 
     def _move(self, until: int) -> None:
-        before = self.now()
+        before, shown = self.now(), self.target.clock.time()
         self.target.clock.move((until - before) / 1e9)
+        self.transcript.add_time(self.target.clock.time(), moved_from=shown)
         self.judge.moved(before, self.now())
         self._traffic.hear()
 

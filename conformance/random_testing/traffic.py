@@ -238,8 +238,20 @@ class Traffic:
                 if silence is None and (pause > UNHURRIED or not is_served):
                     silence = Awaiting(self._target, self.timeout)
             if wait.is_over if silence is None else silence.left <= 0:
-                self.judge.quiet(self.now(), self._transcript.last)
+                try:
+                    self.judge.quiet(self.now(), self._transcript.last)
+                except Violation as violation:
+                    violation.mark = self.note_wait(self.timeout)
+                    raise
                 return
+
+    def note_wait(self, seconds: float) -> int:
+        """Record that nothing has come in so many seconds, and return the position.
+
+        A clock that is moved has not moved meanwhile.
+        """
+        clock = self._target.clock
+        return self._transcript.add_time(clock.time() + (seconds if clock.movable else 0.0))
 
     def poll(self, seconds: float) -> bool:
         """Take in what has come, or comes within this time; tell whether anything goes on."""

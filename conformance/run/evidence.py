@@ -27,7 +27,7 @@ def gather(
     if marked is None:
         marked = error.unanswered
     if marked is None and transcript.entries:
-        marked = transcript.last
+        marked = transcript.last_message
     if error.client and len({entry.connection for entry in transcript.entries} - {""}) > 1:
         observed += f" for client {error.client}"
     return Evidence(

@@ -150,7 +150,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error = as_deviation(error)
     except Unanswered as error:
         # It was asked before anything of the test was said.
-        scenario.transcript.add("A", ">", error.line + CRLF, scenario.target.clock.time())
+        scenario.transcript.add("A", ">", error.line + CRLF, scenario.clock.now())
         command = error.line.split()[0].decode()
         step = Step(Kind.NO_REPLY, command, (error.word,))
         outcome.error = Deviation(error.expected, str(error), step=step)
