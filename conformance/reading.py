@@ -25,7 +25,7 @@ from reference_server.wire import CRLF
 _DIRECTIONS: dict[str, Direction] = {">": ">", "<": "<", "!": "!"}
 _LINE = re.compile(
     r"(?:([A-Z]+) ([<>!])(?: (.*))?|\+ (\d+(?:\.\d+)?) ?s( at once)?|! (SIG[A-Z0-9]+|restarts"
-    r"|[a-z]+ limited|limits lifted))"
+    r"|[^<>]+ limited|limits lifted))"
 )
 _ESCAPE = re.compile(r"\\(?:([rnt\\])|x([0-9a-f]{2}))|([^\\ -~]|\\)")
 _MEANS = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}

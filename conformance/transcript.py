@@ -60,6 +60,8 @@ _NAMES = re.compile(
     )
 )
 """Where a message names a job or a tube."""
+OWN_TUBES = "conformance-"
+"""The beginning of the names of the suite's own tubes, which nobody else has used."""
 RESTARTS = b"restarts"
 """The event of a target that is ended and started again."""
 STOPS, CONTINUES = b"SIGSTOP", b"SIGCONT"

@@ -210,6 +210,8 @@ class Connection(UsualCommands):
         """
         self.poll()
         traits = self._target.traits
+        if not (self._half_closed or self.stopped):
+            self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
         self.transport.half_close()
         if not self.has_timed_out and (traits.ends_waiting if self.is_owed else True):
             end = time.monotonic() + self._target.end_timeout(limit - time.monotonic())

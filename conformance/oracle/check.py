@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
-from conformance.oracle.judged_entries import Judged, JudgedEntries
+from conformance.oracle.judged_entries import Jobs, Judged, JudgedEntries
 from conformance.oracle.pace import Pace
+from conformance.oracle.past import with_earlier_jobs
+from conformance.oracle.reply_comparison import NOTHING
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.oracle.violation import Violation
@@ -19,8 +20,6 @@ from conformance.verdict import Inconclusive
 from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
-_INSERTED = re.compile(rb"(?:^|\n)INSERTED ([0-9]{1,20})")
-_MET = re.compile(rb"(?:^|\n)(?:RESERVED|FOUND|id:) ([0-9]{1,20})")
 LOOKED_AT = 100_000
 """Messages before a finding that are enough to tell its level, and what it breaks."""
 
@@ -72,7 +71,6 @@ def judgement(
     entries, judged = _judged(transcript, profile, True, lambda share: progress(share / 2))
     if (violation := judged.violation) is not None:
         shown = _before(entries, violation)
-        _check_older_jobs(transcript, shown)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
@@ -81,7 +79,6 @@ def judgement(
     if (violation := judged.violation) is None:
         return Judgement(None, judged.awaited)
     shown = _before(entries, violation)
-    _check_older_jobs(transcript, shown)
     finding = found(violation, diagnose(violation, shown, profile), False)
     return Judgement(_told_from(finding, shown))
 
@@ -91,30 +88,22 @@ def _judged(
 ) -> tuple[Sequence[Entry], Judged]:
     """Return the messages, with times, and how they are judged."""
     entries, begins = transcript.entries, transcript.begins
-    if not are_unknown(entries):
-        judging = JudgedEntries(begins, profile, lenient, pace=Pace.of(entries))
-        return entries, judging.judged(entries, progress)
-    return at_any_times(
-        entries, lambda timed: JudgedEntries(begins, profile, lenient, UNTIMED).judged(timed)
-    )
+    untimed = are_unknown(entries)
+    pace, before = (None, UNTIMED) if untimed else (Pace.of(entries), NOTHING)
 
+    def judge(timed: Sequence[Entry], earlier: Jobs | None) -> Judged:
+        judging = JudgedEntries(begins, profile, lenient, before, pace, earlier)
+        return judging.judged(timed, progress)
 
-def _check_older_jobs(transcript: Conversation, shown: Sequence[Entry]) -> None:
-    """Raise Inconclusive if a job takes part that is older than the transcript.
+    def judge_all(timed: Sequence[Entry]) -> Judged:
+        if begins is not None:
+            return judge(timed, None)
+        return with_earlier_jobs(timed, profile, lambda jobs: judge(timed, jobs))
 
-    Ids increase, so its id is below that of the first job that is put. Of such a job, and of what
-    it keeps others from, nothing is known.
-    """
-    if transcript.begins is not None:
-        return
-    received = [entry.data for entry in shown if entry.direction == "<"]
-    first = min((int(id) for data in received for id in _INSERTED.findall(data)), default=None)
-    for data in received:
-        for id in map(int, _MET.findall(data)):
-            if first is None or id < first:
-                raise Inconclusive(
-                    f"job {id} is older than the transcript, so that its state is not known"
-                )
+    timed, judged = at_any_times(entries, judge_all) if untimed else (entries, judge_all(entries))
+    if judged.doubt:
+        raise Inconclusive(judged.doubt)
+    return timed, judged
 
 
 def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:

@@ -14,7 +14,7 @@ from conformance.oracle.reply_comparison import NOTHING, Before
 from conformance.oracle.violation import THE_END, Violation
 from conformance.transcript import Counters
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND
+from reference_server.state import SECOND, KeptJob
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
 
@@ -31,7 +31,8 @@ class Judge:
     ``counters``: what a target that nobody else uses has counted so far, in its stats and in those
     of default, and the id of the next job; None if others may use it. ``before``: what it had, and
     keeps. ``fresh``: statistics are as they are now. ``linger``: for how long a client that is gone
-    may be counted, in nanoseconds of real time.
+    may be counted, in nanoseconds of real time. ``pace``: how late replies may be, if that is
+    judged. ``earlier``: jobs of a target that was in use before; None if it was not.
     ``mark`` is any number; a violation has that of the message that shows it. Raises
     :class:`Violation` and Inconclusive.
     """
@@ -46,8 +47,11 @@ class Judge:
         before: Before = NOTHING,
         linger: int = 0,
         pace: Pace | None = None,
+        earlier: Sequence[KeptJob] | None = None,
     ) -> None:
         oracle = Oracle(profile, lateness, counters is not None, fresh, pace)
+        if earlier is not None:
+            oracle.was_used(earlier)
         oracle.before = before
         if counters is not None:
             oracle.adopt(counters)

@@ -13,7 +13,10 @@ from conformance.oracle.violation import Violation
 from conformance.transcript import AT_ONCE, CONTINUES, LIMITED, RESTARTS, STOPS, Counters, Entry
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
+from reference_server.state import KeptJob
 
+Jobs = Sequence[KeptJob]
+"""The jobs that a server had before."""
 EVERY = 5_000
 """Messages between two words on progress."""
 
@@ -23,10 +26,12 @@ class Judged:
     """The first violation that messages show, if any.
 
     ``awaited``: the replies that had not come at the end, when there was time for them yet.
+    ``doubt``: why something that nobody has seen may explain the violation; empty if nothing may.
     """
 
     violation: Violation | None
     awaited: Sequence[str] = ()
+    doubt: str = ""
 
 
 def first_violation(
@@ -48,8 +53,9 @@ def first_violation(
 class JudgedEntries:
     """The judge of a transcript.
 
-    ``begins``: what the target had counted before; ``lenient``, ``before`` and Inconclusive are as
-    with :class:`Judge`. ``pace``: the target's, if replies that are missing or late are violations.
+    ``begins``: what the target had counted before; ``lenient``, ``before``, ``earlier`` and
+    Inconclusive are as with :class:`Judge`. ``pace``: the target's, if what is
+    missing or late is a violation.
     """
 
     def __init__(
@@ -59,8 +65,11 @@ class JudgedEntries:
         lenient: bool = False,
         before: Before = NOTHING,
         pace: Pace | None = None,
+        earlier: Jobs | None = None,
     ) -> None:
-        self._judge = Judge(profile, counters=begins, lenient=lenient, before=before, pace=pace)
+        self._judge = Judge(
+            profile, counters=begins, lenient=lenient, before=before, pace=pace, earlier=earlier
+        )
         self._is_timed = pace is not None
         self._last = self._looked = 0
         self._stopped: int | None = None

@@ -11,16 +11,28 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from conformance.transcript import OWN_TUBES
 from reference_server import wire
 from reference_server.events import Event, Output
 from reference_server.lifecycle import most_urgent
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.state import SECOND, Alarm, Client, Job, Timer, Tube
+from reference_server.state import (
+    SECOND,
+    Alarm,
+    Client,
+    Job,
+    JobState,
+    KeptJob,
+    Timer,
+    Tube,
+)
 from reference_server.wire import Body, Put, Reply
 
 LATE = ""
 """The choice to refuse a job that is too big only when its body has come."""
+_EARLIER = -3
+"""The number of a client that was there before."""
 _NO_END = frozenset((wire.EXPECTED_CRLF.word,))
 _COUNTED = frozenset(("total-jobs", "cmd-delete", "cmd-pause-tube"))
 """The keys of stats-tube that count all that a tube has seen."""
@@ -62,8 +74,28 @@ class OpenModel(Model):
         """A job that comes back does so to its old place among those of its priority."""
         self.has_guessed = False
         """Set once a choice was made that no reply need have told since."""
+        self.was_used = False
+        """Tubes may be older than the conversation; but no tube of the suite's own is."""
         self._kicked = 0
         super().__init__(profile, choose=choose)
+
+    def recall(self, jobs: Iterable[KeptJob]) -> None:
+        """Begin with jobs of before, those reserved held by a client of before."""
+        self.was_used = True
+        held = [job for job in jobs if job.state is JobState.RESERVED]
+        self.remember(jobs, max((job.id + 1 for job in jobs), default=1))
+        if held:
+            self._connect(_EARLIER)
+        for job in held:
+            self._dequeue(mine := self.jobs[job.id])
+            # Its time to run goes on.
+            mine.ttr = job.deadline // SECOND
+            self._make_reserved(mine, self.connections[_EARLIER])
+            mine.ttr, mine.reserves = job.ttr, job.reserves
+
+    def _may_linger(self, name: str) -> bool:
+        """Tell whether a tube may be there though nothing that is known keeps it."""
+        return name in self.gone or (self.was_used and not name.startswith(OWN_TUBES))
 
     # ------------------------------------------------------------ one step, as the oracle likes it
 
@@ -162,7 +194,7 @@ class OpenModel(Model):
 
     def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
         reply = super()._pause_tube(conn, name, delay)
-        if reply != wire.NOT_FOUND or name not in self.gone:
+        if reply != wire.NOT_FOUND or not self._may_linger(name):
             return reply
         if self.choose(("NOT_FOUND", "PAUSED")) == "NOT_FOUND":
             return reply
@@ -185,7 +217,7 @@ class OpenModel(Model):
     def _stats_tube(self, conn: Client, name: str) -> Reply:
         reply = super()._stats_tube(conn, name)
         if reply == wire.NOT_FOUND:
-            return _loose(reply, frozenset({"OK"} if name in self.gone else ()))
+            return _loose(reply, frozenset({"OK"} if self._may_linger(name) else ()))
         own = frozenset(self.profile.dialect.keys_of("stats-tube"))
         return _loose(reply, own | _COUNTED if name in self.reborn else own)
 

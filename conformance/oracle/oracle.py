@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from conformance.oracle.pace import Pace
-from conformance.oracle.reply_comparison import NOTHING, difference
+from conformance.oracle.reply_comparison import NOTHING, difference, learn
 from conformance.oracle.states import (
     EARLY,
     Cause,
@@ -34,7 +34,7 @@ from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import HalfClose
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Alarm
+from reference_server.state import SECOND, Alarm, KeptJob
 from reference_server.wire import Body, Reply
 
 FOR_EVER = 2**63
@@ -83,12 +83,19 @@ class Oracle(Transitions):
         """One of the states that the target may be in, to be looked at only."""
         self._expected: list[str] = []
         self._observed = ""
+        self._agreeing: list[Reply] = []
+        """The replies that states would have given, and that agree with the observed one."""
         self._transitions = 0
         self.most_states = 1
 
     def adopt(self, counters: Counters) -> None:
         """Take over what the target had counted before."""
         adopt(self.model, counters)
+
+    def was_used(self, jobs: Sequence[KeptJob]) -> None:
+        """Begin with these jobs, and with tubes that may be older than all that is seen."""
+        self.model.recall(jobs)
+        self.before = self._there = self.before._replace(floors={})
 
     @property
     def counters(self) -> Counters | None:
@@ -235,6 +242,7 @@ class Oracle(Transitions):
         if len(self.states) == 1:
             owed = self.states[0].owed[conn]
             if owed and difference(owed[0], reply, self._alone, self._fresh, self._there) is None:
+                learn(owed[0], reply, self.before)
                 self.states[0].given(conn, reply)
                 self.attend(conn, (reply.word,), now)
                 return
@@ -255,6 +263,7 @@ class Oracle(Transitions):
         self._expected = []
         self._observed = ""
         self._transitions = 0
+        self._agreeing.clear()
         states = [twin for state in self.states for twin in self._explain(state, conn, reply, now)]
         if not states and not self._expected:
             sent = len(self.clients[conn].items)
@@ -264,6 +273,8 @@ class Oracle(Transitions):
             self._keep(states, THE_END)
         else:
             self._keep(states, self._observed or reply)
+            if len(self._agreeing) == 1:
+                learn(self._agreeing[0], reply, self.before)
 
     def is_quiet(self, now: int) -> bool:
         """Tell whether nothing is open, and no timer near: nothing can come."""
@@ -464,6 +475,7 @@ class Oracle(Transitions):
             owed = state.owed[conn]
             other = difference(owed[0], reply, self._alone, self._fresh, self._there)
             if other is None:
+                self._agreeing.append(owed[0])
                 owed.pop(0)
                 return True
             expected, self._observed = other

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 from conformance import yamlish
 from conformance.oracle.open_model import Loose
+from conformance.transcript import OWN_TUBES
 from reference_server.wire import Reply
 
 TOLERANCE = 2
@@ -20,6 +22,8 @@ _CLIENTS = tuple(
     f"current-{kind}"
     for kind in ("connections", "producers", "workers", "waiting", "using", "watching")
 )
+_COUNTERS = {"total-jobs", "total-connections", "job-timeouts", "current-tubes"}
+"""Keys whose values others can only make higher, besides those of commands."""
 CLOCKS = {"age", "time-left", "pause-time-left"}
 _FREE = {
     **dict.fromkeys(("hostname", "os", "platform", "version"), ".+"),
@@ -48,6 +52,9 @@ class Before(NamedTuple):
     leaving: int = 0
     settling: str = "list-tube-used"
     is_timed: bool = True
+    floors: dict[tuple[str, str], int] | None = None
+    """By how much counters must be higher, at least, as others had counted before; by the name of
+    the tube, empty for the server, and the key. None if nobody has."""
 
     @classmethod
     def of(cls, stats: Mapping[str, str], tubes: Iterable[str], settling: str) -> Self:
@@ -57,6 +64,33 @@ class Before(NamedTuple):
         clients = max(int(told) - 2, 0) if told.isdecimal() else 0
         left = {key: n for key, n in jobs.items() if n}
         return cls(frozenset(tubes), left, clients, settling=settling)
+
+    def is_too_low(self, name: str, key: str, mine: str, theirs: str) -> bool:
+        """Tell whether a counter, or the number of tubes, has not counted something."""
+        if self.floors is None or not (key in _COUNTERS or key.startswith("cmd-")):
+            return False
+        if not (mine.isdecimal() and theirs.isdecimal()):
+            return False
+        return int(theirs) - int(mine) < self.floors.get((name, key), 0)
+
+    def is_older(self, name: str, key: str, mine: str, theirs: str) -> bool:
+        """Tell whether a value of a tube may be as it is because the tube is older."""
+        if self.floors is None or name.startswith(OWN_TUBES):
+            return False
+        if key in ("pause", "pause-time-left"):
+            return mine == "0" and theirs.isdecimal()
+        if not (mine.isdecimal() and theirs.isdecimal()):
+            return False
+        return int(theirs) >= int(mine) and not self.is_too_low(name, key, mine, theirs)
+
+    def learn(self, mine: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+        """Note by how much counters are higher than they would be if nobody had counted before."""
+        if self.floors is None:
+            return
+        for key, value in mine.items():
+            told = theirs.get(key, "")
+            if key != "current-tubes" and value.isdecimal() and told.isdecimal():
+                self.floors[mine.get("name", ""), key] = int(told) - int(value)
 
     def explains(self, key: str, mine: str, theirs: str, of_all: bool) -> bool:
         """Tell whether the leftovers explain that a value of statistics is higher.
@@ -89,6 +123,17 @@ class Before(NamedTuple):
 NOTHING = Before(frozenset(), {})
 
 
+def learn(given: Reply, observed: Reply, before: Before) -> None:
+    """Note what statistics that agree tell of the time before."""
+    if before.floors is None or given.word != "OK" or observed.word != "OK":
+        return
+    # A reply that agrees but is not of statistics has no keys.
+    with contextlib.suppress(ValueError):
+        before.learn(
+            yamlish.dictionary(given.body or b""), yamlish.dictionary(observed.body or b"")
+        )
+
+
 def difference(
     given: Reply,
     observed: Reply,
@@ -116,7 +161,7 @@ def difference(
                 return f"OK with {', '.join(expected)}", f"OK with {', '.join(told)}"
             missing = set(expected) - set(told)
             return (f"OK with {min(missing)}", str(observed)) if missing else None
-        if not free and _is_alike(mine, theirs, alone, fresh):
+        if not free and before.floors is None and _is_alike(mine, theirs, alone, fresh):
             return None
         expects = yamlish.dictionary(mine)
         return _other(expects, yamlish.dictionary(theirs), alone, fresh, before, free)
@@ -161,7 +206,14 @@ def _other(
             return f"OK with a value of {key} like {_FREE[key]}", f"OK with {key}: {theirs[key]}"
         if not fresh or value == theirs[key] or key in _FREE:
             continue
-        if of_others or (of_server and key == "id"):
+        if of_server and key == "id":
+            continue
+        name = mine.get("name", "")
+        if of_others:
+            if before.is_too_low(name, key, value, theirs[key]):
+                return f"OK with {key}: {value}", f"OK with {key}: {theirs[key]}"[:300]
+            continue
+        if "name" in mine and before.is_older(name, key, value, theirs[key]):
             continue
         if before.explains(key, value, theirs[key], of_all):
             continue

@@ -9,8 +9,9 @@ import threading
 import weakref
 
 from conformance.target.transport import Transport
+from conformance.transcript import OWN_TUBES
 
-NAMES = "conformance-"
+NAMES = OWN_TUBES
 """The beginning of the names of our tubes."""
 OURS = re.compile(rf"{NAMES}[0-9a-f]{{8}}-.+")
 """The tubes of all runs of the suite."""
