@@ -166,6 +166,8 @@ def _told(recorded: Conversation, judged: Judgement, profile: Profile) -> int:
         if judged.awaited:
             missing = " or ".join(map(printable, judged.awaited))
             print(f"not judged: the transcript ends before this had to come: {missing}")
+        for sentence in judged.explanations:
+            print(printable(sentence))
         return 0
     print("TRANSCRIPT", rendered(recorded.entries, finding.position), sep="\n")
     print(f"EXPECTED  {finding.expected}\nOBSERVED  {finding.observed}")

@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
+from conformance.oracle.explanation import Explainer
 from conformance.oracle.judged_entries import Jobs, Judged, JudgedEntries
 from conformance.oracle.pace import Pace
-from conformance.oracle.past import with_earlier_jobs
+from conformance.oracle.past import with_earlier_jobs, with_its_limit
 from conformance.oracle.reply_comparison import NOTHING
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.oracle.violation import Violation
 from conformance.recorded import Conversation
-from conformance.transcript import Entry
+from conformance.transcript import RESTARTS, Entry, Transcript
 from conformance.verdict import Inconclusive
 from reference_server.profiles import NEWEST, Profile
 
 Level = Literal["must", "de-facto", "left open"]
+EXPLAINED = 2000
+"""Messages of a transcript beyond which no reply is explained."""
+KEEPS = "it is about what a server keeps when it is started again"
 LOOKED_AT = 100_000
 """Messages before a finding that are enough to tell its level, and what it breaks."""
 
@@ -47,6 +51,8 @@ class Judgement:
 
     finding: Finding | None
     awaited: Sequence[str] = ()
+    explanations: Sequence[str] = ()
+    """Sentences on replies that surprise people, though they are allowed."""
 
 
 def check(
@@ -68,6 +74,29 @@ def judgement(
     progress: Callable[[float], object] = lambda share: None,
 ) -> Judgement:
     """Return what :func:`check` does, and what could not be judged."""
+    profile = with_its_limit(transcript.entries, profile)
+    judged = _judgement(transcript, profile, progress)
+    finding, entries = judged.finding, transcript.entries
+    restarts = [
+        place
+        for place, entry in enumerate(entries[: finding.position] if finding else ())
+        if entry.data == RESTARTS and not entry.connection
+    ]
+    if finding is None or not restarts or finding.level != "must":
+        return judged
+    # What it keeps is no matter of the text; what it does with that, whatever it is, may be.
+    try:
+        later = _judgement(Transcript([*entries[restarts[-1] + 1 :]]), profile, progress)
+    except Inconclusive:
+        later = Judgement(None)
+    if later.finding is not None and later.finding.level == "must":
+        return judged
+    return Judgement(replace(finding, level="de-facto", about=KEEPS))
+
+
+def _judgement(
+    transcript: Conversation, profile: Profile, progress: Callable[[float], object]
+) -> Judgement:
     entries, judged = _judged(transcript, profile, True, lambda share: progress(share / 2))
     if (violation := judged.violation) is not None:
         shown = _before(entries, violation)
@@ -77,7 +106,7 @@ def judgement(
         return Judgement(_told_from(finding, shown))
     entries, judged = _judged(transcript, profile, False, lambda share: progress(0.5 + share / 2))
     if (violation := judged.violation) is None:
-        return Judgement(None, judged.awaited)
+        return Judgement(None, judged.awaited, judged.explanations)
     shown = _before(entries, violation)
     finding = found(violation, diagnose(violation, shown, profile), False)
     return Judgement(_told_from(finding, shown))
@@ -92,8 +121,10 @@ def _judged(
     pace, before = (None, UNTIMED) if untimed else (Pace.of(entries), NOTHING)
 
     def judge(timed: Sequence[Entry], earlier: Jobs | None) -> Judged:
-        judging = JudgedEntries(begins, profile, lenient, before, pace, earlier)
-        return judging.judged(timed, progress)
+        explainer = Explainer(profile) if len(timed) <= EXPLAINED else None
+        judging = JudgedEntries(begins, profile, lenient, before, pace, earlier, explainer)
+        judged = judging.judged(timed, progress)
+        return replace(judged, explanations=explainer.latest) if explainer else judged
 
     def judge_all(timed: Sequence[Entry]) -> Judged:
         if begins is not None:

@@ -50,9 +50,9 @@ class Judge:
         earlier: Sequence[KeptJob] | None = None,
     ) -> None:
         oracle = Oracle(profile, lateness, counters is not None, fresh, pace)
+        oracle.before = before
         if earlier is not None:
             oracle.was_used(earlier)
-        oracle.before = before
         if counters is not None:
             oracle.adopt(counters)
         oracle.lenient = lenient

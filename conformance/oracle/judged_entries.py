@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from conformance.oracle.explanation import Explainer
 from conformance.oracle.judge import Judge
 from conformance.oracle.pace import LATENESS, Pace
 from conformance.oracle.reply_comparison import NOTHING, Before
@@ -32,6 +33,7 @@ class Judged:
     violation: Violation | None
     awaited: Sequence[str] = ()
     doubt: str = ""
+    explanations: Sequence[str] = ()
 
 
 def first_violation(
@@ -66,7 +68,9 @@ class JudgedEntries:
         before: Before = NOTHING,
         pace: Pace | None = None,
         earlier: Jobs | None = None,
+        explainer: Explainer | None = None,
     ) -> None:
+        self._explainer = explainer
         self._judge = Judge(
             profile, counters=begins, lenient=lenient, before=before, pace=pace, earlier=earlier
         )
@@ -78,6 +82,8 @@ class JudgedEntries:
             # The connection that moves the clock, or that tests whether the target attends to it.
             self._judge.connect(-1)
         self._clients: dict[str, int] = {}
+        self._ended: set[str] = set()
+        """The clients of a server that was ended and started again, until that is observed."""
         self._numbers = itertools.count(1)
 
     def judged(
@@ -94,7 +100,10 @@ class JudgedEntries:
                 self._take(entry, position)
         except Violation as violation:
             return Judged(violation)
-        return Judged(None, tuple(self._judge.awaits(self._last)))
+        awaited = tuple(self._judge.awaits(self._last))
+        if self._explainer is not None:
+            self._explainer.ended(self._judge.model)
+        return Judged(None, awaited)
 
     def _pass(self, entry: Entry, position: int) -> None:
         """Let time pass up to an entry, and judge what is missing then."""
@@ -118,6 +127,7 @@ class JudgedEntries:
             self._take_message(entry, position)
         elif entry.data == RESTARTS:
             self._judge.restarted()
+            self._ended |= self._clients.keys()
             self._clients.clear()
         elif entry.data.endswith(LIMITED):
             told = entry.data.decode()
@@ -133,14 +143,22 @@ class JudgedEntries:
 
     def _take_message(self, entry: Entry, position: int) -> None:
         judge = self._judge
+        if entry.connection in self._ended and entry.direction == "!":
+            # It has ended with the server.
+            return
         if entry.connection not in self._clients:
+            self._ended.discard(entry.connection)
             self._clients[entry.connection] = next(self._numbers)
             judge.connect(self._clients[entry.connection])
         now, conn = round(entry.time * 1e9), self._clients[entry.connection]
         if entry.direction == ">":
             judge.sent(conn, entry.data, now)
+            if self._explainer is not None:
+                self._explainer.sent(conn, entry.connection, entry.data)
         elif entry.direction == "<":
-            judge.received(conn, entry.data, now, position)
+            replies = judge.received(conn, entry.data, now, position).all
+            if self._explainer is not None:
+                self._explainer.received(conn, replies, judge.model)
             judge.rest(now, position)
         elif entry.data == b"half-closes":
             judge.half_close(conn, now)

@@ -19,9 +19,10 @@ from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, JobState, KeptJob
-from reference_server.wire import Command, Reply
+from reference_server.wire import Command, Put, Reply
 
 _INSERTED = re.compile(rb"(?:^|\n)INSERTED ([0-9]{1,20})")
+_LIMIT = re.compile(rb"\nmax-job-size: ([0-9]{1,19})\n")
 _VALUE = re.compile(r"OK with ([a-z-]+): ([0-9]+)")
 _STATES = {
     "peek-buried": JobState.BURIED,
@@ -66,6 +67,31 @@ def with_earlier_jobs(
         id, key, jobs[id] = change
         adjusted.add((id, key))
     return replace(judged, doubt=_doubt(sightings, violation))
+
+
+def with_its_limit(entries: Sequence[Entry], profile: Profile) -> Profile:
+    """Return the profile with the limit of bodies that a server was started with.
+
+    Its statistics tell the limit; else it is between the bodies that it took and those it refused.
+    """
+    told = [int(size) for entry in entries for size in _LIMIT.findall(entry.data)]
+    if told:
+        return replace(profile, max_job_size=told[0])
+    taken, refused = -1, [2**64]
+    for sent, got in talks(entries):
+        reader = Lines(profile)
+        reader.read(sent)
+        for request, _, reply in answered(reader, got, profile):
+            if isinstance(request, Put) and reply is not None:
+                if reply.word == "INSERTED":
+                    taken = max(taken, request.size)
+                elif reply.word == "JOB_TOO_BIG":
+                    refused.append(request.size)
+    least = min(refused)
+    usual = profile.max_job_size
+    if taken >= least or taken <= usual < least:
+        return profile
+    return replace(profile, max_job_size=taken if taken > usual else least - 1)
 
 
 def _doubt(sightings: dict[int, list[_Sighting]], violation: Violation) -> str:
@@ -114,8 +140,10 @@ def _seen_by(
             yield from _in_statistics(reply)
         elif reply.word in _SUCCESS and verb not in ("kick", "stats"):
             id = reply.args[0] if reply.args else about
+            if not isinstance(id, int):
+                continue
             tube = (watched or [use])[0] if reply.word == "RESERVED" else use
-            yield int(id or 0), _Sighting(verb, tube, reply.body or b"", {})
+            yield id, _Sighting(verb, tube, reply.body or b"", {})
 
 
 def _in_statistics(reply: Reply) -> Iterator[tuple[int, _Sighting]]:
