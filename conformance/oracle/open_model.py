@@ -31,6 +31,8 @@ from reference_server.wire import Body, Put, Reply
 
 LATE = ""
 """The choice to refuse a job that is too big only when its body has come."""
+ANY_TUBE = "*"
+"""That the tubes of others may be listed."""
 _EARLIER = -3
 """The number of a client that was there before."""
 _NO_END = frozenset((wire.EXPECTED_CRLF.word,))
@@ -203,7 +205,8 @@ class OpenModel(Model):
         return wire.PAUSED
 
     def _list_tubes(self, conn: Client) -> Reply:
-        return _loose(super()._list_tubes(conn), frozenset(self.gone))
+        others = {ANY_TUBE} if self.was_used else set()
+        return _loose(super()._list_tubes(conn), frozenset(self.gone) | others)
 
     def _stats(self, conn: Client) -> Reply:
         own = frozenset(self.profile.dialect.keys_of("stats"))

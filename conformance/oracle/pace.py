@@ -12,14 +12,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conformance.transcript import AT_ONCE, Entry
+from conformance.transcript import AT_ONCE, GRAIN, Entry
 from reference_server.commands import WAITING, any_of
 from reference_server.state import SECOND
 
 PROMPT = 5 * SECOND
 """Nanoseconds after which a reply that comes at once is missing, as in a run."""
-LATENESS = SECOND // 4
-"""Nanoseconds by which a timer may be late, as in a run."""
+LATENESS = SECOND // 4 - round(2 * GRAIN * SECOND)
+"""Nanoseconds by which a timer may be late, as in a run, less what is lost where times are rounded
+down."""
+NOISE = SECOND // 50
+"""Nanoseconds that any reply may take: a run takes no account of them."""
 PUNCTUAL = SECOND
 """Nanoseconds after which the reply to a timer is missing: nobody has measured what else the
 machine did."""
@@ -43,7 +46,7 @@ class Pace:
     def of(cls, entries: Iterable[Entry]) -> Pace:
         """Return the pace of the target of a transcript."""
         slowest = _slowest(entries)
-        return cls(LATENESS + slowest, PUNCTUAL + slowest)
+        return cls(LATENESS + (slowest if slowest > NOISE else 0), PUNCTUAL + slowest)
 
 
 def _slowest(entries: Iterable[Entry]) -> int:

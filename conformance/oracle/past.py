@@ -16,12 +16,13 @@ from conformance import yamlish
 from conformance.oracle.judged_entries import Jobs, Judged
 from conformance.oracle.underspecification import Lines, answered, talks
 from conformance.oracle.violation import Violation
-from conformance.transcript import Entry
+from conformance.transcript import OWN_TUBES, Entry
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, JobState, KeptJob
 from reference_server.wire import Command, Put, Reply
 
 _INSERTED = re.compile(rb"(?:^|\n)INSERTED ([0-9]{1,20})")
+_USES_OWN = f"use {OWN_TUBES}".encode()
 _LIMIT = re.compile(rb"\nmax-job-size: ([0-9]{1,19})\n")
 _VALUE = re.compile(r"OK with ([a-z-]+): ([0-9]+)")
 _STATES = {
@@ -66,7 +67,8 @@ def with_earlier_jobs(
             break
         id, key, jobs[id] = change
         adjusted.add((id, key))
-    return replace(judged, doubt=_doubt(sightings, violation))
+    own = any(_USES_OWN in entry.data for entry in entries)
+    return replace(judged, doubt=_doubt(sightings, violation, own))
 
 
 def with_its_limit(entries: Sequence[Entry], profile: Profile) -> Profile:
@@ -94,14 +96,18 @@ def with_its_limit(entries: Sequence[Entry], profile: Profile) -> Profile:
     return replace(profile, max_job_size=taken if taken > usual else least - 1)
 
 
-def _doubt(sightings: dict[int, list[_Sighting]], violation: Violation) -> str:
-    """Return why earlier jobs may explain a violation; empty if they do not."""
+def _doubt(sightings: dict[int, list[_Sighting]], violation: Violation, own: bool) -> str:
+    """Return why earlier jobs may explain a violation; empty if they do not.
+
+    ``own``: the transcript is of a run of the suite, in tubes that nobody has used before.
+    """
     for id, seen in sightings.items():
         known = any(sighting.values for sighting in seen)
         held = seen[0].values.get("state") in ("reserved", "delayed")
         if not known or held:
             return f"job {id} is older than the transcript, so that its state is not known"
-    if violation.observed.startswith("KICKED ") and violation.expected[0].startswith("KICKED "):
+    kicked = violation.observed.startswith("KICKED ")
+    if kicked and not own and violation.expected[0].startswith("KICKED "):
         return "the tube may have jobs that are older than the transcript"
     return ""
 

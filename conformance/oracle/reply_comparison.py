@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 from conformance import yamlish
-from conformance.oracle.open_model import Loose
+from conformance.oracle.open_model import ANY_TUBE, Loose
 from conformance.transcript import OWN_TUBES
 from reference_server.wire import Reply
 
@@ -22,8 +22,14 @@ _CLIENTS = tuple(
     f"current-{kind}"
     for kind in ("connections", "producers", "workers", "waiting", "using", "watching")
 )
-_COUNTERS = {"total-jobs", "total-connections", "job-timeouts", "current-tubes"}
-"""Keys whose values others can only make higher, besides those of commands."""
+_COUNTERS = {"total-jobs", "total-connections", "job-timeouts"}
+"""Keys that count, besides those of commands."""
+_GROWING = {
+    *_COUNTERS,
+    *("current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "current-tubes"),
+    *("current-connections", "current-producers", "current-workers", "current-waiting"),
+}
+"""Keys whose values others can only make higher; somebody might take a job that is ready."""
 CLOCKS = {"age", "time-left", "pause-time-left"}
 _FREE = {
     **dict.fromkeys(("hostname", "os", "platform", "version"), ".+"),
@@ -67,7 +73,7 @@ class Before(NamedTuple):
 
     def is_too_low(self, name: str, key: str, mine: str, theirs: str) -> bool:
         """Tell whether a counter, or the number of tubes, has not counted something."""
-        if self.floors is None or not (key in _COUNTERS or key.startswith("cmd-")):
+        if self.floors is None or not (key in _GROWING or key.startswith("cmd-")):
             return False
         if not (mine.isdecimal() and theirs.isdecimal()):
             return False
@@ -89,7 +95,8 @@ class Before(NamedTuple):
             return
         for key, value in mine.items():
             told = theirs.get(key, "")
-            if key != "current-tubes" and value.isdecimal() and told.isdecimal():
+            counts = key in _COUNTERS or key.startswith("cmd-")
+            if counts and value.isdecimal() and told.isdecimal():
                 self.floors[mine.get("name", ""), key] = int(told) - int(value)
 
     def explains(self, key: str, mine: str, theirs: str, of_all: bool) -> bool:
@@ -157,7 +164,8 @@ def difference(
             expected, told = sorted(yamlish.names(mine)), sorted(yamlish.names(theirs))
             known = (before.tubes | free) - {*expected}
             # Others may have tubes as well.
-            if alone and expected != [name for name in told if name not in known]:
+            exact = alone or (before.floors is not None and ANY_TUBE not in free)
+            if exact and expected != [name for name in told if name not in known]:
                 return f"OK with {', '.join(expected)}", f"OK with {', '.join(told)}"
             missing = set(expected) - set(told)
             return (f"OK with {min(missing)}", str(observed)) if missing else None
