@@ -32,7 +32,7 @@ from reference_server.wire import Body, Put, Reply
 LATE = ""
 """The choice to refuse a job that is too big only when its body has come."""
 ANY_TUBE = "*"
-"""That the tubes of others may be listed."""
+"""The sign that tubes of others may be listed."""
 _EARLIER = -3
 """The number of a client that was there before."""
 _NO_END = frozenset((wire.EXPECTED_CRLF.word,))
