@@ -75,7 +75,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "report": {
         "type": Path,
         "metavar": "FOLDER",
-        "help": "write results.json there, and a report as HTML, Markdown, JUnit and badge",
+        "help": "write results.json there, and a report as HTML, Markdown, JUnit and badge"
+        " (default: .beanstalk-conformance/last)",
     },
     "coverage-report": {
         "type": Path,

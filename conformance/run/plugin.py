@@ -47,6 +47,8 @@ from conformance.verdict import (
 from reports.results import SourceCoverage, Test
 from reports.verdicts import DEVIATIONS, LEVELS, Verdict
 
+LAST = Path(".beanstalk-conformance", "last")
+"""The folder for the report of a run that names none."""
 _SUITE = pytest.StashKey[Suite]()
 _KEEPER = pytest.StashKey[Keeper]()
 _BASELINE = pytest.StashKey[Mapping[str, KnownDeviation]]()
@@ -102,7 +104,9 @@ def pytest_configure(config: pytest.Config) -> None:
     selection = Selection(config.stash[_SUITE], _is_worker(config), chosen.beanstalk_quick)
     config.pluginmanager.register(selection, "conformance-selection")
     config.stash[_BASELINE] = {}
-    config.stash[_KEEPER] = Keeper(chosen.beanstalk_report, options.name)
+    is_recorded = not (config.option.collectonly or chosen.beanstalk_list_requirements)
+    folder = chosen.beanstalk_report or (LAST if is_recorded else None)
+    config.stash[_KEEPER] = Keeper(folder, options.name)
     path = chosen.beanstalk_baseline
     if chosen.beanstalk_update_baseline and path is None:
         raise pytest.UsageError("a baseline can be updated only where one is named")
@@ -128,13 +132,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(summary, "conformance-summary")
         config.pluginmanager.register(Late(config), "conformance-late")
         config.pluginmanager.register(Ending(summary), "conformance-ending")
-        if folder := chosen.beanstalk_report:
+        if folder is not None:
             _check_root(config, "--beanstalk-report", folder)
-            # It takes longer to import than the rest, and most runs write no report.
+            # It takes longer to import than the rest.
             from conformance.run.record import Recorder
 
             config.stash[_KEEPER].clear()
-            recorder = Recorder(folder, summary, options, chosen.beanstalk_strict)
+            is_asked = chosen.beanstalk_report is not None
+            recorder = Recorder(folder, summary, options, chosen.beanstalk_strict, is_asked)
             config.pluginmanager.register(recorder, "conformance-recorder")
 
 

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,17 +26,23 @@ PER_DECADE = 10
 
 
 class Recorder:
-    """Writes the report of a run into a folder when all processes have ended."""
+    """Writes the report of a run into a folder when all processes have ended.
 
-    def __init__(self, folder: Path, summary: Summary, options: Options, strict: bool) -> None:
+    ``is_asked``: the user has named the folder, so that a run without a report is in vain.
+    """
+
+    def __init__(
+        self, folder: Path, summary: Summary, options: Options, strict: bool, is_asked: bool
+    ) -> None:
         try:
-            # Before the run, as it would be in vain.
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise pytest.UsageError(
-                f"cannot write a report to {folder}: {error.strerror}"
-            ) from None
+            if is_asked:
+                raise pytest.UsageError(
+                    f"cannot write a report to {folder}: {error.strerror}"
+                ) from None
         self._folder = folder
+        self._is_asked = is_asked
         self._summary = summary
         self._options = options
         self._strict = strict
@@ -52,16 +57,17 @@ class Recorder:
             results = self._results(int(session.exitstatus))
             write_report(results, self._folder)
         except OSError as error:
-            if session.exitstatus == pytest.ExitCode.OK:
+            if self._is_asked and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
             self._said = f"cannot write the report to {self._folder}: {error.strerror or error}"
         else:
             self._said = f"report: {self._folder / results.file('report.html')}"
 
     @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self._said:
-            terminalreporter.write_line(self._said)
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Write where the report is, as the last line of all."""
+        if self._said and config.pluginmanager.has_plugin("terminalreporter"):
+            config.get_terminal_writer().line(self._said)
 
     def _results(self, exit_code: int) -> format.Results:
         options, observations = self._options, self._summary.observations
