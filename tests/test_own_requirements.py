@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.servers import changed_server
 from tests.test_dialects import DIALECTS
 from tests.test_plugin import suite
 
+ROOT = Path(__file__).parent.parent
 FOLDER = DIALECTS["antikirra"].with_suffix("")
 SLUGS = {"truncate.count", "truncate.deletes-jobs", "truncate.touch", "truncate.unknown-tube"}
 TRUNCATES = r"""
@@ -127,3 +129,31 @@ def test_the_source_of_an_own_requirement_is_any_document(tmp_path: Path) -> Non
     (tmp_path / "10-mine.yaml").write_text("section: a\nsource: ''\nrequirements: {a.b: {}}")
     with pytest.raises(CatalogueError, match=r"10-mine.yaml: a.b: a clause is missing"):
         read_catalogue(tmp_path, catalogue())
+
+
+def test_the_example_of_the_guide_runs_as_printed(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
+    part = guide.partition("## Requirements of its own")[2].partition("\n## ")[0]
+    folder = tmp_path / "antikirra"
+    folder.mkdir()
+    for language, name in (("yaml", "10-truncate.yaml"), ("python", "test_truncate.py")):
+        code = part.partition(f"```{language}\n")[2].partition("```")[0]
+        assert name in part
+        (folder / name).write_text(code)
+    server = changed_server(tmp_path, TRUNCATES)
+    done = _run(folder, tmp_path / "report", f"--launch={server}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+def test_an_error_of_an_own_test_has_its_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "10-mine.yaml").write_text(REQUIREMENTS.format(slug="mine.one"))
+    (tmp_path / "test_mine.py").write_text(
+        "from conformance.catalogue import requirement\n"
+        "@requirement('mine.one', 'it does so')\n"
+        "def test_it(client):\n"
+        "    client.put('text, not bytes')\n"
+    )
+    done = suite(f"--requirements={tmp_path}", "-k", "test_it")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"Error: .* \(test_mine.py, line 4\)\n", done.stdout), done.stdout

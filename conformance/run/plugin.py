@@ -17,6 +17,7 @@ from conformance.run.attribution import blame_of, cause_of
 from conformance.run.baseline import BaselineError, KnownDeviation, read_baseline
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
+from conformance.run.error_line import error_line
 from conformance.run.evidence import clean, describe, gather, printable_cause
 from conformance.run.interruption import Interruption
 from conformance.run.keeping import Keeper
@@ -398,7 +399,7 @@ def _verdict(item: pytest.Item, outcome: Outcome) -> tuple[Verdict, str]:
             must = "must" in levels and not error.de_facto
             verdict = Verdict.FAIL if must else Verdict.NON_STRICT
             return verdict, str(error).splitlines()[0][:300]
-    return Verdict.ERROR, f"{type(error).__name__}: {error}"[:300]
+    return Verdict.ERROR, error_line(error, item.path)
 
 
 @pytest.hookimpl(wrapper=True)
