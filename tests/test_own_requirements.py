@@ -82,8 +82,12 @@ def test_an_own_requirement_that_is_not_met(tmp_path: Path) -> None:
     assert touched.evidence is not None
     # The command that is shown runs this one test again.
     program, *arguments = shlex.split(touched.evidence.reproduce)
+    assert program == "beanstalk-conformance"
     again = subprocess.run(
-        [sys.executable, "-m", program, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "conformance", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "1 failed" in again.stdout, again.stdout
 

@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from tests.made import case
 from tests.servers import KEEPS, REFERENCE_COMMAND, changed_server
 from tests.test_check import command
 
+ROOT = Path(__file__).parent.parent
 FAST = "use_names_the_tube_now_used"
 TIMED = "put_delay or put_ttr or with_timeout or deadline_soon or pause_tube"
 """Files whose tests wait for most of what takes time."""
@@ -170,9 +172,34 @@ def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduc
         "> A < USING wrong\\r\\n",
         f"EXPECTED  USING {tube}\\r\\n",
         "OBSERVED  USING wrong\\r\\n",
-        "REPRODUCE pytest --pyargs"
+        "REPRODUCE beanstalk-conformance run"
         f" conformance.tests.test_use::test_{FAST} --target=127.0.0.1:{liar}",
     ]
+
+
+def test_the_command_that_reproduces_a_failure_works_where_others_have_our_names(
+    tmp_path: Path, liar: int
+) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("raise RuntimeError('not ours')")
+    # ``python -m`` would look for modules in the current folder first.
+    script = Path(sys.executable).with_name("beanstalk-conformance")
+    chosen = ["run", f"--target=127.0.0.1:{liar}", "-k", FAST, "--clock=real", "--start-timeout=9"]
+    done = subprocess.run([script, *chosen], cwd=tmp_path, capture_output=True, text=True)
+    (line,) = re.findall("REPRODUCE (.*)", done.stdout)
+    program, *arguments = shlex.split(line)
+    assert program == script.name
+    assert arguments[-2:] == ["--start-timeout=9", "--clock=real"]
+    again = subprocess.run([script, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 1, again.stderr
+    assert "= 1 failed in " in again.stdout
+
+
+def test_a_failure_in_pytest_is_reproduced_by_pytest(liar: int) -> None:
+    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "-q", "-k", FAST]
+    chosen = [f"--target=127.0.0.1:{liar}", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *chosen], cwd=ROOT, capture_output=True, text=True)
+    assert f"REPRODUCE pytest --pyargs conformance.tests.test_use::test_{FAST}" in done.stdout
 
 
 def test_a_known_deviation_passes_and_its_absence_fails(liar: int, tmp_path: Path) -> None:

@@ -19,8 +19,10 @@ from conformance.usage import ConsoleCommand, Option, suggestion
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 # It would load Hypothesis at the end of any run.
 _QUICK = ("-p", "no:hypothesispytest")
-SUITE = ("--pyargs", "conformance", "fuzz", "--noconftest", *_QUICK, *_QUIET)
-"""The tests that pytest runs; a conftest.py of the current folder is for other tests."""
+_ALONE = ("--pyargs", "--noconftest", *_QUICK, *_QUIET)
+"""A conftest.py of the current folder is for other tests."""
+SUITE = ("conformance", "fuzz", *_ALONE)
+"""All tests."""
 _TARGET = {
     "target": {"metavar": "ADDRESS", "help": "a server that runs: HOST:PORT or unix:/path"},
     "launch": {
@@ -38,6 +40,7 @@ GROUPS = {
 _PYTEST = """
 \b
 Options of pytest work, too:
+  MODULE::TEST         one test, as failures name it
   -k EXPRESSION        requirements and tests by name: -k put. or -k put.body-limit
   -m LEVEL             requirements of a level: must or de_facto
   -n N                 in so many processes; a whole run of --launch has up to 4, else 1
@@ -85,7 +88,10 @@ def _option(name: str, group: str) -> Option:
 
 
 def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
-    asked = [*SUITE, *_settings(), *_for_pytest(chosen), *arguments]
+    # As failures show it: REPRODUCE beanstalk-conformance run MODULE::TEST
+    is_named = any("::" in word and not word.startswith("-") for word in arguments)
+    suite = _ALONE if is_named else SUITE
+    asked = [*suite, *_settings(), *_for_pytest(chosen), *arguments]
     if chosen["launch"] is not None and chosen["coverage_report"] is None:
         count = processes(arguments)
         asked += [f"--numprocesses={count}"] if count > 1 else []

@@ -19,6 +19,8 @@ import pytest
 TESTED = ("conformance", "fuzz")
 """The packages with tests of a target."""
 PACKAGES = (*TESTED, "reference_server", "reports")
+PROGRAM = "beanstalk_program"
+"""The setting of pytest with the command that the user has typed."""
 AUTO = "auto"
 """The profile is taken from what the target says of itself."""
 
@@ -142,6 +144,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="COMMAND",
         help="server to start and test: a command with {host} and {port}, and optional parts such"
         " as [-z {max_job_size}]",
+    )
+    parser.addini(
+        PROGRAM, "the command that runs one test, as failures show it", default="pytest --pyargs"
     )
     for name, details in OPTIONS.items():
         group.addoption(f"--beanstalk-{name}", **details)

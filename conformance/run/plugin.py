@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import shlex
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from conformance.run.baseline import BaselineError, KnownDeviation, read_baselin
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
 from conformance.run.error_line import error_line
+from conformance.run.entry import AUTO, PROGRAM
 from conformance.run.evidence import clean, describe, gather, printable_cause
 from conformance.run.interruption import Interruption
 from conformance.run.keeping import Keeper
@@ -427,7 +429,15 @@ def _in_short(observation: Observation) -> str:
 
 
 def _reproduce(item: pytest.Item) -> list[str]:
-    chosen = item.config.stash[_SUITE].options.chosen
+    """Return the command that runs a test again, of the program that has run it now."""
+    program = shlex.split(item.config.getini(PROGRAM))
+    options = item.config.stash[_SUITE].options
+    chosen = options.chosen
+    if options.clock != AUTO:
+        chosen.append(f"--beanstalk-clock={options.clock}")
     if (own := item.config.option.beanstalk_requirements) is not None and not module_of(item):
         chosen.append(f"--beanstalk-requirements={own}")
-    return ["pytest", "--pyargs", test_id(item), *chosen]
+    if "--pyargs" not in program:
+        # There, the options of the plugin have short names.
+        chosen = [word.replace("--beanstalk-", "--", 1) for word in chosen]
+    return [*program, test_id(item), *chosen]
