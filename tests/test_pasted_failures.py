@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.pasted_failures import Agreement, compared
+from tests.test_faults import TRIES
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        "a-timeout-of-three-seconds-is-four",
         "a-pause-of-zero-lasts-for-ever",
         "a-ttr-of-zero-becomes-two-seconds",
         "a-job-with-a-delay-is-ready-at-once",
@@ -26,13 +26,15 @@ from tests.pasted_failures import Agreement, compared
     ],
 )
 def test_check_and_replay_find_what_the_run_found(fault: str) -> None:
-    found = compared(fault)
+    found = next(filter(None, (compared(fault) for _ in range(TRIES))), None)
     assert found is not None
     assert (found.check, found.replay) == (Agreement.SAME, Agreement.SAME), found
 
 
-@pytest.mark.parametrize("fault", ["all-servers-have-one-id", "draining-is-always-false"])
+@pytest.mark.parametrize(
+    "fault", ["all-servers-have-one-id", "max-job-size-is-told-as-65535-whatever-it-is"]
+)
 def test_what_no_message_shows_is_not_decided(fault: str) -> None:
-    found = compared(fault)
+    found = next(filter(None, (compared(fault) for _ in range(TRIES))), None)
     assert found is not None
     assert found.check is Agreement.UNDECIDED, found

@@ -130,7 +130,8 @@ def reenacted(fault: Fault, recording: Recording, profile: Profile) -> Course:
         heard = set() if shown.direction == "<" else {shown.connection}
         quiet = [link for name, link in links.items() if recording.silent or name in heard]
         return Course(all(link.got.next_reply() is None for link in quiet), last)
-    except ProtocolError:
+    except (ProtocolError, TypeError):
+        # A fault may be of a profile in which its command has other arguments.
         return _OTHER
 
 
