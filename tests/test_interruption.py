@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -21,8 +21,9 @@ from conformance import yamlish
 from conformance.run.interruption import Interruption
 from conformance.run.options import Options
 from conformance.run.suite import Suite
+from conformance.target import clock
 from conformance.target.address import Address, ask, ask_all, visit
-from conformance.target.clock import clear_leftovers
+from conformance.target.clock import FakeClock, clear_leftovers
 from conformance.target.launch import Launched, LaunchError
 from reports.results import read_results
 from tests.servers import REFERENCE_COMMAND
@@ -321,15 +322,21 @@ def test_an_interrupted_run_does_not_begin_with_what_takes_seconds(
     assert ("def pytest_collection" in done.stdout) == bool(more)
 
 
-def test_the_folder_of_a_clock_goes_with_the_next_run(tmp_path: Path) -> None:
+def test_the_folder_of_a_clock_goes_with_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_SHARED_MEMORY", tmp_path / "shm")
+    (tmp_path / "shm").mkdir()
     ended = subprocess.Popen(["true"])
     ended.wait()
     names = [f"beanstalk-conformance-clock-{pid}-x" for pid in (ended.pid, os.getpid())]
-    with mock.patch("tempfile.tempdir", str(tmp_path)):
-        for name in names:
-            (tmp_path / name).mkdir()
-        clear_leftovers()
-    assert [path.name for path in tmp_path.iterdir()] == names[1:]
+    for name in names:
+        (tmp_path / "shm" / name).mkdir()
+    clear_leftovers()
+    assert [path.name for path in (tmp_path / "shm").iterdir()] == names[1:]
+    with closing(FakeClock(tmp_path)) as faked:
+        # To replace a file on a disk at each move of the clock would take milliseconds.
+        assert Path(faked.environment()["FAKETIME_TIMESTAMP_FILE"]).is_relative_to(tmp_path / "shm")
 
 
 def test_an_interrupted_worker_ends_without_freeing_its_memory(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -205,3 +207,44 @@ def test_an_idle_cpu_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert starvation.idle_time() == 3.0
     shares.write_text("usage_usec 7\nthrottled_usec 500000\n")
     assert starvation.idle_time() == 2.5
+
+
+@needs_linux
+def test_threads_are_looked_for_only_if_any_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    newest = ["7"]
+    folder = Path("/proc/self/task") / str(threading.get_native_id())
+
+    def threads_of(leader: int) -> list[Path]:
+        looked.append(leader)
+        return [folder]
+
+    monkeypatch.setattr(starvation, "_threads_of", threads_of)
+    monkeypatch.setattr(starvation, "_newest_thread", lambda: newest[0])
+    meter = starvation.session(5)
+    first = meter.read()
+    assert meter.read().ran >= first.ran
+    assert looked == [5]
+    newest[0] = "8"
+    meter.read()
+    assert looked == [5, 5]
+    # A system that does not tell is always looked through.
+    newest[0] = ""
+    meter.read()
+    meter.read()
+    assert looked == [5, 5, 5, 5]
+
+
+@needs_linux
+def test_a_process_that_begins_later_is_measured() -> None:
+    with subprocess.Popen(["sh", "-c", "read x; sleep 9"], stdin=-1, start_new_session=True) as led:
+        threads = starvation._Threads(led.pid)
+        assert len(threads()) == 1
+        assert led.stdin is not None
+        led.stdin.write(b"\n")
+        led.stdin.flush()
+        deadline = time.monotonic() + 30
+        while len(threads()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(threads()) == 2
+        os.killpg(led.pid, signal.SIGKILL)

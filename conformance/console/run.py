@@ -17,8 +17,8 @@ from conformance.usage import ConsoleCommand, Option, suggestion
 
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-# It would load Hypothesis at the end of any run.
-_QUICK = ("-p", "no:hypothesispytest")
+# They would load Hypothesis, and collect garbage several times, at the end of any run.
+_QUICK = ("-p", "no:hypothesispytest", "-p", "no:unraisableexception")
 _ALONE = ("--pyargs", "--noconftest", *_QUICK, *_QUIET)
 """A conftest.py of the current folder is for other tests."""
 SUITE = ("conformance", "fuzz", *_ALONE)

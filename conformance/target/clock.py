@@ -32,6 +32,8 @@ _FEWER, _OFTEN = 4, 3
 _LEAST = 0.05
 """Seconds that such a server gets in any case."""
 _FOLDER = "beanstalk-conformance-clock-"
+_SHARED_MEMORY = Path("/dev/shm")
+"""The files of a clock are there if they can be: to replace one on a disk takes milliseconds."""
 _COUNTER = struct.Struct("Q")
 
 
@@ -161,7 +163,7 @@ class FakeClock(ControlledClock):
         super().__init__()
         clear_leftovers()
         self._library = library
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", dir=_home())
         self._file = Path(self._folder.name) / "now"
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
@@ -233,14 +235,21 @@ def clear_leftovers() -> None:
     It keeps a process' clock in shared memory named by the process' id, and leaves it there when
     the process is killed; a later process of the same id would go on with that clock.
     """
-    for path in Path("/dev/shm").glob("*faketime_s[eh]m_*"):
+    for path in _SHARED_MEMORY.glob("*faketime_s[eh]m_*"):
         if _is_gone(path.name.rpartition("_")[2]):
             with contextlib.suppress(OSError):
                 path.unlink()
-    for kind in (_FOLDER, SOCKETS, CONTROLS):
-        for path in Path(tempfile.gettempdir()).glob(f"{kind}*"):
+    usual = Path(tempfile.gettempdir())
+    for home, kind in ((_home(), _FOLDER), (usual, SOCKETS), (usual, CONTROLS)):
+        for path in home.glob(f"{kind}*"):
             if _is_gone(path.name.removeprefix(kind).partition("-")[0]):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _home() -> Path:
+    """Return the folder in which those of clocks are."""
+    is_usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+    return _SHARED_MEMORY if is_usable else Path(tempfile.gettempdir())
 
 
 def _is_gone(process: str) -> bool:

@@ -86,7 +86,7 @@ def thread_meter(number: int) -> Meter:
 
 def session(leader: int) -> Meter:
     """Return the meter of a process that leads a session, and of all that it has started."""
-    return Meter(lambda: _threads_of(leader))
+    return Meter(_Threads(leader))
 
 
 def processes(leader: int) -> Iterable[Path]:
@@ -95,6 +95,30 @@ def processes(leader: int) -> Iterable[Path]:
         with contextlib.suppress(OSError):
             if folder.name.isdecimal() and os.getsid(int(folder.name)) == leader:
                 yield folder
+
+
+class _Threads:
+    """The threads of a session; the system is looked through again only if any thread is new."""
+
+    def __init__(self, leader: int) -> None:
+        self._leader = leader
+        self._newest = ""
+        self._known: list[Path] = []
+
+    def __call__(self) -> list[Path]:
+        newest = _newest_thread()
+        if newest != self._newest or not newest:
+            self._known = [*_threads_of(self._leader)]
+            self._newest = newest
+        return self._known
+
+
+def _newest_thread() -> str:
+    """Return the number of the thread that was begun last on this machine; empty if not told."""
+    try:
+        return (_PROC / "loadavg").read_text().split()[-1]
+    except (OSError, IndexError):
+        return ""
 
 
 def _threads_of(leader: int) -> Iterable[Path]:
