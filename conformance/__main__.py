@@ -29,6 +29,7 @@ console = click.version_option(suite_version(), prog_name=NAME)(
             "Recorded conversations": {
                 "check": f"{_AT}.transcripts:check",
                 "replay": f"{_AT}.transcripts:replay",
+                "draw": f"{_AT}.drawing:draw",
             },
             "Results": {
                 "report": f"{_AT}.results:report",

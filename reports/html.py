@@ -15,9 +15,10 @@ from markupsafe import Markup
 
 from reports.comparison import Comparison
 from reports.crashes import rate, tried
+from reports.diagrams import drawing
 from reports.grouping import first_causes, grouped
 from reports.plots import BOX, Plot, duration, histogram
-from reports.results import Requirement, Results, Test
+from reports.results import Diagram, Requirement, Results, Test
 from reports.shares import by_section, share
 from reports.slugs import shortened, slug
 from reports.source import by_need, lost, percent, stretch, totals
@@ -25,6 +26,7 @@ from reports.verdicts import LEVELS, Verdict
 from reports.words import by_numbers, counted
 from reports.worlds import stretches, transitions
 
+STYLES = ("colours.css", "page.css", "diagram.css")
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
 
@@ -91,6 +93,7 @@ def _environment() -> Environment:
         "lost": lost,
         "tried": tried,
         "rate": rate,
+        "drawing": drawing,
     }
     return environment
 
@@ -147,7 +150,7 @@ def comparison_page(comparison: Comparison) -> str:
 def page(
     template: str,
     scripts: Sequence[str],
-    styles: Sequence[str] = ("page.css",),
+    styles: Sequence[str] = STYLES,
     policy: str = "",
     **values: Any,
 ) -> str:
@@ -165,6 +168,13 @@ def page(
             **values,
         )
     )
+
+
+def picture(diagram: Diagram) -> str:
+    """Return a diagram as an SVG file, which has its own style and needs nothing else."""
+    style = Markup("".join(map(_static, ("colours.css", "diagram.css"))))
+    template = _environment().get_template("diagram.svg")
+    return template.render(drawing=drawing(diagram), style=style)
 
 
 @cache

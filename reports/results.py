@@ -111,6 +111,15 @@ class Target(_Data):
         return self.dialect.extends if self.dialect else self.profile
 
 
+class CommandTrait(_Data):
+    """A command of the profile, as the survey found it before the first test."""
+
+    name: Text
+    answer: Literal["works", "unknown", "wrong reply", "no reply", "disconnected"]
+    observed: Text = ""
+    """The observation, unless it works."""
+
+
 class Conclusion(_Data):
     """The verdict of the target."""
 
@@ -162,6 +171,47 @@ class Requirement(_Data):
         return self.verdict in DEVIATIONS
 
 
+class DrawnMessage(_Data):
+    """A row of a diagram: a message on the wire, or what happened to a connection."""
+
+    kind: Literal["sent", "received", "event", "left out"]
+    client: Text = ""
+    """Its connection; empty for what concerns the server, or several."""
+    text: Text
+    """The bytes, escaped and cut; of messages that are left out, how many they are."""
+    time: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """Seconds of the target's clock since the first message; None if nobody knows."""
+    order: Count = 0
+    """The place of its command in the order that explains most; 0 if that was not searched for."""
+
+
+class JobStretch(_Data):
+    """A job in one state.
+
+    Places are rows: 3 is at the fourth message, 2.5 halfway between the third and the fourth.
+    """
+
+    job: Text
+    state: Literal["ready", "reserved", "delayed", "buried"]
+    holder: Text = ""
+    """The connection that has reserved it."""
+    begin: Seconds
+    end: Seconds
+
+
+class Diagram(_Data):
+    """A conversation in space and time, as data: ``reports.diagrams`` draws it."""
+
+    messages: Annotated[list[DrawnMessage], Field(max_length=200)]
+    jobs: Annotated[list[JobStretch], Field(max_length=500)] = []
+    wrong: Count | None = None
+    """The row that shows the deviation; None if nothing is wrong."""
+    expected: Text = ""
+    observed: Text = ""
+    note: Text = ""
+    """What the reader must know of it, such as jobs that are not shown."""
+
+
 class Evidence(_Data):
     """The evidence of a deviation."""
 
@@ -175,6 +225,8 @@ class Evidence(_Data):
     """The command that runs the test again."""
     kept: Annotated[str, Field(pattern=r"^([\w-][\w.-]*/[\w-][\w.-]*)?$", max_length=500)] = ""
     """The file with the whole transcript, as seen from the report."""
+    diagram: Diagram | None = None
+    """None if there is no message to draw."""
 
 
 class Cause(_Data):
@@ -331,6 +383,8 @@ class Results(_Data):
     """Remarks on the target, such as memory that it keeps: no matter for any verdict."""
     vitals: Vitals | None = None
     """None if the suite had not started the server."""
+    commands: list[CommandTrait] = []
+    """The commands of the profile; empty if the target was not surveyed."""
     labels: dict[Text, Text] = {}
     """More about the run: os, platform, hostname, commit, and labels of the user."""
     worlds: list[World] = []

@@ -16,7 +16,7 @@ from typing import Any
 from reports.badge import endpoint, svg
 from reports.comparison import UNDECIDED, Comparison, Row
 from reports.files import replace
-from reports.html import GLYPHS, page, report_values
+from reports.html import GLYPHS, STYLES, page, report_values
 from reports.lines import Line, Value, line
 from reports.results import Requirement, Results, ResultsError
 from reports.servers import Program, Server, programs
@@ -28,7 +28,7 @@ from reports.words import counted
 MOST_REQUIREMENTS = 5_000
 MOST_CELLS = 100_000
 """Requirements times servers for which a page has room."""
-_STYLES = ("page.css", "site/site.css")
+_STYLES = (*STYLES, "site/site.css")
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def pasted(fault: Fault, profile: Profile, case: Case, outcome: Outcome) -> Tran
     """
     error = outcome.error
     assert isinstance(error, Deviation)
-    evidence = gather(error, outcome, ["true"], case.name, Keeper(None, ""))
+    evidence = gather(error, outcome, ["true"], case.name, Keeper(None, ""), profile)
     rule = catalogue()[fault.requirement].judged_by(profile.stage)
     try:
         return parse(describe([rule], evidence))

@@ -41,6 +41,7 @@ HELP = {
             "list",
             "check",
             "replay",
+            "draw",
             "report",
             "compare",
             "site",

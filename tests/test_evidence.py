@@ -69,7 +69,7 @@ def _evidence(model: type[Model], test: Callable[..., object], **values: object)
     # On a busy machine, it is what the failure looks like.
     deviation = error.deviation if isinstance(error, Inconclusive) else error
     assert isinstance(deviation, Deviation), outcome
-    return gather(deviation, outcome, ["replay"], "test", Keeper(None, ""))
+    return gather(deviation, outcome, ["replay"], "test", Keeper(None, ""), NEWEST)
 
 
 def _marked(found: Evidence) -> str:

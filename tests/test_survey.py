@@ -297,7 +297,7 @@ def test_commands_that_do_not_work_are_told_by_what_is_wrong_with_them() -> None
         "peek": failure(Kind.WRONG_REPLY, "BAD_FORMAT"),
     }
     assert Traits(unusable=unusable).commands_in_words() == (
-        "20 of 25 work; unknown: touch, bury; no reply: stats; the connection ends: kick;"
-        " a wrong reply: peek"
+        "20 of 25 work; unknown: touch, bury; no reply: stats; disconnected: kick;"
+        " wrong reply: peek"
     )
     assert Traits().commands_in_words() == ""

@@ -18,6 +18,8 @@ from reference_server.state import KeptJob
 
 Jobs = Sequence[KeptJob]
 """The jobs that a server had before."""
+Look = Callable[[int, Judge, dict[str, int]], object]
+"""Takes a position, the judge after that message, and the numbers of clients by name."""
 EVERY = 5_000
 """Messages between two words on progress."""
 
@@ -43,13 +45,15 @@ def first_violation(
     lenient: bool = False,
     progress: Callable[[float], object] = lambda share: None,
     before: Before = NOTHING,
+    look: Look = lambda position, judge, clients: None,
 ) -> Violation | None:
     """Return the first violation that messages show; None if there is none.
 
-    What is missing or late is no violation. Parameters are as with :class:`JudgedEntries`.
+    ``look`` is called after each message. What is missing or late is no violation. Other parameters
+    are as with :class:`JudgedEntries`.
     """
     judging = JudgedEntries(begins, profile, lenient, before)
-    return judging.judged(entries, progress).violation
+    return judging.judged(entries, progress, look).violation
 
 
 class JudgedEntries:
@@ -90,14 +94,19 @@ class JudgedEntries:
         self,
         entries: Sequence[Entry],
         progress: Callable[[float], object] = lambda share: None,
+        look: Look = lambda position, judge, clients: None,
     ) -> Judged:
-        """Judge all messages; ``progress`` is told now and then which share is done."""
+        """Judge all messages, and call ``look`` after each.
+
+        ``progress`` is called now and then with the share that is done.
+        """
         try:
             for position, entry in enumerate(entries):
                 if position % EVERY == 0:
                     progress(position / len(entries))
                 self._pass(entry, position)
                 self._take(entry, position)
+                look(position, self._judge, self._clients)
         except Violation as violation:
             return Judged(violation)
         awaited = tuple(self._judge.awaits(self._last))

@@ -55,6 +55,7 @@ class _Heard(NamedTuple):
 class _Step:
     """A state, how many replies each client has got in it, and what may come of it.
 
+    ``handled``: the client whose item has led to it, and the item's number.
     ``state`` may become the first of its ``twins``. ``saved``: the state as it was; None if only
     one client may be next, as what is known of a twin is then known of it, too.
     """
@@ -65,6 +66,7 @@ class _Step:
     saved: bytes | None
     is_last: bool
     """All is told in it."""
+    handled: tuple[int, int] | None = None
 
 
 class History(Transitions):
@@ -81,6 +83,10 @@ class History(Transitions):
         self._ended: set[int] = set()
         self._misfits: list[tuple[_Heard | None, Reply | None]] = []
         self._deepest = -1
+        self.order: list[tuple[int, int]] = []
+        """The longest order that explains what was heard: clients, and numbers of their items.
+
+        It is there after :meth:`explain`, also if that has raised a violation."""
         self._offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
         self._urgent: Counter[tuple[int, int]] = Counter()
 
@@ -145,12 +151,13 @@ class History(Transitions):
 
     def _explain_places(self, violation: Violation) -> None:
         """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""
-        model = self._start.model
+        model, order = self._start.model, self.order
         self.hasty = model.keeps_places = False
         try:
             self._search()
         finally:
             model.keeps_places = True
+            self.order = order
         raise Misplaced(violation.expected, violation.observed, violation.mark) from violation
 
     def _search(self) -> None:
@@ -159,6 +166,7 @@ class History(Transitions):
         self._urgent.clear()
         size = sum(len(client.items) for client in self.clients.values())
         path = [self._root()]
+        self.order = []
         failed: set[object] = set()
         failures = jumps = deepest = 0
         back = 1
@@ -168,6 +176,8 @@ class History(Transitions):
             if twin is not None:
                 if not failed or twin.state.key() not in failed:
                     path.append(twin)
+                    if len(path) > len(self.order) + 1:
+                        self.order = [one.handled for one in path if one.handled is not None]
                 continue
             if step.is_last:
                 return
@@ -226,14 +236,16 @@ class History(Transitions):
         """Yield what comes of each client that may be next."""
         only = self.hasty or saved is None
         for number, (neutral, conn) in enumerate(conns):
-            heard = self._after(conn, given)
+            heard, item = self._after(conn, given), state.done[conn]
             reply = heard and heard.reply
             # In haste, the first twin is the state itself.
             before = restored(saved) if self.hasty and saved is not None and number else state
             for twin in self._handled(before, conn, conn, reply, 0, only):
                 after = self._told(twin, given)
                 if after is not None:
-                    yield self._step(twin, after)
+                    following = self._step(twin, after)
+                    following.handled = conn, item
+                    yield following
                     if neutral and after[conn] > given[conn]:
                         # Whatever else may come next may as well come after it.
                         return
@@ -318,6 +330,18 @@ class History(Transitions):
             self._misfits = []
         if depth == self._deepest:
             self._misfits.append((heard, expected))
+
+    @property
+    def misfits(self) -> list[tuple[int, str]]:
+        """The replies that may come next after the longest orders, and what was expected instead.
+
+        Replies are named by their marks.
+        """
+        return [
+            (heard.mark, "no reply yet" if reply is None else str(reply))
+            for heard, reply in self._misfits
+            if heard is not None
+        ]
 
     def _violation(self) -> Violation:
         heard = min((heard for heard, _ in self._misfits if heard is not None), default=None)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from conformance.catalogue import Requirement
+from conformance.diagrams.diagram import Wrong, diagram_of, diagram_of_order
 from conformance.printable import printable
 from conformance.run.keeping import Keeper
 from conformance.run.runner import Outcome
+from conformance.transcript import Transcript
 from conformance.verdict import Deviation
-from reports.results import Cause, Evidence
+from reference_server.profiles import Profile
+from reports.results import Cause, Diagram, Evidence
 
 LONGEST = 20_000
 """Characters of any text from the target."""
@@ -20,7 +24,12 @@ SHORT = 4000
 
 
 def gather(
-    error: Deviation, outcome: Outcome, reproduce: Sequence[str], test: str, keeper: Keeper
+    error: Deviation,
+    outcome: Outcome,
+    reproduce: Sequence[str],
+    test: str,
+    keeper: Keeper,
+    profile: Profile,
 ) -> Evidence:
     """Return the evidence for a deviation; ``reproduce`` is a command that shows it again."""
     transcript, marked, observed = outcome.transcript, error.marked, error.observed
@@ -37,7 +46,23 @@ def gather(
         said=clean(outcome.said),
         reproduce=clean(shlex.join(reproduce)),
         kept=keeper.keep(test, transcript, error, marked),
+        diagram=_diagram(error, transcript, marked, observed, profile),
     )
+
+
+def _diagram(
+    error: Deviation, transcript: Transcript, marked: int | None, observed: str, profile: Profile
+) -> Diagram | None:
+    """Return the diagram of a failure; that of concurrent clients shows the longest order."""
+    if marked is None:
+        return None
+    wrong = Wrong(marked, error.expected, observed)
+    if error.whole is not None:
+        last = len(error.whole.entries) - 1
+        found = diagram_of_order(error.whole, profile, replace(wrong, position=last))
+        if found is not None:
+            return found
+    return diagram_of(transcript, profile, wrong)
 
 
 def printable_cause(cause: Cause) -> Cause:

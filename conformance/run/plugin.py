@@ -18,8 +18,8 @@ from conformance.run.attribution import blame_of, cause_of
 from conformance.run.baseline import BaselineError, KnownDeviation, read_baseline
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
-from conformance.run.error_line import error_line
 from conformance.run.entry import AUTO, PROGRAM
+from conformance.run.error_line import error_line
 from conformance.run.evidence import clean, describe, gather, printable_cause
 from conformance.run.interruption import Interruption
 from conformance.run.keeping import Keeper
@@ -318,7 +318,12 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
     blame = evidence = None
     if isinstance(deviation, Deviation) and verdict is not Verdict.SEEN:
         evidence = gather(
-            deviation, outcome, _reproduce(item), test_id(item), item.config.stash[_KEEPER]
+            deviation,
+            outcome,
+            _reproduce(item),
+            test_id(item),
+            item.config.stash[_KEEPER],
+            suite.target.profile,
         )
     if isinstance(error, Deviation):
         blame = blame_of(error, suite.target.traits)

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.evidence import clean
+from conformance.run.evidence import SHORT, clean
 from conformance.run.labels import labels_of, parsed
 from conformance.run.options import Options
 from conformance.run.summary import Summary
 from conformance.run.told import told_requirement, told_tests
+from conformance.target.traits import Traits, answer_of
 from conformance.version import suite_version
+from reference_server.commands import COMMANDS
 from reports import results as format
 from reports.write import write_report
 
@@ -91,6 +93,7 @@ class Recorder:
             vitals=_vitals(self._summary),
             worlds=self._summary.worlds(),
             source=self._summary.source(),
+            commands=_commands(self._summary.traits),
             labels={
                 k: clean(v) for k, v in labels_of(parsed(options.labels), options.command).items()
             },
@@ -102,6 +105,26 @@ class Recorder:
                 lateness=measured(time for o in observations for time in o.latenesses),
             ),
         )
+
+
+def _commands(traits: Traits | None) -> list[format.CommandTrait]:
+    """Return what the survey has found out about the commands of the profile."""
+    if traits is None or traits.defect is not None:
+        return []
+    commands = traits.profile.commands
+    ordered = [verb for verb in COMMANDS if verb in commands]
+    ordered += sorted(commands.difference(ordered))
+    failures = {verb: traits.unusable.get(verb) for verb in ordered}
+    return [
+        format.CommandTrait.model_validate(
+            {
+                "name": verb,
+                "answer": "works" if failure is None else answer_of(failure),
+                "observed": "" if failure is None else clean(failure.observed, SHORT),
+            }
+        )
+        for verb, failure in failures.items()
+    ]
 
 
 def _vitals(summary: Summary) -> format.Vitals | None:

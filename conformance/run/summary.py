@@ -48,8 +48,8 @@ class Summary:
         self._update = update
         self.source = source
         """Gives the coverage of the target's source, once all servers have ended."""
-        self.traits = Traits()
-        """The survey of the target."""
+        self.traits: Traits | None = None
+        """The survey of the target, once that is made."""
         self.reports: list[pytest.TestReport] = []
         self._observations: list[Observation] = []
         self._tests: list[Test] = []

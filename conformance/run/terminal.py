@@ -86,7 +86,9 @@ def tell(summary: Summary, reporter: Any) -> None:
     )
     for line in causes:
         reporter.write_line(line)
-    step = next_step(summary.traits.unusable, summary.traits.profile, tally.entries.values())
+    step = ""
+    if traits := summary.traits:
+        step = next_step(traits.unusable, traits.profile, tally.entries.values())
     for line in filter(None, (step, summary.not_kept, summary.kept)):
         reporter.write_line(line)
     known, new = (tally.deviations(known=is_known) for is_known in (True, False))

@@ -114,7 +114,7 @@ class Traits:
             **{what: [] for what in _WITHOUT_REPLY.values()},
         }
         for verb, failure in self.unusable.items():
-            verbs.setdefault(_failure(failure.step), []).append(verb)
+            verbs.setdefault(answer_of(failure), []).append(verb)
         lists = [f"{what}: {', '.join(found)}" for what, found in verbs.items() if found]
         return "; ".join([f"{count - len(self.unusable)} of {count} work", *lists])
 
@@ -138,18 +138,18 @@ class Traits:
         return lines
 
 
-def _failure(step: Step) -> str:
-    """Return in words why a command does not work."""
-    if step.came == UNKNOWN_COMMAND.word:
+def answer_of(failure: Failure) -> str:
+    """Return in words how a command that does not work is answered."""
+    if failure.step.came == UNKNOWN_COMMAND.word:
         return _UNKNOWN
-    return _WITHOUT_REPLY.get(step.kind, "a wrong reply")
+    return _WITHOUT_REPLY.get(failure.step.kind, "wrong reply")
 
 
 _UNKNOWN = "unknown"
 _WITHOUT_REPLY = {
     Kind.NO_REPLY: "no reply",
     Kind.NOT_DISCONNECTED: "no reply",
-    Kind.DISCONNECTED: "the connection ends",
+    Kind.DISCONNECTED: "disconnected",
 }
 TUBE_COMMANDS = ("use", "watch", "ignore")
 """The commands by which a client gets a tube of its own."""
