@@ -123,8 +123,8 @@ class Deviation(AssertionError):
         """The requirements that explain a finding of a random test, by slug."""
         self.surveyed: Transcript | None = None
         """The messages of the survey that show it, if no test has."""
-        self.whole: Transcript | None = None
-        """All messages of concurrent clients, if the transcript shows only some of them."""
+        self.whole: tuple[Transcript, int] | None = None
+        """All messages of concurrent clients, if the transcript shows only some; and ``marked``."""
         self.client = ""
         """The letter of the client that got no reply, if that is what was observed."""
         self.unanswered: int | None = None

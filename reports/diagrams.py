@@ -215,7 +215,7 @@ class _Pen:
         latest: dict[int, float] = {}
         limit = float("inf")
         for order in reversed(orders):
-            limit = min(limit - POINT / 2, heard.get(order, float("inf")))
+            limit = min(limit - POINT * 0.7, heard.get(order, float("inf")))
             latest[order] = limit
         points: dict[int, float] = {}
         earliest = 0.0

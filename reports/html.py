@@ -17,8 +17,8 @@ from reports.comparison import Comparison
 from reports.crashes import rate, tried
 from reports.diagrams import drawing
 from reports.grouping import first_causes, grouped
-from reports.plots import BOX, Plot, duration, histogram
-from reports.results import Diagram, Requirement, Results, Test
+from reports.plots import BOX, FEW, duration, histogram, in_words
+from reports.results import Diagram, Measured, Requirement, Results, Test
 from reports.shares import by_section, share
 from reports.slugs import shortened, slug
 from reports.source import by_need, lost, percent, stretch, totals
@@ -29,6 +29,9 @@ from reports.worlds import stretches, transitions
 STYLES = ("colours.css", "page.css", "diagram.css")
 SHOWN = 3
 """Tests of a requirement whose evidence is shown; the others are named."""
+
+FIRST = 6
+"""Causes that have a line on the first screen; the others are folded."""
 
 LISTED = 12
 """Requirements whose verdict changed that are named; the others are counted."""
@@ -114,6 +117,7 @@ def report_values(results: Results, kept: Collection[str] = ()) -> dict[str, Any
     others = [r for r in results.requirements if r.verdict is Verdict.NOT_APPLICABLE]
     quirks = [r for r in applicable if r.level == "quirk"]
     rest = [("quirk", "", quirks), ("requirement", " of other profiles", others)]
+    timings = _timings(results)
     groups, counts = grouped(results.requirements, results.tests), _counts(results)
     return {
         "results": results,
@@ -122,12 +126,20 @@ def report_values(results: Results, kept: Collection[str] = ()) -> dict[str, Any
         "judged": _by_section(r for r in applicable if r.level != "quirk"),
         "rest": rest,
         "groups": groups,
+        "fresh": [group for group in groups if not group.known],
+        "known": [group for group in groups if group.known],
+        "first": FIRST,
         "shown_in": first_causes(groups),
         "counts": counts,
         "words": [word for word in GLYPHS if any(found[word] for found in counts.values())],
         "untested": _untested(results.tests),
         "others": [test.verdict is Verdict.NOT_APPLICABLE for test in results.tests],
-        "plots": _plots(results),
+        "plots": [histogram(*timing) for timing in timings if timing[2].count >= FEW],
+        "few": [
+            f"{title}: {in_words(unit, measured)}"
+            for title, unit, measured in timings
+            if measured.count < FEW
+        ],
         "transitions": transitions(results.worlds),
         "files": by_need(results.source) if results.source else [],
         "shown": SHOWN,
@@ -205,11 +217,11 @@ def _untested(tests: list[Test]) -> list[tuple[Verdict, str, int]]:
     return sorted(found, key=lambda row: -row[2])
 
 
-def _plots(results: Results) -> list[Plot]:
+def _timings(results: Results) -> list[tuple[str, str, Measured]]:
+    """Return what was measured: a title, the unit, and the distribution."""
     latency, lateness = results.timings.latency, results.timings.lateness
-    plots = []
-    if latency:
-        plots.append(histogram("Latency of replies", "replies", latency))
-    if lateness:
-        plots.append(histogram("Lateness of timers", "timers", lateness))
-    return plots
+    named = [
+        ("Latency of replies", "replies", latency),
+        ("Lateness of timers", "timers", lateness),
+    ]
+    return [(title, unit, measured) for title, unit, measured in named if measured]

@@ -21,8 +21,14 @@ class Box(NamedTuple):
     bottom: int
 
 
-BOX = Box(640, 240, left=46, right=610, top=30, bottom=192)
+BOX = Box(650, 240, left=46, right=610, top=30, bottom=192)
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+LOWEST = 1.5
+"""The height of a bar at least."""
+NEAR = 60
+"""Pixels between two marks that are too few for both labels side by side."""
+FEW = 10
+"""Measurements of which a sentence says more than a plot."""
 _NARROWEST = 1 / 10
 """Decades that a bucket is wide."""
 
@@ -38,10 +44,14 @@ class Bar(NamedTuple):
 
 
 class AxisTick(NamedTuple):
-    """A mark on an axis, or a line across the plot: where, and its label."""
+    """A mark on an axis, or a line across the plot: where, and its label.
+
+    ``is_low``: the label is below that of another mark, which is near.
+    """
 
     at: float
     label: str
+    is_low: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,17 @@ class Plot:
     across: list[AxisTick]
     up: list[AxisTick]
     marks: list[AxisTick]
+
+
+def in_words(unit: str, measured: Measured) -> str:
+    """Return a distribution in a sentence; ``unit`` is what was counted."""
+    if measured.count == 1:
+        return f"1 {unit.removesuffix('s')}: {duration(measured.longest)}."
+    return (
+        f"{measured.count:,} {unit}: half within {duration(measured.median)}, 90 % within"
+        f" {duration(measured.p90)}, 99 % within {duration(measured.p99)}, the longest"
+        f" {duration(measured.longest)}."
+    )
 
 
 def histogram(title: str, unit: str, measured: Measured) -> Plot:
@@ -78,18 +99,19 @@ def histogram(title: str, unit: str, measured: Measured) -> Plot:
         left = across(bucket.upto / 10**_NARROWEST)
         text = f"{bucket.count} up to {duration(bucket.upto)}"
         width = max(1.0, across(bucket.upto) - left - 1)
-        bars.append(Bar(left, up(share), width, round(BOX.bottom - up(share), 1), text))
-    marks = [("median", measured.median), ("99 %", measured.p99)]
+        # What is rare is still to be seen.
+        height = max(round(BOX.bottom - up(share), 1), LOWEST)
+        bars.append(Bar(left, BOX.bottom - height, width, height, text))
+    first, last = across(measured.median), across(measured.p99)
+    marks = [AxisTick(first, "median"), AxisTick(last, "99 %", is_low=last - first < NEAR)]
     return Plot(
         title,
         unit,
-        f"{measured.count:,} {unit}: half within {duration(measured.median)}, 90 % within"
-        f" {duration(measured.p90)}, 99 % within {duration(measured.p99)}, the longest"
-        f" {duration(measured.longest)}.",
+        in_words(unit, measured),
         bars,
         [AxisTick(across(10.0**decade), duration(10.0**decade)) for decade in range(low, high + 1)],
         [AxisTick(up(share), f"{share:.0%}") for share in _until(top, step)],
-        [AxisTick(across(seconds), label) for label, seconds in marks],
+        marks,
     )
 
 

@@ -71,7 +71,7 @@ class Site:
         newest = [server.newest for server in self.servers]
         return _page(
             "index",
-            ["url.js", "site/index.js"],
+            ["url.js", "site/index.js", "site/sort.js"],
             servers=self.servers,
             sections=list(
                 dict.fromkeys(name for results in newest for name in by_section(results))
@@ -83,7 +83,7 @@ class Site:
     def _requirements(self) -> str:
         return _page(
             "requirements",
-            ["url.js", "site/requirements.js"],
+            ["url.js", "site/requirements.js", "site/sort.js"],
             servers=self.servers,
             comparison=self.comparison,
             pages=self.rows,
@@ -104,7 +104,7 @@ class Site:
         values = report_values(server.newest) | {"elsewhere": self.rows}
         return _page(
             "server",
-            ["url.js", "report.js"],
+            ["url.js", "report.js", "site/sort.js"],
             policy="; img-src data:",
             root="../",
             server=server,
@@ -119,6 +119,7 @@ class Site:
         rows = [(server, step) for server in program.servers[::-1] for step in server.steps]
         return _page(
             "program",
+            ["site/sort.js"],
             root="../",
             program=program,
             pages=self.rows,

@@ -129,7 +129,7 @@ def diagram_of_order(
 def _told(order: Order) -> str:
     ordered = {(p.connection, p.number) for p in order.pieces if p.order}
     if order.misfit is None:
-        return f"an order explains all: {counted(len(ordered), 'command')}"
+        return "the numbers are an order in which the commands may have been handled"
     return (
         f"the longest order explains {counted(len(ordered), 'command')}, by their numbers;"
         " the reply in red does not fit in"

@@ -125,6 +125,11 @@ class Crowd:
                             break
                         ask(sock, f"delete {found.args[0]}".encode(), self._limits.reply)
 
+    def whole(self, violation: Violation) -> tuple[Transcript, int]:
+        """Return all that was said up to now, and where a violation is shown."""
+        transcript = self.transcript.copy()
+        return transcript, violation.mark % len(transcript.entries)
+
     def show(self, transcript: Transcript, violation: Violation) -> int:
         """Write down what concerns the job of a violation, or all; return where it is shown."""
         entries = self.transcript.entries

@@ -39,13 +39,14 @@ def gather(
         marked = transcript.last_message
     if error.client and len({entry.connection for entry in transcript.entries} - {""}) > 1:
         observed += f" for client {error.client}"
+    whole, place = error.whole or (transcript, marked)
     return Evidence(
         transcript=[clean(line) for line in transcript.render(marked).split("\n")],
         expected=clean(error.expected, SHORT),
         observed=clean(observed, SHORT),
         said=clean(outcome.said),
         reproduce=clean(shlex.join(reproduce)),
-        kept=keeper.keep(test, transcript, error, marked),
+        kept=keeper.keep(test, whole, error, place),
         diagram=_diagram(error, transcript, marked, observed, profile),
     )
 
@@ -58,8 +59,8 @@ def _diagram(
         return None
     wrong = Wrong(marked, error.expected, observed)
     if error.whole is not None:
-        last = len(error.whole.entries) - 1
-        found = diagram_of_order(error.whole, profile, replace(wrong, position=last))
+        whole, place = error.whole
+        found = diagram_of_order(whole, profile, replace(wrong, position=place))
         if found is not None:
             return found
     return diagram_of(transcript, profile, wrong)

@@ -51,7 +51,7 @@ def test_any_overlap(
             expected = " or ".join(violation.expected)
             observed = f"{violation.observed}, {clients} clients at work; {AS_SEEN}"
             deviation = Deviation(expected, observed, mark, conclusive=True)
-            deviation.whole = crowd.transcript.copy()
+            deviation.whole = crowd.whole(violation)
             deviation.de_facto = isinstance(violation, (NotReleased, Misplaced))
             if not isinstance(violation, (NotReleased, Misplaced, NotEnded)):
                 raise deviation from violation
