@@ -29,7 +29,7 @@ CHARACTERS = 46
 LINES = 3
 """Lines of what was expected, and of what was observed."""
 SLOPE = 7
-"""How much later a message arrives, if nobody knows when it does."""
+"""The height by which a message is later at its end, if nobody knows when it arrives."""
 _ZIGZAG = ((0, -9), (-6, -3), (6, 3), (0, 9))
 """The mark on a lifeline where time is compressed."""
 POINT = 15

@@ -202,14 +202,14 @@ class JobStretch(_Data):
 class Diagram(_Data):
     """A conversation in space and time, as data: ``reports.diagrams`` draws it."""
 
-    messages: Annotated[list[DrawnMessage], Field(max_length=200)]
+    messages: Annotated[list[DrawnMessage], Field(min_length=1, max_length=200)]
     jobs: Annotated[list[JobStretch], Field(max_length=500)] = []
     wrong: Count | None = None
     """The row that shows the deviation; None if nothing is wrong."""
     expected: Text = ""
     observed: Text = ""
     note: Text = ""
-    """What the reader must know of it, such as jobs that are not shown."""
+    """A remark for the reader, such as how many jobs are not shown."""
 
 
 class Evidence(_Data):

@@ -193,3 +193,58 @@ def test_forged_results_do_not_get_into_the_site(page: Page, tmp_path: Path) -> 
         assert page.title() != "executed"
         assert page.locator("img:not(.badge)").count() == 0
         assert page.locator("script").count() <= 1
+
+
+def test_tables_can_be_sorted(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.goto(f"{address}/index.html")
+    names = shown(page, ".servers tbody th")
+    head = page.locator("thead th", has_text="Server").get_by_role("button")
+    head.click()
+    ascending = shown(page, ".servers tbody th")
+    head.click()
+    assert shown(page, ".servers tbody th") == ascending[::-1] != ascending
+    assert sorted(ascending) == sorted(names)
+    page.locator("thead th", has_text="All sections").get_by_role("button").click()
+    percents = [
+        int(cell.get_attribute("data-sort") or "")
+        for cell in page.locator("td[data-label='All sections']").all()
+    ]
+    assert percents == sorted(percents)
+    assert percents[0] < percents[-1]
+
+
+def test_cards_can_be_sorted(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(f"{address}/index.html")
+    before = shown(page, ".servers tbody th")
+    page.get_by_label("Sort by").select_option(label="All sections")
+    after = shown(page, ".servers tbody th")
+    assert sorted(after) == sorted(before)
+    assert after != before
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_labels_do_not_break_inside_words(page: Page, address: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    for name in PAGES:
+        page.goto(f"{address}/{name}")
+        assert page.evaluate(BROKEN_LABELS) == [], name
+
+
+BROKEN_LABELS = """() => {
+  const broken = [];
+  for (const label of document.querySelectorAll("thead th:not([data-server]), .cards .word, .cards .of, .level")) {
+    if (!label.checkVisibility()) continue;
+    const texts = document.createTreeWalker(label, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+      for (const { index, 0: word } of text.data.matchAll(/[^\\s-]+-?/g)) {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        if (range.getClientRects().length > 1) broken.push(word);
+      }
+    }
+  }
+  return broken;
+}"""

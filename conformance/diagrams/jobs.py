@@ -58,6 +58,8 @@ class _Course:
         self.position = -1
         self._entries = entries
         self._times = [entry.time for entry in entries]
+        self._places = [n for n, entry in enumerate(entries) if entry.direction != "+"]
+        """The messages between which time passes."""
         self._profile = profile
         self._open: dict[int, tuple[_Seen, float]] = {}
         self._names: dict[int, str] = {}
@@ -102,11 +104,12 @@ class _Course:
         return place
 
     def _place(self, seconds: float, position: int) -> float:
-        after = bisect_right(self._times, seconds, hi=position + 1)
-        if after == 0 or after > position:
+        after = bisect_right(self._places, seconds, key=self._times.__getitem__)
+        if after == 0 or after == len(self._places) or self._places[after] > position:
             return float(position)
-        earlier, later = self._times[after - 1], self._times[after]
-        return after - 1 + (seconds - earlier) / (later - earlier)
+        left, right = self._places[after - 1 : after + 1]
+        earlier, later = self._times[left], self._times[right]
+        return left + (right - left) * (seconds - earlier) / (later - earlier)
 
     def finish(self) -> None:
         """End all stretches that are still open, at the message that ended the search."""

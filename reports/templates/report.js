@@ -7,6 +7,8 @@ const items = [...document.querySelectorAll("[data-slug]:not(.cell)")].map((elem
 const cells = [...document.querySelectorAll(".map .cell")];
 const groups = [...document.querySelectorAll(".group")];
 
+let isFiltered = false;
+
 function filter() {
   const wanted = Object.fromEntries(new FormData(form));
   const words = wordsOf(wanted.text);
@@ -23,8 +25,9 @@ function filter() {
   const asked = Object.values(wanted).some(Boolean);
   for (const group of groups) {
     group.hidden = !group.querySelector("li:not([hidden])");
-    if (group.matches(".rest")) group.open = asked && !group.hidden;
+    if (group.matches(".rest") && (asked || isFiltered)) group.open = asked && !group.hidden;
   }
+  isFiltered = asked;
   shown.textContent = `${found.size} of ${cells.length} requirements`;
 }
 

@@ -35,7 +35,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "sort";
-    button.setAttribute("aria-label", `Sort by ${head.textContent.trim()}`);
+    button.title = "sort";
     head.append(button);
     button.addEventListener("click", () => toggle(column));
   });
