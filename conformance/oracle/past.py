@@ -17,6 +17,7 @@ from conformance.oracle.judged_entries import Jobs, Judged
 from conformance.oracle.underspecification import Lines, answered, talks
 from conformance.oracle.violation import Violation
 from conformance.transcript import OWN_TUBES, Entry
+from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, JobState, KeptJob
 from reference_server.wire import Command, Put, Reply
@@ -135,6 +136,8 @@ def _seen_by(
         if not isinstance(request, Command) or reply is None:
             continue
         verb = request.verb
+        if verb not in COMMANDS or reply.word not in COMMANDS[verb].replies:
+            continue
         about = request.args[0] if request.args else ""
         if reply.word == "USING" and verb == "use":
             use = str(about)
