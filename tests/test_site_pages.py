@@ -234,7 +234,8 @@ def test_labels_do_not_break_inside_words(page: Page, address: str, width: int) 
 
 BROKEN_LABELS = """() => {
   const broken = [];
-  for (const label of document.querySelectorAll("thead th:not([data-server]), .cards .word, .cards .of, .level")) {
+  const labels = "thead th:not([data-server]), .cards .word, .cards .of, .level";
+  for (const label of document.querySelectorAll(labels)) {
     if (!label.checkVisibility()) continue;
     const texts = document.createTreeWalker(label, NodeFilter.SHOW_TEXT);
     for (let text = texts.nextNode(); text; text = texts.nextNode()) {
