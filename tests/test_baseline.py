@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from conformance.run.baseline import (
 from conformance.verdict import Kind, Step
 from reports.verdicts import Verdict
 from tests.made import case
-from tests.servers import changed_server
+from tests.servers import BEANSTALKD_COMMAND, changed_server, needs_beanstalkd
 from tests.test_plugin import FAST, suite
 
 WRONG, SILENT = DeviationKind("wrong reply", "kick"), DeviationKind("no reply", "kick")
@@ -202,3 +203,15 @@ def test_the_baselines_that_we_have_are_found_by_version() -> None:
     assert read_baseline(path)
     for version in ("", "unknown", "9.9", "../baselines/beanstalkd-1.12", "1.12\n"):
         assert shipped(version) is None
+
+
+@needs_beanstalkd
+def test_the_baseline_of_the_server_that_was_recognised_is_named_in_a_line(tmp_path: Path) -> None:
+    # The kernel's name is in the stats, and YAML takes it for a comment.
+    chosen = [f"--launch={BEANSTALKD_COMMAND}", "-k", "stats.yaml-values-parse"]
+    done = suite(*chosen, cwd=tmp_path)
+    version = re.findall(r"beanstalkd ([\d.]+) \(profile", done.stdout)[0]
+    if path := shipped(version):
+        line = f"the known deviations of beanstalkd {version} are a baseline: {path}\n"
+        assert (line in done.stdout) == ("non-strict" in done.stdout.splitlines()[-2])
+        assert line not in suite(*chosen, f"--baseline={path}", cwd=tmp_path).stdout
