@@ -91,7 +91,10 @@ def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     # As failures show it: REPRODUCE beanstalk-conformance run MODULE::TEST
     is_named = any("::" in word and not word.startswith("-") for word in arguments)
     suite = _ALONE if is_named else SUITE
-    asked = [*suite, *_settings(), *_for_pytest(chosen), *arguments]
+    # More is said of failures, not of the tests that pass.
+    is_verbose = any(re.fullmatch("-v+|--verbose", word) for word in arguments)
+    names = ("-o", "verbosity_test_cases=0") if is_verbose else ()
+    asked = [*suite, *names, *_settings(), *_for_pytest(chosen), *arguments]
     if chosen["launch"] is not None and chosen["coverage_report"] is None:
         count = processes(arguments)
         asked += [f"--numprocesses={count}"] if count > 1 else []
