@@ -7,34 +7,33 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from conformance import yamlish
 from conformance.__main__ import main
 from conformance.random_testing.again import replayed
 from conformance.random_testing.confined import Confinement
 from conformance.random_testing.replay import program_of
 from conformance.random_testing.steps import Ask
 from conformance.reading import parse
-from conformance.target.address import Address, ask, ask_all, connect
+from conformance.target.address import Address, ask, connect
 from conformance.target.builtin import BuiltIn
 from conformance.target.footprint import NAMES
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.target import Remote
 from conformance.target.transport import Transport
-from reference_server.faults import Fault
+from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import PROFILES
 from reference_server.state import Client
 from reference_server.wire import Reply
+from tests.faults import part_of
+from tests.foreign_jobs import Server, known, of_fault
 from tests.servers import REFERENCE_COMMAND
 
-OTHERS = 240
-"""Jobs of others on the server: ready, delayed, buried and reserved, in default and elsewhere."""
 GOES_EVERYWHERE = r"""
 A > put 0 0 60 1\r\na\r\n
 A < INSERTED 1\r\n
@@ -58,46 +57,6 @@ C > list-tube-used\r\n
 C > reserve-with-timeout 0\r\n
 C > quit\r\n
 """
-
-
-class Server:
-    """A server on which somebody else has jobs."""
-
-    def __init__(self, address: Address) -> None:
-        self.address = address
-        self.client = Transport(connect(address, 10.0))
-        self._ask("watch tube-0")
-        self.jobs = [self._job(number) for number in range(OTHERS)]
-
-    @property
-    def name(self) -> str:
-        """Its address, as it is given on the command line."""
-        return _named(self.address)
-
-    def _ask(self, line: str) -> Reply:
-        return ask(self.client, line.encode(), 10.0)
-
-    def _job(self, number: int) -> int:
-        self._ask("use default" if number % 2 else "use tube-0")
-        delay, state = (3600, "") if number % 4 == 1 else (0, "buried" * (number % 4 == 2))
-        job = int(self._ask(f"put {number % 3} {delay} 3600 1\r\nx").args[0])
-        if state:
-            self._ask(f"reserve-job {job}")
-            self._ask(f"bury {job} 5")
-        return job
-
-    def seen(self) -> list[Mapping[str, str]]:
-        """Return what can be seen of the jobs, and of their tubes, apart from their age."""
-        lines = [f"stats-job {job}" for job in self.jobs]
-        lines += [f"stats-tube {tube}" for tube in ("default", "tube-0")]
-        told = ask_all(self.client, [line.encode() for line in lines], 10.0)
-        counts = [yamlish.dictionary(reply.body or b"") for reply in told]
-        moves = ("age", "time-left", "current-watching", "current-using")
-        return [{k: v for k, v in one.items() if k not in moves} for one in counts]
-
-    def tubes(self) -> list[str]:
-        """Return the names of its tubes."""
-        return yamlish.names(self._ask("list-tubes").body or b"")
 
 
 @pytest.fixture
@@ -245,3 +204,16 @@ def test_an_interrupted_replay_leaves_nothing(tmp_path: Path, number: signal.Sig
             assert b"current-jobs-ready: 0" in (ask(client, b"stats", 10.0).body or b"")
         assert told == "nothing was left on the server\ninterrupted\n"
         assert process.returncode == 2
+
+
+@pytest.mark.parametrize("name", part_of(sorted(FAULTS), "today/60"))
+def test_replaying_the_failure_of_a_fault_leaves_others_alone(name: str) -> None:
+    """All are replayed by ``python -m tests.foreign_jobs``."""
+    replay = of_fault(name)
+    assert replay is None or replay.harm == ""
+
+
+def test_replaying_known_transcripts_leaves_others_alone() -> None:
+    harm = {replay.name: replay.harm for replay in known()}
+    assert len(harm) > 10
+    assert set(harm.values()) == {""}
