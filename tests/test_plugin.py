@@ -162,7 +162,8 @@ def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduc
 ) -> None:
     done = suite(f"--target=127.0.0.1:{liar}", "-k", FAST)
     assert done.returncode == 1
-    lines = done.stdout.splitlines()
+    # On a busy machine, time has passed.
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("  + ")]
     start = lines.index("REQUIREMENT use.using (must; protocol-1.12, Producer Commands)")
     tube = lines[start + 3].split()[3].removesuffix("\\r\\n")
     assert lines[start + 1 : start + 8] == [
@@ -371,8 +372,8 @@ def test_an_assert_is_told_as_expected_and_observed(tmp_path: Path) -> None:
     )
     launch = f"--launch={sys.executable} {script} --host {{host}} --port {{port}}"
     done = suite(launch, "-k", "test_stats_job_tells_the_state")
-    assert "EXPECTED  client.state_of(job) == 'buried'" in done.stdout
-    assert "OBSERVED  'gone' == 'buried'" in done.stdout
+    assert re.search(r"^EXPECTED  the state of job \d+ is buried$", done.stdout, re.M)
+    assert "OBSERVED  gone\n" in done.stdout
 
 
 def test_health_is_told_apart_from_verdicts(tmp_path: Path) -> None:
@@ -388,7 +389,7 @@ def test_health_is_told_apart_from_verdicts(tmp_path: Path) -> None:
     health, _, verdict = health.partition("_ verdict _")
     assert f"health: {line}" in health
     assert re.search(r"^health: \d+ MB of memory and \d+ descriptors at most, \d", health, re.M)
-    assert "health" not in verdict
+    assert "health:" not in verdict
     assert results.vitals is not None
     assert results.vitals.memory > 50e6
     assert results.vitals.descriptors > 3

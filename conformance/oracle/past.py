@@ -25,6 +25,8 @@ from reference_server.wire import Command, Put, Reply
 _INSERTED = re.compile(rb"(?:^|\n)INSERTED ([0-9]{1,20})")
 _USES_OWN = f"use {OWN_TUBES}".encode()
 _LIMIT = re.compile(rb"\nmax-job-size: ([0-9]{1,19})\n")
+_KICKED = re.compile(r"KICKED ([0-9]{1,20})")
+_BOUND = re.compile(rb"(?:^|\n)kick ([0-9]{1,20})\r\n")
 _VALUE = re.compile(r"OK with ([a-z-]+): ([0-9]+)")
 _STATES = {
     "peek-buried": JobState.BURIED,
@@ -69,7 +71,10 @@ def with_earlier_jobs(
         id, key, jobs[id] = change
         adjusted.add((id, key))
     own = any(_USES_OWN in entry.data for entry in entries)
-    return replace(judged, doubt=_doubt(sightings, violation, own))
+    sent = (entry.data for entry in entries[: violation.mark] if entry.direction == ">")
+    bounds = [int(bound) for data in sent for bound in _BOUND.findall(data)]
+    doubt = _doubt(sightings, violation, own, bounds[-1] if bounds else 0)
+    return replace(judged, doubt=doubt)
 
 
 def with_its_limit(entries: Sequence[Entry], profile: Profile) -> Profile:
@@ -97,18 +102,23 @@ def with_its_limit(entries: Sequence[Entry], profile: Profile) -> Profile:
     return replace(profile, max_job_size=taken if taken > usual else least - 1)
 
 
-def _doubt(sightings: dict[int, list[_Sighting]], violation: Violation, own: bool) -> str:
+def _doubt(
+    sightings: dict[int, list[_Sighting]], violation: Violation, own: bool, bound: int
+) -> str:
     """Return why earlier jobs may explain a violation; empty if they do not.
 
     ``own``: the transcript is of a run of the suite, in tubes that nobody has used before.
+    ``bound``: that of the last kick before it.
     """
     for id, seen in sightings.items():
         known = any(sighting.values for sighting in seen)
         held = seen[0].values.get("state") in ("reserved", "delayed")
         if not known or held:
             return f"job {id} is older than the transcript, so that its state is not known"
-    kicked = violation.observed.startswith("KICKED ")
-    if kicked and not own and violation.expected[0].startswith("KICKED "):
+    kicked = _KICKED.match(violation.observed)
+    more_than_asked = kicked is not None and int(kicked[1]) > bound
+    is_about_kicks = kicked is not None and violation.expected[0].startswith("KICKED ")
+    if is_about_kicks and not (own or more_than_asked):
         return "the tube may have jobs that are older than the transcript"
     return ""
 

@@ -8,6 +8,7 @@ import mmap
 import os
 import shutil
 import struct
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -248,7 +249,7 @@ def clear_leftovers() -> None:
 
 def _home() -> Path:
     """Return the folder in which those of clocks are."""
-    is_usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+    is_usable = sys.platform == "linux" and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
     return _SHARED_MEMORY if is_usable else Path(tempfile.gettempdir())
 
 
