@@ -26,6 +26,7 @@ console = click.version_option(suite_version(), prog_name=NAME)(
                 "list": f"{_AT}.run:list_requirements",
                 "profile": f"{_AT}.profiles:profile",
             },
+            "Test a client library": {"client": f"{_AT}.client:client"},
             "Recorded conversations": {
                 "check": f"{_AT}.transcripts:check",
                 "replay": f"{_AT}.transcripts:replay",

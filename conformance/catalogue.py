@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -16,7 +16,7 @@ import yaml
 
 from reference_server.profiles import PROFILES, Profile
 from reference_server.unique_keys import UniqueKeys
-from reports.verdicts import LEVELS, Level
+from reports.verdicts import SERVER_LEVELS, Level
 
 Test = Callable[..., object]
 
@@ -115,7 +115,13 @@ _OWN: list[Path] = []
 
 
 def _requirement(
-    name: str, section: str, source: str, slug: str, entry: Any, is_own: bool
+    name: str,
+    section: str,
+    source: str,
+    slug: str,
+    entry: Any,
+    is_own: bool,
+    allowed: Sequence[Level],
 ) -> Requirement:
     def complain(what: str) -> CatalogueError:
         return CatalogueError(f"{name}: {slug}: {what}")
@@ -131,8 +137,8 @@ def _requirement(
     elif since is not None:
         raise complain("since is told by the first profile of level")
     for level in levels.values():
-        if level not in LEVELS:
-            raise complain(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+        if level not in allowed:
+            raise complain(f"level must be one of {', '.join(allowed)}, not {level!r}")
     if not isinstance(clause, str) or not clause.strip():
         raise complain("a clause is missing")
     source = entry.get("source", source)
@@ -171,25 +177,29 @@ def extend(folder: Path) -> None:
 
 
 def read_catalogue(
-    folder: Traversable, known: Mapping[str, Requirement] | None = None
+    folder: Traversable,
+    known: Mapping[str, Requirement] | None = None,
+    levels: Sequence[Level] = SERVER_LEVELS,
 ) -> Mapping[str, Requirement]:
     """Return the requirements of all numbered files in a folder; raises :class:`CatalogueError`.
 
-    ``known`` are those that a fork adds its own to.
+    ``known`` are those that a fork adds its own to; ``levels`` those that entries may have.
     """
     result = dict(known or {})
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if not _FILE.fullmatch(path.name):
             continue
         name = f"requirements/{path.name}" if known is None else str(path)
-        for slug, found in _read_file(path, name, is_own=known is not None):
+        for slug, found in _read_file(path, name, known is not None, levels):
             if slug in result:
                 raise CatalogueError(f"{name}: {slug} is in another file, too")
             result[slug] = found
     return result
 
 
-def _read_file(path: Traversable, name: str, is_own: bool) -> Iterator[tuple[str, Requirement]]:
+def _read_file(
+    path: Traversable, name: str, is_own: bool, levels: Sequence[Level]
+) -> Iterator[tuple[str, Requirement]]:
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -204,7 +214,7 @@ def _read_file(path: Traversable, name: str, is_own: bool) -> Iterator[tuple[str
         if not (isinstance(slug, str) and _SLUG.fullmatch(slug)):
             raise CatalogueError(f"{name}: {slug!r} is no slug")
         section, source = str(document["section"]), document["source"]
-        yield slug, _requirement(name, section, source, slug, entry, is_own)
+        yield slug, _requirement(name, section, source, slug, entry, is_own, levels)
 
 
 def told_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, get_args
 
-Level = Literal["must", "de-facto", "quirk"]
+Level = Literal["must", "de-facto", "hardening", "quirk"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+SERVER_LEVELS: tuple[Level, ...] = ("must", "de-facto", "quirk")
+CLIENT_LEVELS: tuple[Level, ...] = ("must", "de-facto", "hardening")
+"""The levels that requirements for servers and for client libraries have."""
 
 
 class Verdict(StrEnum):

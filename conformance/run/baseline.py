@@ -118,8 +118,12 @@ def is_known(
     return slug in baseline and baseline[slug].covers(verdict, kinds)
 
 
-def read_baseline(path: Path) -> Mapping[str, KnownDeviation]:
-    """Return the known deviations by slug; raises :class:`BaselineError`."""
+def read_baseline(path: Path, slugs: Collection[str] | None = None) -> Mapping[str, KnownDeviation]:
+    """Return the known deviations by slug; raises :class:`BaselineError`.
+
+    ``slugs`` are those of all requirements, by default of those for servers.
+    """
+    known = catalogue() if slugs is None else slugs
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except NotUnique as error:
@@ -136,7 +140,7 @@ def read_baseline(path: Path) -> Mapping[str, KnownDeviation]:
         return {}
     if not isinstance(document, Mapping):
         raise BaselineError(f"the baseline {path} is not a dictionary of requirements")
-    return {_slug(path, slug): _known(path, slug, entry) for slug, entry in document.items()}
+    return {_slug(path, slug, known): _known(path, slug, entry) for slug, entry in document.items()}
 
 
 def write_baseline(path: Path, known: Mapping[str, KnownDeviation]) -> None:
@@ -172,8 +176,8 @@ def changes(before: Mapping[str, KnownDeviation], after: Mapping[str, KnownDevia
     return "; ".join(told if any(kinds.values()) else [*told, "none has changed"])
 
 
-def _slug(path: Path, slug: Any) -> str:
-    if slug not in catalogue():
+def _slug(path: Path, slug: Any, known: Collection[str]) -> str:
+    if slug not in known:
         raise BaselineError(f"the baseline {path} lists an unknown requirement: {slug}")
     return str(slug)
 

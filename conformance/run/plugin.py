@@ -48,7 +48,7 @@ from conformance.verdict import (
     TargetLost,
 )
 from reports.results import SourceCoverage, Test
-from reports.verdicts import DEVIATIONS, LEVELS, Verdict
+from reports.verdicts import DEVIATIONS, SERVER_LEVELS, Verdict
 
 LAST = Path(".beanstalk-conformance", "last")
 """The folder for the report of a run that names none."""
@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if (own := chosen.beanstalk_requirements) is not None:
         _check_root(config, "--beanstalk-requirements", own)
         take_in(config, own)
-    for level in LEVELS:
+    for level in SERVER_LEVELS:
         marker = level.replace("-", "_")
         config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
     config.stash[_SUITE] = Suite(options, distributed=_is_worker(config))

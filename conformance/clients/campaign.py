@@ -1,0 +1,96 @@
+"""All cases, with several drivers at a time, so that the waits for what never comes overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from conformance.clients.cases import Case, all_cases, for_self_test
+from conformance.clients.driver import Driver
+from conformance.clients.judging import ANSWER_TIMEOUT, Outcome, Player
+from conformance.clients.protocol import UNSUPPORTED, DriverError
+from conformance.clients.server import Server
+
+WORKERS = 8
+"""Drivers at a time: most of them wait."""
+MINIMUM = ("connect", "put", "delete")
+"""Operations that every driver has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """The cases, and how a driver is started."""
+
+    start: Callable[[], Driver]
+    timeout: float = ANSWER_TIMEOUT
+    workers: int = WORKERS
+
+    def self_test(self) -> list[str]:
+        """Try each operation against a well-behaved server; return what the driver supports.
+
+        Raises :class:`DriverError` for a bug of the driver, :class:`DriverEnded` for its end.
+        """
+        supported = []
+        driver = self.start()
+        try:
+            for questions in for_self_test():
+                server = Server(jobs=(b"work",))
+                try:
+                    verb = questions[-1].split()[0]
+                    if self._tried(driver, server, questions):
+                        supported.append(verb)
+                finally:
+                    server.close()
+        finally:
+            driver.close()
+        return supported
+
+    def _tried(self, driver: Driver, server: Server, questions: Sequence[str]) -> bool:
+        for question in (f"connect 127.0.0.1 {server.port}", *questions):
+            verb = question.split()[0]
+            answer = server.await_answer(driver, question, self.timeout)
+            if answer is None:
+                said = driver.said()
+                raise DriverError(
+                    f"no answer to {question!r} within {self.timeout:g} s from a well-behaved"
+                    f" server; does the driver flush its output?"
+                    + (f" It said: {said}" if said else "")
+                )
+            if answer.word == UNSUPPORTED:
+                if verb in MINIMUM:
+                    raise DriverError(f"every driver supports {verb}, this one answers unsupported")
+                return False
+            if verb in MINIMUM[:2] and not answer.is_ok:
+                raise DriverError(f"{question!r} failed on a well-behaved server: {answer}")
+        return True
+
+    def run(
+        self,
+        cases: Sequence[Case] | None = None,
+        report: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> list[Outcome]:
+        """Return what came of the cases, in their order; raise :class:`DriverEnded`."""
+        players: SimpleQueue[Player] = SimpleQueue()
+        chosen = all_cases() if cases is None else cases
+        made = [Player(self.start, self.timeout) for _ in range(self.workers)]
+        for player in made:
+            players.put(player)
+
+        def play(case: Case) -> Outcome:
+            player = players.get()
+            try:
+                outcome = player.play(case)
+            finally:
+                players.put(player)
+            report(outcome)
+            return outcome
+
+        pool = ThreadPoolExecutor(self.workers)
+        try:
+            return list(pool.map(play, chosen))
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for player in made:
+                player.close()

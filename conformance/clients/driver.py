@@ -1,0 +1,129 @@
+"""The process of a driver: it may crash, hang, flood its output or close its input."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.clients.protocol import Answer, DriverError, parse_answer
+
+LONGEST_LINE = 4 << 20
+"""Bytes of a line of output beyond which the line is dropped."""
+_READ = 1 << 16
+
+
+class DriverEnded(Exception):
+    """The process of the driver ended, or takes no questions; the text says how."""
+
+
+class Driver:
+    """A driver that runs, in a process group of its own."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._errors = tempfile.TemporaryFile()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            self._errors.close()
+            reason = getattr(error, "strerror", None) or error
+            raise DriverEnded(f"cannot start the driver {command[0]}: {reason}") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+        self._buffer = bytearray()
+        self._unsent = b""
+        self._number = 0
+        self._operation = ""
+
+    def fileno(self) -> int:
+        """Return the descriptor of its output, for a selector."""
+        return self._out
+
+    def ask(self, question: str) -> None:
+        """Send a question; raise :class:`DriverEnded`."""
+        self._number += 1
+        self._operation = question.split()[0]
+        self._unsent += f"{self._number} {question}\n".encode()
+        self.push()
+
+    def push(self) -> None:
+        """Send the part of a question that the driver has not read yet."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._in, self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            raise DriverEnded(self.ending("the driver takes no questions")) from None
+
+    def answer(self) -> Answer | None:
+        """Return the answer, None until it is there.
+
+        Raises :class:`DriverError` and :class:`DriverEnded`.
+        """
+        self.push()
+        try:
+            read = os.read(self._out, _READ)
+        except BlockingIOError:
+            return None
+        if not read:
+            raise DriverEnded(self.ending("the driver ended"))
+        self._buffer += read
+        while (end := self._buffer.find(b"\n")) >= 0:
+            line = self._buffer[:end].decode("utf-8", "replace")
+            del self._buffer[: end + 1]
+            if answer := parse_answer(line, self._number, self._operation):
+                return answer
+        if len(self._buffer) > LONGEST_LINE:
+            raise DriverError(f"the driver prints a line of more than {LONGEST_LINE:,} bytes")
+        return None
+
+    def ending(self, what: str) -> str:
+        """Return in words how the process ended, with the end of its error output."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        code = self._process.returncode
+        how = "" if code is None else f" (exit code {code})"
+        if code is not None and code < 0:
+            how = f" ({signal.strsignal(-code) or f'signal {-code}'})"
+        said = self.said()
+        return f"{what}{how}" + (f": {said}" if said else "")
+
+    def said(self) -> str:
+        """Return the last line of its error output."""
+        size = os.fstat(self._errors.fileno()).st_size
+        tail = os.pread(self._errors.fileno(), 4096, max(0, size - 4096))
+        lines = tail.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def memory(self) -> int:
+        """Return the most memory that the process had, in bytes; 0 if that cannot be read."""
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+        except OSError:
+            return 0
+        lines = [line.split() for line in status.splitlines() if line.startswith("VmHWM")]
+        return int(lines[0][1]) << 10 if lines else 0
+
+    def close(self) -> None:
+        """Kill the process and all that it started."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            with contextlib.suppress(OSError):
+                assert stream is not None
+                stream.close()

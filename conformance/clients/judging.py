@@ -1,0 +1,182 @@
+"""One case, played with a driver: what came of it, as data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from conformance.clients.cases import Case
+from conformance.clients.checks import Difference, Record
+from conformance.clients.driver import Driver, DriverEnded
+from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
+from conformance.clients.server import Change, Server
+from reports.verdicts import Verdict
+
+ANSWER_TIMEOUT = 6.0
+"""Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
+_INSTEAD = {"reserve": "reserve-with-timeout 0", "reserve-with-timeout": "reserve"}
+"""Operations that a library may lack, and what is asked in their place where both will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a case; ``verdict`` is FAIL for any difference, whatever the level."""
+
+    case: Case
+    verdict: Verdict
+    reason: str = ""
+    difference: Difference | None = None
+    transcript: Sequence[str] = ()
+    said: str = ""
+    seconds: float = 0.0
+
+
+class _Stop(Exception):
+    """The case ends here, with a verdict other than a difference."""
+
+    def __init__(self, verdict: Verdict, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict, self.reason = verdict, reason
+
+
+@dataclass
+class Player:
+    """Plays cases with one driver at a time; a driver that hung or ended is started again."""
+
+    start: Callable[[], Driver]
+    timeout: float = ANSWER_TIMEOUT
+    _driver: Driver | None = None
+    _wait: float = 0.0
+
+    def play(self, case: Case) -> Outcome:
+        """Return what came of a case; a difference must show again with a new driver."""
+        outcome = self._play(case)
+        if outcome.difference is None:
+            return outcome
+        self.close()
+        again = self._play(case)
+        if again.difference is None and again.verdict is Verdict.PASS:
+            reason = f"only once: expected {outcome.difference.expected}"
+            return replace(outcome, verdict=Verdict.FLAKY, reason=reason, difference=None)
+        return again
+
+    def close(self) -> None:
+        """End the driver."""
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def _play(self, case: Case) -> Outcome:
+        begun = time.monotonic()
+        transcript: list[str] = []
+        said, difference = "", None
+        verdict, reason = Verdict.PASS, ""
+        try:
+            for change in case.changes:
+                difference = self._variant(case, change, transcript)
+                if difference is not None:
+                    verdict = Verdict.FAIL
+                    break
+        except _Stop as stop:
+            verdict, reason = stop.verdict, stop.reason
+        except DriverEnded as error:
+            verdict, difference = Verdict.FAIL, Difference("the call returns", str(error))
+        except DriverError as error:
+            verdict, reason = Verdict.ERROR, f"an error of the driver: {error}"
+        if verdict is not Verdict.PASS:
+            said = self._driver.said() if self._driver else ""
+            if verdict is not Verdict.NOT_OFFERED:
+                self.close()
+        seconds = time.monotonic() - begun
+        return Outcome(case, verdict, reason, difference, transcript, said, seconds)
+
+    def _variant(self, case: Case, change: Change, transcript: list[str]) -> Difference | None:
+        if self._driver is None:
+            self._driver = self.start()
+        driver = self._driver
+        server = Server(change, case.jobs)
+        try:
+            transcript[:] = server.transcript
+            server.transcript = transcript
+            return self._talk(case, server, driver)
+        finally:
+            server.close()
+
+    def _talk(self, case: Case, server: Server, driver: Driver) -> Difference | None:
+        ask = self._ask
+        if case.refused:
+            server.refuse()
+        connect = f"connect 127.0.0.1 {server.port}"
+        connected = ask(server, driver, connect)
+        if case.refused:
+            return case.check(Record(connect, connected, waited=self.timeout))
+        if connected is None or not connected.is_ok:
+            if server.change.every or server.change.early:
+                return Difference("connect succeeds", f"the answer {connected or 'is missing'}")
+            raise _Stop(Verdict.BLOCKED, f"connect failed: {connected or 'no answer'}")
+        for question in case.before:
+            self._prepare(server, driver, question)
+        memory = driver.memory()
+        server.is_armed = True
+        self._wait = case.wait
+        question, answer = self._either(server, driver, case.ask)
+        self._wait = 0.0
+        difference = case.check(self._record(server, driver, question, answer, memory))
+        server.is_armed = server.change.every
+        if difference is not None:
+            return difference
+        if case.differs is not None:
+            return self._other(case, server, driver, str(answer))
+        if case.then is not None and answer is not None:
+            question, check = case.then
+            answer = ask(server, driver, question)
+            self._require(question, answer)
+            return check(self._record(server, driver, question, answer, memory))
+        if answer is None:
+            self.close()
+        return None
+
+    def _other(self, case: Case, server: Server, driver: Driver, first: str) -> Difference | None:
+        assert case.differs is not None
+        server.change, server.is_armed = Change(says=case.differs), True
+        # A connection after an error may be of no use.
+        self._prepare(server, driver, f"connect 127.0.0.1 {server.port}")
+        _, answer = self._either(server, driver, case.ask)
+        if str(answer) != first:
+            return None
+        told = case.differs.decode().strip()
+        return Difference(f"another answer than after {told}", f"{first} after both")
+
+    def _record(
+        self, server: Server, driver: Driver, question: str, answer: Answer | None, memory: int
+    ) -> Record:
+        commands, received = [*server.commands], bytes(server.received)
+        growth = driver.memory() - memory
+        return Record(
+            question, answer, commands, received, growth, self.timeout, server.connections
+        )
+
+    def _ask(self, server: Server, driver: Driver, question: str) -> Answer | None:
+        server.mark()
+        return server.await_answer(driver, question, self._wait or self.timeout)
+
+    def _either(self, server: Server, driver: Driver, question: str) -> tuple[str, Answer | None]:
+        """Ask a question, or the one that may take its place; stop if both are unsupported."""
+        answer = self._ask(server, driver, question)
+        instead = _INSTEAD.get(question.split()[0])
+        if answer is not None and answer.word == UNSUPPORTED and instead is not None:
+            question, answer = instead, self._ask(server, driver, instead)
+        self._require(question, answer)
+        return question, answer
+
+    def _require(self, question: str, answer: Answer | None) -> None:
+        if answer is not None and answer.word == UNSUPPORTED:
+            verb = question.split()[0]
+            raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
+
+    def _prepare(self, server: Server, driver: Driver, question: str) -> None:
+        question, answer = self._either(server, driver, question)
+        if answer is None or not answer.is_ok:
+            told = f"{question} failed: {answer or 'no answer'}"
+            raise _Stop(Verdict.BLOCKED, f"the preparation {told}")

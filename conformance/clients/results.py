@@ -1,0 +1,108 @@
+"""The outcomes of a campaign as results, in the form of those of runs on servers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from conformance.clients.catalogue import requirements
+from conformance.clients.judging import Outcome
+from conformance.run.aggregation import Result, Tally
+from conformance.run.baseline import KnownDeviation, is_known
+from conformance.run.evidence import clean
+from conformance.run.record import now, this_suite
+from conformance.run.told import told_requirement
+from reference_server.profiles import NEWEST
+from reports import results as format
+from reports.verdicts import DEVIATIONS, Verdict
+
+Baseline = Mapping[str, KnownDeviation]
+
+
+def judged(outcomes: Sequence[Outcome], name: str, baseline: Baseline, is_whole: bool) -> Tally:
+    """Return the verdicts of all requirements; ``is_whole``: all cases were meant to be played."""
+    tally = Tally(requirements(), baseline, clean(name), NEWEST.name, selected=not is_whole)
+    tally.add(Result(test) for test in tests(outcomes, baseline, ()))
+    return tally
+
+
+def results(
+    tally: Tally,
+    outcomes: Sequence[Outcome],
+    *,
+    version: str,
+    labels: Mapping[str, str],
+    driver: Sequence[str],
+    seconds: float,
+    strict: bool,
+    exit_code: int,
+) -> format.Results:
+    """Return what a campaign found."""
+    return format.Results(
+        suite=this_suite(),
+        run=format.Run(
+            date=now(),
+            seconds=round(seconds, 1),
+            seed=0,
+            examples=0,
+            fuzz_time=0.0,
+            lateness=0.0,
+            strict=strict,
+            exit_code=exit_code,
+            arguments=["--", *map(clean, driver)],
+        ),
+        target=format.Target(
+            title=tally.target,
+            label="client library",
+            version=clean(version),
+            profile=NEWEST.name,
+            profile_reason="the server speaks the newest one",
+            clock="real",
+            clock_reason="a library has its own clock",
+        ),
+        verdict=tally.conclusion(),
+        labels={key: clean(value) for key, value in labels.items()},
+        gone=tally.gone(),
+        requirements=[told_requirement(entry) for entry in tally.entries.values()],
+        tests=[*tests(outcomes, tally.baseline, driver)],
+        timings=format.Timings(),
+    )
+
+
+def tests(
+    outcomes: Sequence[Outcome], baseline: Baseline, driver: Sequence[str]
+) -> Iterator[format.Test]:
+    """Yield the result of each case."""
+    for outcome in outcomes:
+        yield _test(outcome, baseline, driver)
+
+
+def _test(outcome: Outcome, baseline: Baseline, driver: Sequence[str]) -> format.Test:
+    slug, verdict = outcome.case.slug, outcome.verdict
+    if verdict is Verdict.FAIL and requirements()[slug].level != "must":
+        verdict = Verdict.NON_STRICT
+    difference, reason = outcome.difference, outcome.reason
+    cause = evidence = None
+    if difference is not None:
+        expected, observed = clean(difference.expected), clean(difference.observed)
+        reason = f"{outcome.case.ask[:60]}: expected {expected}, observed {observed}"
+        command = outcome.case.ask.split()[0]
+        cause = format.Cause(command=command, expected=expected[:60], observed=observed[:60])
+        again = ["beanstalk-conformance", "client", "--only", slug, "--", *driver]
+        evidence = format.Evidence(
+            transcript=[clean(line) for line in outcome.transcript[-400:]],
+            expected=expected,
+            observed=observed,
+            said=clean(outcome.said),
+            reproduce=clean(shlex.join(again)),
+        )
+    return format.Test(
+        id=clean(outcome.case.id),
+        requirements=[slug],
+        verdict=verdict,
+        reason=clean(reason),
+        seconds=round(outcome.seconds, 4),
+        known=verdict in DEVIATIONS and is_known(baseline, slug, verdict),
+        cause=cause,
+        evidence=evidence,
+    )

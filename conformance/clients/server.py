@@ -1,0 +1,257 @@
+"""The server that a library talks with: the reference server, with replies altered by data."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+from conformance.clients.driver import Driver
+from conformance.clients.protocol import Answer
+from reference_server.engine import Engine, RecordingLink
+from reference_server.model import Model
+from reference_server.profiles import NEWEST
+from reference_server.wire import Put, RequestReader, escape
+
+End = Literal["close", "reset", "silence"]
+_RESET = struct.pack("ii", 1, 0)
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row of data that alters the replies to an operation.
+
+    ``says`` takes the place of the reply; ``at`` is the command, by default the one that was asked;
+    ``every``: all replies are altered. Segments have ``chunk`` bytes and are ``delay`` seconds
+    apart. After ``cut`` bytes, the connection ends as ``end`` says. ``repeat``: so often the reply
+    is sent. ``early`` comes before any request is read, in the moment of connecting.
+    """
+
+    says: bytes | None = None
+    at: str = ""
+    every: bool = False
+    chunk: int = 0
+    delay: float = 0.0
+    cut: int | None = None
+    end: End = "close"
+    repeat: int = 1
+    early: bytes = b""
+
+
+PLAIN = Change()
+
+
+@dataclass(eq=False)
+class _Peer:
+    """A connection of the library. ``due`` has pieces to send, None for the end, and times."""
+
+    socket: socket.socket
+    server: Server
+    number: int = 0
+    reader: RequestReader = field(default_factory=lambda: RequestReader(NEWEST))
+    stream: bytearray = field(default_factory=bytearray)
+    due: deque[tuple[float, bytes | None, str]] = field(default_factory=deque)
+    congested: bool = False
+    is_mute: bool = False
+
+    def write(self, data: bytes) -> None:
+        """Take a reply of the engine."""
+        self.server.reply(self, data)
+
+    def close(self) -> None:
+        """End the connection after all that is due."""
+        self.due.append((0.0, None, "close"))
+
+
+class Server:
+    """A listening server, fresh for each case; it runs while an answer of the driver is due."""
+
+    def __init__(self, change: Change = PLAIN, jobs: tuple[bytes, ...] = ()) -> None:
+        self._model = Model(NEWEST, now=time.monotonic_ns())
+        self._engine = Engine(self._model, time.monotonic_ns)
+        self.change = change
+        self.is_armed = change.every
+        self._asked = ""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._peers: list[_Peer] = []
+        self.commands: list[bytes] = []
+        """The requests since the last mark, as bytes with their line ends."""
+        self.received = bytearray()
+        """All bytes since the last mark."""
+        self.connections = 0
+        self.transcript: list[str] = []
+        own = self._engine.connect(RecordingLink())
+        for body in jobs:
+            self._engine.receive(own, b"put 5 0 60 %d\r\n%b\r\n" % (len(body), body))
+
+    def refuse(self) -> None:
+        """Accept no more connections."""
+        self._listener.close()
+
+    def mark(self) -> None:
+        """Begin to collect what the library sends."""
+        self.commands.clear()
+        self.received.clear()
+
+    def await_answer(self, driver: Driver, question: str, seconds: float) -> Answer | None:
+        """Ask a driver, and serve until it answers; return None if it does not in this time.
+
+        Raises :class:`DriverError` and :class:`DriverEnded`.
+        """
+        self._asked = question.split()[0]
+        self.transcript.append(f"  asked: {question[:300]}")
+        driver.ask(question)
+        limit = time.monotonic() + seconds
+        while (now := time.monotonic()) < limit:
+            ready = self._turn(driver, limit - now)
+            if driver.fileno() in ready and (answer := driver.answer()):
+                # What it has sent before belongs to this question: also on a new connection.
+                while self._turn(None, 0):
+                    pass
+                self.transcript.append(f"  answered: {answer}")
+                return answer
+        self.transcript.append(f"> no answer within {seconds:g} s")
+        return None
+
+    def _turn(self, driver: Driver | None, wait: float) -> set[int]:
+        """Serve what is ready; return the descriptors that are."""
+        reads = {peer.socket.fileno(): peer for peer in self._peers if peer.socket.fileno() >= 0}
+        watched = [*reads, *([driver.fileno()] if driver else [])]
+        if self._listener.fileno() >= 0:
+            watched.append(self._listener.fileno())
+        if (due := self._next_due()) is not None:
+            wait = min(wait, max(due - time.monotonic(), 0.0))
+        blocked = [p.socket.fileno() for p in self._peers if p.congested and p.socket.fileno() >= 0]
+        ready, writable, _ = select.select(watched, blocked, [], wait)
+        if self._listener.fileno() in ready:
+            self._accept()
+        for number, peer in reads.items():
+            if number in writable:
+                peer.congested = False
+            if number in ready:
+                self._read(peer)
+        if self._model.next_due is not None and self._model.next_due <= time.monotonic_ns():
+            self._engine.tick()
+        for peer in [*self._peers]:
+            self._send(peer)
+        return set(ready)
+
+    def _next_due(self) -> float | None:
+        times = [peer.due[0][0] for peer in self._peers if peer.due and not peer.congested]
+        if self._model.next_due is not None:
+            times.append(self._model.next_due / 1e9 + 0.001)
+        return min(times, default=None)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            accepted, _ = self._listener.accept()
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer = _Peer(accepted, self)
+            self._peers.append(peer)
+            self.connections += 1
+            peer.number = self._engine.connect(peer)
+            if self.change.early:
+                peer.due.append((0.0, self.change.early, ""))
+
+    def _read(self, peer: _Peer) -> None:
+        try:
+            data = peer.socket.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(peer)
+            return
+        self.received += data
+        self._note("client", data)
+        peer.stream += data
+        peer.reader.receive(data)
+        while (request := peer.reader.next_request()) is not None:
+            if type(request) is not Put:
+                end = len(peer.stream) - peer.reader.buffered
+                raw = bytes(peer.stream[:end])
+                del peer.stream[:end]
+                self._handle(peer, raw)
+
+    def _handle(self, peer: _Peer, raw: bytes) -> None:
+        self.commands.append(raw)
+        words = raw.split(maxsplit=1)
+        verb = words[0].decode("latin-1") if words else ""
+        peer.is_mute = not self._alters(verb)
+        if not peer.is_mute and self.change.says is not None:
+            self.reply(peer, self.change.says)
+        else:
+            self._engine.receive(peer.number, raw)
+
+    def _alters(self, verb: str) -> bool:
+        """Return whether the reply to a command is altered."""
+        if not self.is_armed:
+            return False
+        wanted = self.change.at or self._asked
+        both = ("reserve", "reserve-with-timeout")
+        return self.change.every or verb == wanted or (verb in both and wanted in both)
+
+    def reply(self, peer: _Peer, data: bytes) -> None:
+        """Send a reply, altered if it is the one that the change is about."""
+        if peer.is_mute:
+            peer.due.append((0.0, data, ""))
+            return
+        change, at = self.change, time.monotonic()
+        data *= change.repeat
+        if change.cut is not None:
+            data = data[: change.cut]
+        size = change.chunk or max(len(data), 1)
+        for start in range(0, len(data), size):
+            at += change.delay
+            peer.due.append((at, data[start : start + size], ""))
+        if change.cut is not None and change.end != "silence":
+            peer.due.append((at, None, change.end))
+
+    def _send(self, peer: _Peer) -> None:
+        while peer.due and not peer.congested and peer.due[0][0] <= time.monotonic():
+            at, piece, end = peer.due.popleft()
+            if piece is None:
+                self.transcript.append(f"  server: {end}s the connection")
+                if end == "reset":
+                    linger = (socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                    peer.socket.setsockopt(*linger)
+                self._lose(peer)
+                return
+            try:
+                sent = peer.socket.send(piece)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                self._lose(peer)
+                return
+            self._note("server", piece[:sent])
+            if sent < len(piece):
+                peer.due.appendleft((at, piece[sent:], end))
+                peer.congested = True
+
+    def _note(self, who: str, data: bytes) -> None:
+        more = f"… ({len(data):,} bytes)" if len(data) > 300 else ""
+        if data and len(self.transcript) < 2000:
+            self.transcript.append(f"  {who}: {escape(data[:300])}{more}")
+
+    def _lose(self, peer: _Peer) -> None:
+        if peer in self._peers:
+            self._peers.remove(peer)
+            peer.socket.close()
+            self._engine.lost(peer.number)
+
+    def close(self) -> None:
+        """End all connections."""
+        self._listener.close()
+        for peer in [*self._peers]:
+            self._lose(peer)

@@ -1,0 +1,171 @@
+"""``client``: judges a client library that a driver runs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from conformance.clients.campaign import WORKERS, Campaign
+from conformance.clients.cases import all_cases
+from conformance.clients.catalogue import requirements
+from conformance.clients.driver import Driver, DriverEnded
+from conformance.clients.judging import ANSWER_TIMEOUT, Outcome
+from conformance.clients.protocol import OPERATIONS, DriverError
+from conformance.clients.results import judged, results
+from conformance.printable import printable
+from conformance.run.aggregation import Judgement
+from conformance.run.baseline import BaselineError, read_baseline, write_baseline
+from conformance.run.labels import parsed
+from conformance.usage import (
+    FROM_1,
+    INTERRUPTED,
+    SECONDS,
+    ConsoleCommand,
+    option,
+    refuse,
+)
+from reports.verdicts import Verdict
+from reports.write import write_report
+
+_WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
+TEMPLATES = {"python": "driver.py", "go": "driver.go", "javascript": "driver.js"}
+"""The languages that a driver may begin with."""
+
+
+@click.command(cls=ConsoleCommand)
+@click.argument("driver", nargs=-1, metavar="-- DRIVER…")
+@option(_WHAT, "--only", metavar="PATTERN", help="requirements, such as 'send.*'")
+@option(_WHAT, "--list", "lists", is_flag=True, help="print the requirements, and judge nothing")
+@option(
+    *(_WHAT, "--template"),
+    type=click.Choice([*TEMPLATES]),
+    help="print a driver to begin with, and judge nothing",
+)
+@option(
+    *(_HOW, "--answer-timeout"),
+    type=SECONDS,
+    default=ANSWER_TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long a call may take",
+)
+@option(
+    *(_HOW, "--jobs"),
+    type=FROM_1,
+    default=WORKERS,
+    show_default=True,
+    metavar="N",
+    help="drivers at a time",
+)
+@option(_HOW, "--strict", is_flag=True, help="de-facto deviations give exit code 1, too")
+@option(
+    *(_HOW, "--baseline"),
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="known deviations, which do not give exit code 1",
+)
+@option(_HOW, "--update-baseline", is_flag=True, help="write the deviations to that file")
+@option(_KEPT, "--report", type=click.Path(path_type=Path), metavar="FOLDER", help="write a report")
+@option(_KEPT, "--name", default="", metavar="NAME", help="the library's name")
+@option(_KEPT, "--library-version", "version", default="", metavar="VERSION", help="its version")
+@option(_KEPT, "--label", "labels", multiple=True, metavar="KEY=VALUE", help="a label of the run")
+def client(
+    driver: Sequence[str],
+    only: str | None,
+    lists: bool,
+    template: str | None,
+    answer_timeout: float,
+    jobs: int,
+    strict: bool,
+    baseline: Path | None,
+    update_baseline: bool,
+    report: Path | None,
+    name: str,
+    version: str,
+    labels: Sequence[str],
+) -> int:
+    """Judge a client library: the suite is its server, and a small DRIVER runs it.
+
+    Exit code 0: nothing that breaks the text found, 1: something.
+    """
+    if template is not None:
+        text = files("conformance.clients") / "templates" / TEMPLATES[template]
+        click.echo(text.read_text(encoding="utf-8"), nl=False)
+        return 0
+    if lists:
+        for slug, one in requirements().items():
+            print(f"{slug}  {one.level}\n    “{one.clause}”")
+        return 0
+    if not driver:
+        raise refuse("give the command of a driver, as in: client -- python my_driver.py")
+    cases = [case for case in all_cases() if only is None or fnmatch(case.slug, only)]
+    if not cases:
+        raise refuse(f"no requirement is called {only}; --list prints all of them")
+    if update_baseline and baseline is None:
+        raise refuse("--update-baseline needs --baseline FILE")
+    try:
+        is_new = update_baseline and baseline is not None and not baseline.exists()
+        known = read_baseline(baseline, requirements()) if baseline and not is_new else {}
+        told = parsed(labels)
+        begun = time.monotonic()
+        campaign = Campaign(lambda: Driver(driver), answer_timeout, jobs)
+        supported = campaign.self_test()
+        print(f"the driver supports {len(supported) + 1} of {len(OPERATIONS)} operations")
+        outcomes = campaign.run(cases)
+        tally = judged(outcomes, name or Path(driver[-1]).stem, known, only is None)
+        new = tally.deviations(known=False)
+        code = int(any(_counts(one, strict) for one in new))
+        for outcome in outcomes:
+            _print(outcome)
+        print(printable(tally.conclusion().sentence))
+        counts = Counter(one.verdict.value for one in tally.entries.values())
+        print(", ".join(f"{count} {word}" for word, count in counts.items()))
+        if report is not None:
+            found = results(
+                tally,
+                outcomes,
+                version=version,
+                labels=told,
+                driver=driver,
+                seconds=time.monotonic() - begun,
+                strict=strict,
+                exit_code=code,
+            )
+            write_report(found, report)
+            print(f"report: {report / found.file('report.html')}")
+        if update_baseline and baseline is not None:
+            write_baseline(baseline, tally.updated_baseline())
+            return 0
+        return code
+    except KeyboardInterrupt:
+        print("interrupted")
+        return INTERRUPTED
+    except DriverError as error:
+        raise refuse(printable(f"the driver has a bug: {error}")) from None
+    except (DriverEnded, BaselineError, OSError) as error:
+        raise refuse(printable(str(error))) from None
+
+
+def _counts(entry: Judgement, strict: bool) -> bool:
+    """Return whether a deviation gives exit code 1."""
+    return entry.verdict in (Verdict.FAIL, Verdict.ERROR) or strict
+
+
+def _print(outcome: Outcome) -> None:
+    """Print a deviation with both sides, and an error of the driver."""
+    slug = outcome.case.slug
+    level = requirements()[slug].level
+    if outcome.verdict is Verdict.ERROR:
+        print(printable(f"error: {slug}: {outcome.reason}"))
+    if outcome.difference is not None:
+        print(printable(f"{'fail' if level == 'must' else level}: {outcome.case.id}"))
+        for line in outcome.transcript[-12:]:
+            print(printable(line))
+        print(printable(f"  EXPECTED  {outcome.difference.expected}"))
+        print(printable(f"  OBSERVED  {outcome.difference.observed}"))
