@@ -59,6 +59,11 @@ class Driver:
         self._unsent += f"{self._number} {question}\n".encode()
         self.push()
 
+    @property
+    def unread(self) -> list[int]:
+        """The descriptor of its input, if a part of a question is left for that."""
+        return [self._in] if self._unsent else []
+
     def push(self) -> None:
         """Send the part of a question that the driver has not read yet."""
         try:
@@ -74,7 +79,6 @@ class Driver:
 
         Raises :class:`DriverError` and :class:`DriverEnded`.
         """
-        self.push()
         try:
             read = os.read(self._out, _READ)
         except BlockingIOError:

@@ -130,7 +130,10 @@ class Server:
         if (due := self._next_due()) is not None:
             wait = min(wait, max(due - time.monotonic(), 0.0))
         blocked = [p.socket.fileno() for p in self._peers if p.congested and p.socket.fileno() >= 0]
+        blocked += driver.unread if driver else []
         ready, writable, _ = select.select(watched, blocked, [], wait)
+        if driver and driver.unread:
+            driver.push()
         if self._listener.fileno() in ready:
             self._accept()
         for number, peer in reads.items():
