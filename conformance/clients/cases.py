@@ -311,13 +311,13 @@ def _read() -> Iterator[Case]:
 
 def _afterwards() -> Iterator[Case]:
     for name, reply in {**ERRORS, "not-found": b"NOT_FOUND\r\n"}.items():
-        yield Case(f"step.after-{name}", "delete 9", fails, says(reply), jobs=_JOB,
+        yield Case(f"step.after-{name}", "delete 9", returns, says(reply), jobs=_JOB,
                    then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.after-job-too-big", PUT, fails, says(b"JOB_TOO_BIG\r\n"), jobs=_JOB,
+    yield Case("step.after-job-too-big", PUT, returns, says(b"JOB_TOO_BIG\r\n"), jobs=_JOB,
                then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.after-draining", PUT, fails, says(b"DRAINING\r\n"), jobs=_JOB,
+    yield Case("step.after-draining", PUT, returns, says(b"DRAINING\r\n"), jobs=_JOB,
                then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.after-timed-out", "reserve-with-timeout 0", fails, says(b"TIMED_OUT\r\n"),
+    yield Case("step.after-timed-out", "reserve-with-timeout 0", returns, says(b"TIMED_OUT\r\n"),
                jobs=_JOB, then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
     yield Case("step.late-reply", "delete 1", returns, (Change(delay=2.5),),
                jobs=(b"work", b"next"), then=("peek 2", fails_or_gives("2", b"next")))  # fmt: skip

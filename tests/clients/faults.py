@@ -1,0 +1,196 @@
+"""Faulty clients: each is the correct one with one text replaced, and breaks one requirement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCE = (Path(__file__).parent / "driver.py").read_text(encoding="utf-8")
+SENT = '        if self.socket is None:\n            raise Lost("there is no connection")\n'
+"""The place where a command is about to be sent."""
+READ = "        if word not in expected:\n"
+"""The place where a reply is read."""
+
+
+class Faulty(NamedTuple):
+    """A mistake: the requirement that it breaks, and the text that takes the place of another."""
+
+    slug: str
+    old: str
+    new: str
+
+    def source(self) -> str:
+        """Return the program of the faulty client."""
+        assert SOURCE.count(self.old) == 1, self
+        return SOURCE.replace(self.old, self.new)
+
+
+def _blank(verb: str) -> Faulty:
+    """Return a client that sends a command with a blank at its end."""
+    code = f"        if command.startswith(b'{verb}'):\n"
+    code += "            command = command.replace(b'\\r\\n', b' \\r\\n')\n"
+    return Faulty(f"send.{verb}", SENT, code + SENT)
+
+
+def _blind(slug: str, verb: str, word: str) -> Faulty:
+    """Return a client that takes an error for success."""
+    code = f"        if command.startswith(b'{verb}') and word == b'{word}':\n"
+    code += "            return [word, b'1', b'']\n"
+    return Faulty(f"reply.{slug}", READ, code + READ)
+
+
+def _wrong(slug: str, verb: str, value: str) -> Faulty:
+    """Return a client that reports another number, or a failure, after a command's success."""
+    code = f"        if command.startswith(b'{verb}') and values == [b'{value}']:\n"
+    code += "            values = [b'1']\n"
+    return Faulty(f"reply.{slug}", READ, code + READ)
+
+
+def _deaf(slug: str, verb: str, word: str) -> Faulty:
+    """Return a client that does not know the success of a command that the case scripts."""
+    code = f"        if command.startswith(b'{verb} ') and word == b'{word}':\n"
+    code += "            raise Refused('unknown')\n"
+    return Faulty(f"reply.{slug}", READ, code + READ)
+
+
+def _sent(slug: str, condition: str, change: str) -> Faulty:
+    code = f"        if {condition}:\n            command = {change}\n"
+    return Faulty(slug, SENT, code + SENT)
+
+
+def _body(slug: str, old: str, new: str) -> Faulty:
+    """Return a client that changes bodies that it gets."""
+    place = "        found, self.buffer = self.buffer[:count], self.buffer[count + 2 :]\n"
+    return Faulty(slug, place, place + f"        found = {new} if {old} in found else found\n")
+
+
+_CHECK = "    if not NAME.fullmatch(name):\n"
+_LIMIT = '    if not re.fullmatch("[0-9]+", word) or int(word) > limit:\n'
+_PAIR = "            words += [hexed(key), hexed(unquoted(value))]\n"
+_ITEM = '    return [hexed(unquoted(line[2:])) for line in lines if line.startswith(b"- ")]\n'
+
+
+def _name(slug: str, accepted: str) -> Faulty:
+    return Faulty(
+        f"refuse.name-{slug}", _CHECK, f"    if not NAME.fullmatch(name) and not ({accepted}):\n"
+    )
+
+
+def _stat(slug: str, change: str) -> Faulty:
+    return Faulty(f"stats.{slug}", _PAIR, f"            {change}\n{_PAIR}")
+
+
+FAULTS = [
+    *map(
+        _blank, ("ignore", "bury", "touch", "peek-delayed", "kick-job", "stats-job", "pause-tube")
+    ),
+    *map(_blank, ("peek-ready", "peek-buried", "reserve-job", "list-tubes\\r")[:3]),
+    _sent("send.put", "command.startswith(b'put 3 2 50')", "command.replace(b'3 2', b'2 3')"),
+    _sent(
+        "send.largest-numbers",
+        "b'4294967295' in command",
+        "command.replace(b'4294967295', b'2147483647')",
+    ),
+    _sent(
+        "send.largest-id",
+        "b'18446744073709551615' in command",
+        "b'delete 9223372036854775807\\r\\n'",
+    ),
+    _sent("send.kick", "command == b'kick 5\\r\\n'", "b'kick 6\\r\\n'"),
+    _sent("send.body-utf8", "'€'.encode() in command", "command.replace(b' 11\\r', b' 8\\r')"),
+    _sent("send.body-binary", "b'\\x00' in command", "command.replace(b'\\x00', b'?')"),
+    _sent(
+        "send.longest-name",
+        "len(command) > 200 and command[:3] == b'use'",
+        "command[:190] + b'\\r\\n'",
+    ),
+    _sent("send.quit", "False", "b''")._replace(old='b"quit\\r\\n"', new='b"exit\\r\\n"'),
+    _name("crlf", "b'\\r' in name"),
+    _name("long", "len(name) == 201"),
+    _name("hyphen", "name == b'-a'"),
+    _name("space", "name == b'a b'"),
+    _name("empty", "not name"),
+    _name("charset", "not name.isascii()"),
+    Faulty(
+        "refuse.number-negative",
+        _LIMIT,
+        '    if word[0] == "-":\n        return word.encode()\n' + _LIMIT,
+    ),
+    Faulty("refuse.number-fraction", _LIMIT, '    word = word.partition(".")[0]\n' + _LIMIT),
+    Faulty("refuse.number-huge", "return limited(word, 2**32 - 1)", "return limited(word, 2**64)"),
+    _blind("put-expected-crlf", "put", "EXPECTED_CRLF"),
+    _blind("put-job-too-big", "put", "JOB_TOO_BIG"),
+    _blind("put-draining", "put", "DRAINING"),
+    _blind("reserve-job-not-found", "reserve-job", "NOT_FOUND"),
+    _blind("release-buried", "release", "BURIED"),
+    _blind("release-not-found", "release", "NOT_FOUND"),
+    _blind("bury-not-found", "bury", "NOT_FOUND"),
+    _blind("touch-not-found", "touch", "NOT_FOUND"),
+    _blind("ignore-not-ignored", "ignore", "NOT_IGNORED"),
+    _blind("peek-not-found", "peek ", "NOT_FOUND"),
+    _blind("peek-ready-not-found", "peek-ready", "NOT_FOUND"),
+    _blind("kick-job-not-found", "kick-job", "NOT_FOUND"),
+    _blind("stats-tube-not-found", "stats-tube", "NOT_FOUND")._replace(
+        new="        if command.startswith(b'stats-tube') and word == b'NOT_FOUND':\n"
+        "            return [word, b'']\n" + READ
+    ),
+    _blind("pause-tube-not-found", "pause-tube", "NOT_FOUND"),
+    _blind("out-of-memory", "touch", "OUT_OF_MEMORY"),
+    _blind("internal-error", "touch", "INTERNAL_ERROR"),
+    _blind("bad-format", "touch", "BAD_FORMAT"),
+    _blind("unknown-command", "touch", "UNKNOWN_COMMAND"),
+    _wrong("put-inserted", "put", "4711"),
+    _wrong("put-largest-id", "put", "18446744073709551615"),
+    _wrong("watch-watching", "watch", "17"),
+    _wrong("ignore-watching", "ignore", "16"),
+    _wrong("kick-kicked", "kick", "6"),
+    _deaf("release-released", "release 9", "RELEASED"),
+    _deaf("bury-buried", "bury", "BURIED"),
+    _deaf("touch-touched", "touch", "TOUCHED"),
+    _deaf("kick-job-kicked", "kick-job", "KICKED"),
+    _deaf("pause-tube-paused", "pause-tube", "PAUSED"),
+    _deaf("delete-deleted", "delete 9", "DELETED")._replace(
+        new="        if command == b'delete 9\\r\\n' and word == b'DELETED' and not values:\n"
+        "            raise Refused('unknown')\n" + READ
+    ),
+    _body("reply.body-utf8", "b'\\xe2\\x82'", "found.decode('ascii', 'replace').encode()"),
+    _body("reply.body-reply", "b'INSERTED'", "b''"),
+    _stat("os", "value = value.partition(b'#')[0]"),
+    _stat("version", "value = b'1.1' if value == b'1.10' else value"),
+    _stat("unknown-key", "if key.startswith(b'new'): continue"),
+    _stat("large-number", "value = value[:18]"),
+    _stat("tube-named", "value = b'None' if value == b'null' else value"),
+    Faulty("stats.quoted", "    return value[1:-1] if len", "    return value[1:] if len"),
+    Faulty(
+        "stats.tube-null",
+        _ITEM,
+        "    lines = [b'- ~' if x == b'- null' else x for x in lines]\n" + _ITEM,
+    ),
+    Faulty("stats.tube-number", _ITEM, "    lines = [x for x in lines if x != b'- 1.5']\n" + _ITEM),
+    Faulty(
+        "stats.tube-zeros", _ITEM, "    lines = [x.replace(b'00', b'') for x in lines]\n" + _ITEM
+    ),
+    Faulty(
+        "stats.tube-boolean",
+        _ITEM,
+        "    lines = [x.replace(b'yes', b'True') for x in lines]\n" + _ITEM,
+    ),
+    Faulty(
+        "stats.tube-brackets", _ITEM, "    lines = [x.replace(b'(', b'') for x in lines]\n" + _ITEM
+    ),
+    Faulty(
+        "lies.wrong-end",
+        '        if self.buffer[count : count + 2] != b"\\r\\n":\n',
+        "        if False:\n",
+    ),
+    Faulty(
+        "lies.gigantic-size",
+        "        if count > MAX_BODY:\n",
+        "        if count > MAX_BODY:\n            self.room = b'x' * (64 << 20)\n",
+    ),
+    Faulty(
+        "lies.early-reply",
+        "if self.buffer or select.select([self.socket], [], [], 0)[0]:",
+        "if self.buffer:",
+    ),
+]
