@@ -33,24 +33,24 @@ class Campaign:
         Raises :class:`DriverError` for a bug of the driver, :class:`DriverEnded` for its end.
         """
         supported = []
-        driver = self.start()
-        try:
-            for questions in for_self_test():
-                server = Server(jobs=(b"work",))
-                try:
-                    verb = questions[-1].split()[0]
-                    if self._tried(driver, server, questions):
-                        supported.append(verb)
-                finally:
-                    server.close()
-        finally:
-            driver.close()
+        for questions in for_self_test():
+            driver, server = self.start(), Server(jobs=(b"work",))
+            try:
+                verb = questions[-1].split()[0]
+                if self._tried(driver, server, questions):
+                    supported.append(verb)
+            finally:
+                server.close()
+                driver.close()
         return supported
 
     def _tried(self, driver: Driver, server: Server, questions: Sequence[str]) -> bool:
         for question in (f"connect 127.0.0.1 {server.port}", *questions):
             verb = question.split()[0]
             answer = server.await_answer(driver, question, self.timeout)
+            if answer is None and verb not in MINIMUM:
+                # It may be the library that hangs, which its cases judge.
+                return True
             if answer is None:
                 said = driver.said()
                 raise DriverError(
@@ -71,7 +71,7 @@ class Campaign:
         cases: Sequence[Case] | None = None,
         report: Callable[[Outcome], None] = lambda outcome: None,
     ) -> list[Outcome]:
-        """Return what came of the cases, in their order; raise :class:`DriverEnded`."""
+        """Return the outcomes of the cases, in their order; raise :class:`DriverEnded`."""
         players: SimpleQueue[Player] = SimpleQueue()
         chosen = all_cases() if cases is None else cases
         made = [Player(self.start, self.timeout) for _ in range(self.workers)]

@@ -14,7 +14,7 @@ SMALL = 24 << 20
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What came of a question: ``answer`` is None if none came in time; ``growth`` is in bytes."""
+    """Observations after a question: ``answer`` is None if none came in time; ``growth`` is in bytes."""
 
     question: str
     answer: Answer | None

@@ -50,7 +50,7 @@ class Player:
     _wait: float = 0.0
 
     def play(self, case: Case) -> Outcome:
-        """Return what came of a case; a difference must show again with a new driver."""
+        """Return the outcome of a case; a difference must show again with a new driver."""
         outcome = self._play(case)
         if outcome.difference is None:
             return outcome

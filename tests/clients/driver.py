@@ -5,7 +5,7 @@ import select
 import socket
 import sys
 
-TIMEOUT = 1.0
+TIMEOUT = 3.0
 MAX_LINE = 1024
 MAX_BODY = 1 << 26
 NAME = re.compile(rb"[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}")

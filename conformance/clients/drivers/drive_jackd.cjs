@@ -14,7 +14,7 @@ const pairs = (found) =>
 const names = (found) =>
   (typeof found === "string" ? found.split("\n").filter((l) => l.startsWith("- ")).map((l) => l.slice(2)) : found).map((name) => hex(String(name)));
 const operations = {
-  connect: async (host, port) => { client = new Jackd({ host, port: n(port), autoconnect: false }); await client.connect(); return []; },
+  connect: async (host, port) => { client = new Jackd(); await client.connect({ host, port: n(port) }); return []; },
   put: async (priority, delay, ttr, b) => [await client.put(body(b), { priority: n(priority), delay: n(delay), ttr: n(ttr) })],
   use: (t) => done(client.use(text(t))),
   reserve: async () => job(await client.reserveRaw()),
