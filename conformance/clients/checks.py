@@ -14,7 +14,10 @@ SMALL = 24 << 20
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Observations after a question: ``answer`` is None if none came in time; ``growth`` is in bytes."""
+    """Observations after a question: ``answer`` is None if none came in time.
+
+    ``growth`` is that of the memory of the driver, in bytes.
+    """
 
     question: str
     answer: Answer | None

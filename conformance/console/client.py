@@ -34,7 +34,7 @@ from reports.verdicts import Verdict
 from reports.write import write_report
 
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
-TEMPLATES = {"python": "driver.py", "go": "driver.go", "javascript": "driver.js"}
+TEMPLATES = {"python": "driver.py", "javascript": "driver.js"}
 """The languages that a driver may begin with."""
 
 
