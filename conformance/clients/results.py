@@ -102,7 +102,7 @@ def _test(outcome: Outcome, baseline: Baseline, driver: Sequence[str]) -> format
         verdict=verdict,
         reason=clean(reason),
         seconds=round(outcome.seconds, 4),
-        known=verdict in DEVIATIONS and is_known(baseline, slug, verdict),
+        known=verdict in DEVIATIONS and is_known(baseline, slug, verdict, ()),
         cause=cause,
         evidence=evidence,
     )

@@ -8,10 +8,10 @@ import mmap
 import os
 import shutil
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -247,10 +247,14 @@ def clear_leftovers() -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
+@cache
 def _home() -> Path:
     """Return the folder in which those of clocks are."""
-    is_usable = sys.platform == "linux" and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
-    return _SHARED_MEMORY if is_usable else Path(tempfile.gettempdir())
+    try:
+        with tempfile.TemporaryFile(dir=_SHARED_MEMORY):
+            return _SHARED_MEMORY
+    except OSError:
+        return Path(tempfile.gettempdir())
 
 
 def _is_gone(process: str) -> bool:

@@ -165,7 +165,10 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
     with ThreadPoolExecutor(1 if known.one_client else None) as pool:
         pipelines = pool.submit(look.pipelines)
         ends = pool.submit(look.ends, waiting=False)
-        ends_waiting = pool.submit(lambda: "reserve" in unusable or look.ends(waiting=True))
+        # Where others use the same tube, to wait for a job is to take one of theirs.
+        ends_waiting = pool.submit(
+            lambda: "reserve" in unusable or not is_apart or look.ends(waiting=True)
+        )
         # One after the other: time passes for both, perhaps on a clock that is moved.
         slow = pool.submit(
             lambda: (
