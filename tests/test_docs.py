@@ -40,6 +40,7 @@ HELP = {
             "run",
             "list",
             "check",
+            "client",
             "replay",
             "draw",
             "report",
