@@ -22,7 +22,7 @@ from reports.results import Diagram, Measured, Requirement, Results, Test
 from reports.shares import by_section, share
 from reports.slugs import shortened, slug
 from reports.source import by_need, lost, percent, stretch, totals
-from reports.verdicts import LEVELS, Verdict
+from reports.verdicts import CLIENT_LEVELS, SERVER_LEVELS, Verdict
 from reports.words import by_numbers, counted
 from reports.worlds import stretches, transitions
 
@@ -200,7 +200,9 @@ def _digest(text: str) -> str:
 
 def _counts(results: Results) -> dict[str, Counter[Verdict]]:
     """Return how many requirements of each level have which verdict."""
-    counts: dict[str, Counter[Verdict]] = {level: Counter() for level in LEVELS}
+    is_of_client = any(requirement.level == "hardening" for requirement in results.requirements)
+    levels = CLIENT_LEVELS if is_of_client else SERVER_LEVELS
+    counts: dict[str, Counter[Verdict]] = {level: Counter() for level in levels}
     for requirement in results.requirements:
         counts[requirement.level][requirement.verdict] += 1
     return counts

@@ -113,21 +113,28 @@ class Suite:
             if self.known is not None:
                 self._target = self._like(self.known)
                 return self._target
-            self._target = self._probed(self.options.target())
+            self._target = self._probed_anew(self.options)
             self._round_trip = round_trip(self._target)
             clock = self._target.clock
             if self._is_slow and clock.movable and self.options.clock == AUTO:
                 self._target.close()
                 # There, its tests wait together.
                 options = replace(self.options, clock="real")
-                self._target = self._probed(options.target())
+                self._target = self._probed_anew(options)
                 self._target.clock_reason = (
                     f"a round trip takes {1000 * self._round_trip:.0f} milliseconds"
                 )
         return self._target
 
-    def _probed(self, target: Target) -> Target:
-        self.options.recognise(target)
+    def _probed_anew(self, options: Options) -> Target:
+        """Return a new target that was surveyed; raises TargetError or LaunchError."""
+        # Before, so that whoever interrupts the survey leaves nothing there.
+        self._target = target = options.target()
+        try:
+            self.options.recognise(target)
+        except Exception:
+            self._target = None
+            raise
         return target
 
     def _like(self, known: Known) -> Target:

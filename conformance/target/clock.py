@@ -11,7 +11,6 @@ import struct
 import tempfile
 import time
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -247,7 +246,6 @@ def clear_leftovers() -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-@cache
 def _home() -> Path:
     """Return the folder in which those of clocks are."""
     try:
