@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.leftovers import Leftovers
-from conformance.target.starvation import Starvation, Starved
 from conformance.verdict import Inconclusive, NotTestable
 from tests.faults import Case, outcomes
+from tests.machine import Machine
 from tests.variants.gallery import VARIANTS
 from tests.variants.matrix import command
 
 
-class _Machine:
-    """A clock that only moves when told to, and for how long others had the CPU."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.now, self.kept = 100.0, 0.0
-        patch.setattr(time, "monotonic", lambda: self.now)
-        patch.setattr(Starvation, "since", lambda *_: Starved(self.kept, 0.0, 0.0, 0.0))
-
-
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> _Machine:
-    return _Machine(monkeypatch)
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
 
 
-def test_turns_end_with_the_budget(machine: _Machine) -> None:
+def test_turns_end_with_the_budget(machine: Machine) -> None:
     budget = Budget(1.0)
     for _ in budget.turns(30):
         machine.now += 0.125
@@ -42,7 +32,7 @@ def test_turns_end_with_the_budget(machine: _Machine) -> None:
 
 @pytest.mark.parametrize(("seconds", "begun"), [(1.0, 4), (4.0, 2)])
 def test_turns_go_on_until_they_are_enough_but_not_for_ever(
-    seconds: float, begun: int, machine: _Machine
+    seconds: float, begun: int, machine: Machine
 ) -> None:
     budget = Budget(0.5)
     for _ in budget.turns(20):
@@ -50,7 +40,7 @@ def test_turns_go_on_until_they_are_enough_but_not_for_ever(
     assert budget.begun == begun
 
 
-def test_a_busy_machine_gets_more_time_but_not_for_ever(machine: _Machine) -> None:
+def test_a_busy_machine_gets_more_time_but_not_for_ever(machine: Machine) -> None:
     budget = Budget(1.0)
     budget.start()
     machine.now += 1.5

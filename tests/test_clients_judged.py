@@ -133,7 +133,6 @@ def test_a_client_that_hangs_is_restarted() -> None:
     program = "import os\nfor q in open(0):\n n, o, *w = q.split()\n"
     program += " if o == 'delete': import time; time.sleep(60)\n"
     program += " print('@beanstalk', n, 'ok', *(['1'] if o == 'put' else []), flush=True)\n"
-    start = lambda: Driver([sys.executable, "-c", program])  # noqa: E731
     cases = [Case("send.delete", "delete 1", succeeds), Case("send.use", "use x61", succeeds)]
-    outcomes = Campaign(start, 1.0, 1).run(cases)
+    outcomes = Campaign(lambda: Driver([sys.executable, "-c", program]), 1.0, 1).run(cases)
     assert [outcome.verdict for outcome in outcomes] == [Verdict.FAIL, Verdict.PASS]

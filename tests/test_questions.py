@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conformance.console.transcripts import check
+from conformance.__main__ import main
 
 QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text(encoding="utf-8"))
 _OTHERS = {"delay": 0, "ttr": 60, "time-left": 0, "file": 0, "releases": 0, "kicks": 0}
@@ -30,8 +30,7 @@ def test_what_people_ask_about(
 ) -> None:
     file = tmp_path / "session"
     file.write_text(text_of(question), encoding="utf-8")
-    assert check.callback is not None
-    code = check.callback(file, "1.13")
+    code = main(["check", str(file), "--profile=1.13"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(question["verdict"])
     assert question.get("says", lines[0]) in lines

@@ -30,7 +30,7 @@ from conformance.small_worlds.view import View
 from conformance.small_worlds.visit import Visit, worlds_for
 from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
-from conformance.target.starvation import CpuTime, Starvation, Starved
+from conformance.target.starvation import CpuTime
 from conformance.target.target import Remote
 from conformance.tests.test_small_worlds import test_any_transition as any_transition
 from conformance.transcript import Transcript
@@ -41,6 +41,7 @@ from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import Client, Job
 from reference_server.wire import Put, Reply
 from reports.worlds import stretches
+from tests.machine import Machine
 
 SMALL = ("times of jobs", "two that wait", "draining")
 
@@ -243,21 +244,12 @@ def test_lines_of_documents_may_end_with_cr_lf(came: bytes, plain: bytes) -> Non
 # ---------------------------------------------------------------- the time for tours
 
 
-class _Machine:
-    """A clock that only moves when told to, and for how long others had the CPU."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.now, self.kept = 100.0, 0.0
-        patch.setattr(time, "monotonic", lambda: self.now)
-        patch.setattr(Starvation, "since", lambda *_: Starved(self.kept, 0.0, 0.0, 0.0))
-
-
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> _Machine:
-    return _Machine(monkeypatch)
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
 
 
-def _taken(machine: _Machine, seconds: float, starved: float = 0.0) -> int:
+def _taken(machine: Machine, seconds: float, starved: float = 0.0) -> int:
     """Take 100 transitions, each in so many seconds, as far as an allowance has room for them."""
     allowance = Allowance(5.0, 20.0, 100)
     allowance.watch(CpuTime)
@@ -268,19 +260,19 @@ def _taken(machine: _Machine, seconds: float, starved: float = 0.0) -> int:
     return allowance.taken
 
 
-def test_tours_that_fit_in_are_taken_to_the_end(machine: _Machine) -> None:
+def test_tours_that_fit_in_are_taken_to_the_end(machine: Machine) -> None:
     assert _taken(machine, 0.15) == 100
 
 
-def test_a_slow_target_gets_no_more_than_a_part_of_the_time(machine: _Machine) -> None:
+def test_a_slow_target_gets_no_more_than_a_part_of_the_time(machine: Machine) -> None:
     assert _taken(machine, 0.25) == 5.0 / 0.25 + 1
 
 
-def test_a_busy_machine_costs_time_and_no_transitions(machine: _Machine) -> None:
+def test_a_busy_machine_costs_time_and_no_transitions(machine: Machine) -> None:
     assert _taken(machine, 1.5, starved=1.4) == 100
 
 
-def test_what_is_not_of_the_tours_takes_none_of_their_time(machine: _Machine) -> None:
+def test_what_is_not_of_the_tours_takes_none_of_their_time(machine: Machine) -> None:
     allowance = Allowance(5.0, 20.0, 100)
     with allowance.uncounted():
         machine.now += 60

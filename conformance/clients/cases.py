@@ -56,8 +56,8 @@ class Case:
     @property
     def id(self) -> str:
         """The name of the case in results."""
-        told = self.name or self.ask
-        return f"client::{self.slug}: {told if len(told) <= 60 else told[:60] + '…'}"
+        name = self.name or self.ask
+        return f"client::{self.slug}: {name if len(name) <= 60 else name[:60] + '…'}"
 
 
 def says(reply: bytes, at: str = "") -> tuple[Change, ...]:

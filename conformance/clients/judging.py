@@ -145,8 +145,8 @@ class Player:
         _, answer = self._either(server, driver, case.ask)
         if str(answer) != first:
             return None
-        told = case.differs.decode().strip()
-        return Difference(f"another answer than after {told}", f"{first} after both")
+        other = case.differs.decode().strip()
+        return Difference(f"another answer than after {other}", f"{first} after both")
 
     def _record(
         self, server: Server, driver: Driver, question: str, answer: Answer | None, memory: int
@@ -178,5 +178,5 @@ class Player:
     def _prepare(self, server: Server, driver: Driver, question: str) -> None:
         question, answer = self._either(server, driver, question)
         if answer is None or not answer.is_ok:
-            told = f"{question} failed: {answer or 'no answer'}"
-            raise _Stop(Verdict.BLOCKED, f"the preparation {told}")
+            failed = f"{question} failed: {answer or 'no answer'}"
+            raise _Stop(Verdict.BLOCKED, f"the preparation {failed}")

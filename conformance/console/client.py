@@ -112,7 +112,7 @@ def client(
     try:
         is_new = update_baseline and baseline is not None and not baseline.exists()
         known = read_baseline(baseline, requirements()) if baseline and not is_new else {}
-        told = parsed(labels)
+        named = parsed(labels)
         begun = time.monotonic()
         campaign = Campaign(lambda: Driver(driver), answer_timeout, jobs)
         supported = campaign.self_test()
@@ -131,7 +131,7 @@ def client(
                 tally,
                 outcomes,
                 version=version,
-                labels=told,
+                labels=named,
                 driver=driver,
                 seconds=time.monotonic() - begun,
                 strict=strict,

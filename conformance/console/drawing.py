@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
 from conformance.diagrams.diagram import Wrong, diagram_of, diagram_of_order
 from conformance.diagrams.order import overlaps
 from conformance.oracle.check import check
@@ -17,9 +18,7 @@ from conformance.recorded import Recorded
 from conformance.transcript import Counters, NotATranscript
 from conformance.usage import ConsoleCommand, refuse
 from conformance.verdict import Inconclusive
-from reference_server.dialect import DialectError
-from reference_server.finding import find_profile
-from reference_server.profiles import NEWEST, Profile
+from reference_server.profiles import Profile
 from reports.files import replace
 from reports.html import picture
 from reports.results import Diagram
@@ -32,7 +31,7 @@ MOST_BYTES = 64 << 20
 
 
 @click.command(cls=ConsoleCommand)
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE|-")
+@FILE
 @click.option(
     "-o",
     "--output",
@@ -40,26 +39,16 @@ MOST_BYTES = 64 << 20
     metavar="OUT.svg",
     help="write the diagram there instead of to standard output",
 )
-@click.option(
-    "--profile",
-    default=NEWEST.name,
-    show_default=True,
-    metavar="NAME",
-    help="the version of the protocol, or the file of a fork's dialect",
-)
-def draw(file: Path, output: Path | None, profile: str) -> None:
+@PROFILE
+def draw(file: Path, output: Path | None, profile: Profile) -> None:
     """Draw a recorded transcript as a space-time diagram, an SVG file.
 
     A failure is drawn as it was found; any other transcript is judged first.
     """
-    try:
-        spoken = find_profile(profile)
-    except DialectError as error:
-        raise refuse(str(error)) from None
-    name = "standard input" if str(file) == "-" else str(file)
+    name = name_of(file)
     try:
         text = _read(file)
-        diagram = drawn(text.splitlines(), spoken)
+        diagram = drawn(text.splitlines(), profile)
     except OSError as error:
         raise refuse(f"cannot read {name}: {error.strerror}") from None
     except (NotATranscript, UnicodeDecodeError) as error:
@@ -78,7 +67,7 @@ def draw(file: Path, output: Path | None, profile: str) -> None:
 
 def _read(file: Path) -> str:
     """Return the text of a file; raises OSError, UnicodeDecodeError or NotATranscript."""
-    if str(file) == "-":
+    if file == STANDARD_INPUT:
         data = sys.stdin.buffer.read(MOST_BYTES + 1)
     else:
         with file.open("rb") as stream:

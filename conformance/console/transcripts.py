@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from conformance.console.progress import ProgressBar
+from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
 from conformance.oracle.check import Finding, Judgement, judgement
 from conformance.printable import printable
 from conformance.random_testing.again import replayed
@@ -22,37 +23,22 @@ from conformance.transcript import RESTARTS, Claim, NotATranscript, Transcript, 
 from conformance.usage import INTERRUPTED, ConsoleCommand, refuse
 from conformance.verdict import GOES_ON, Inconclusive, NotTestable
 from fuzz.undefined_input import actions_of, is_wild, survives
-from reference_server.dialect import DialectError
-from reference_server.finding import find_profile
-from reference_server.profiles import NEWEST, Profile
+from reference_server.profiles import Profile
 from reports.words import counted
-
-STANDARD_INPUT = Path("-")
-_FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE|-")
 
 
 @click.command(cls=ConsoleCommand)
-@_FILE
-@click.option(
-    "--profile",
-    default=NEWEST.name,
-    show_default=True,
-    metavar="NAME",
-    help="the version of the protocol, or the file of a fork's dialect",
-)
-def check(file: Path, profile: str) -> int:
+@FILE
+@PROFILE
+def check(file: Path, profile: Profile) -> int:
     """Judge a recorded transcript, without any server.
 
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
-    try:
-        spoken = find_profile(profile)
-    except DialectError as error:
-        raise refuse(str(error)) from None
     recorded = _read(file)
     progress = ProgressBar("judged")
     try:
-        judged = judgement(recorded, spoken, progress.tell)
+        judged = judgement(recorded, profile, progress.tell)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
@@ -60,11 +46,11 @@ def check(file: Path, profile: str) -> int:
         progress.end()
     if judged.finding is None and recorded.claim is not None:
         return _undecided(recorded.claim)
-    return _told(recorded, judged, spoken)
+    return _told(recorded, judged, profile)
 
 
 @click.command(cls=ConsoleCommand)
-@_FILE
+@FILE
 @names_target("auto")
 @click.option(
     "--unsafe",
@@ -94,7 +80,7 @@ def replay(file: Path, options: Options, unsafe: bool) -> int:
 
 
 def _read(file: Path) -> Recorded:
-    name = "standard input" if file == STANDARD_INPUT else str(file)
+    name = name_of(file)
     progress = ProgressBar("read")
     try:
         with open(0 if file == STANDARD_INPUT else file, encoding="utf-8") as lines:
