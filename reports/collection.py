@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reports.results import MAX_BYTES, Evidence, Results, ResultsError, Test, read_results
+from reports.results import Evidence, Results, ResultsError, Test, content_of, read_results
 from reports.slugs import shortened
 
 LONGEST_TEXT = 5_000
@@ -53,7 +53,7 @@ class Collection:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Yield the JSON files in a folder and below, in the order of their names; none is hidden."""
+    """Yield the JSON files in a folder and below, compressed or not, by name; none is hidden."""
 
     def refuse(error: OSError) -> None:
         raise ResultsError(f"cannot read {error.filename}: {error.strerror}") from None
@@ -61,17 +61,15 @@ def _below(folder: Path) -> Iterator[Path]:
     for here, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if name.endswith(".json") and not name.startswith("."):
+            if name.endswith((".json", ".json.gz")) and not name.startswith("."):
                 yield Path(here, name)
 
 
 def _is_of_others(path: Path) -> bool:
     """Return whether a file that is no results is JSON of another format."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return False
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = json.loads(content_of(path))
+    except (ResultsError, ValueError, RecursionError):
         return False
     ours = Results.model_fields["format"].default
     return not (isinstance(content, dict) and content.get("format") == ours)

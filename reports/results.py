@@ -6,7 +6,9 @@ All times are in seconds. ``python -m reports.results`` prints the JSON Schema, 
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -424,15 +426,23 @@ class Results(_Data):
         return self.model_dump_json(indent=1, exclude_none=True) + "\n"
 
 
-def read_results(path: Path) -> Results:
-    """Return the results in a file; raises :class:`ResultsError`."""
+def content_of(path: Path) -> bytes:
+    """Return the content of a file, uncompressed if it ends in ``.gz``; raises ResultsError."""
+    opened = gzip.open if path.suffix == ".gz" else Path.open
     try:
-        with path.open("rb") as file:
+        with opened(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ResultsError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ResultsError(f"cannot read {path}: {reason}") from None
     if len(data) > MAX_BYTES:
         raise ResultsError(f"{path} is longer than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def read_results(path: Path) -> Results:
+    """Return the results in a file; raises :class:`ResultsError`."""
+    data = content_of(path)
     try:
         return Results.model_validate_json(data)
     except ValidationError as error:

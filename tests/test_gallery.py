@@ -7,13 +7,13 @@ import re
 import pytest
 
 from reports.gallery.anonymity import anonymous
-from reports.gallery.servers import FOLDER, GalleryServer, servers
+from reports.gallery.servers import GalleryServer, results_of, servers
 from reports.gallery.table import server_table
 from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.made import case, evidence, requirement, results
 
-NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+NAMES = [name for name in servers() if results_of(name).exists()]
 SAID = r"""main.c:7
 /home/a.b/src-1/main.c:7: in f
 \x09/usr/lib/a.go:2
@@ -26,7 +26,7 @@ main.c:7: in f
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_are_of_the_server_that_the_list_names(name: str) -> None:
-    found, server = read_results(FOLDER / f"{name}.json"), servers()[name]
+    found, server = read_results(results_of(name)), servers()[name]
     assert server.made(found)
     assert found.labels == server.origin
     assert found.target.label == server.label.replace(" ", "-")
@@ -34,7 +34,7 @@ def test_results_are_of_the_server_that_the_list_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_name_no_folder_of_the_machine(name: str) -> None:
-    found = read_results(FOLDER / f"{name}.json")
+    found = read_results(results_of(name))
     assert anonymous(found) == found
     assert not re.search("/(home|root|tmp|usr)/", found.encode())
 

@@ -17,7 +17,7 @@ from conformance.run.entry import PACKAGES
 from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
 from reports.gallery.__main__ import write
-from reports.gallery.servers import FOLDER, servers
+from reports.gallery.servers import FOLDER, results_of, servers
 from tests.faults import cases
 
 ROOT = Path(__file__).parent.parent
@@ -108,7 +108,7 @@ def test_the_gallery_is_made_from_its_results(tmp_path: Path) -> None:
     write(tmp_path)
     for name in ("comparison.html", "comparison.md", "servers.md"):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
-    assert {path.stem for path in FOLDER.glob("*.json")} <= set(servers())
+    assert {*FOLDER.glob("*.json*")} <= set(map(results_of, servers()))
 
 
 def test_no_variable_of_a_comprehension_hides_a_builtin_that_is_called_beside_it() -> None:

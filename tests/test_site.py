@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from conformance.__main__ import main
+from reports import results as results_schema
 from reports import site as pages_of_site
 from reports.collection import LONGEST_TEXT, LONGEST_TRANSCRIPT, Collection
 from reports.lines import Value, line
@@ -202,7 +204,7 @@ def test_each_server_has_an_anchor_for_each_requirement_and_no_id_twice() -> Non
 
 
 def test_shares_are_those_of_the_verdict() -> None:
-    for path in GALLERY.glob("*.json"):
+    for path in GALLERY.glob("*.json.gz"):
         found = read_results(path)
         told, verdict = share(found.requirements, "must"), found.verdict
         assert (told.met + told.broken, told.total) == (verdict.tested, verdict.applicable), path
@@ -340,9 +342,28 @@ def test_long_texts_are_cut_and_short_ones_are_not(tmp_path: Path) -> None:
 
 
 def test_what_real_servers_said_is_not_cut(tmp_path: Path) -> None:
-    file = GALLERY / "beanstalkd-1.5.json"
+    file = GALLERY / "beanstalkd-1.5.json.gz"
     (tmp_path / file.name).write_bytes(file.read_bytes())
     assert list(Collection([tmp_path]).read()) == [read_results(file)]
+
+
+def test_compressed_files_are_read_with_the_same_care(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, file = GALLERY / "beanstalkd-1.5.json.gz", tmp_path / "results.json.gz"
+    file.write_bytes(gzip.compress(b"{}"))
+    (tmp_path / "plain.json").write_bytes(gzip.decompress(whole.read_bytes()))
+    collection = Collection([tmp_path])
+    assert list(collection.read()) == [read_results(whole)]
+    assert collection.others == [file]
+    for damaged in (b"{}", whole.read_bytes()[:-9], whole.read_bytes()[:-1] + b"!"):
+        file.write_bytes(damaged)
+        with pytest.raises(ResultsError, match="cannot read"):
+            read_results(file)
+    monkeypatch.setattr(results_schema, "MAX_BYTES", 10_000_000)
+    file.write_bytes(gzip.compress(bytes(10_000_001)))
+    with pytest.raises(ResultsError, match="longer than 9 MiB"):
+        read_results(file)
 
 
 def test_too_many_requirements_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from reports.gallery.anonymity import anonymous
-from reports.gallery.servers import FOLDER, GalleryServer, servers
+from reports.gallery.servers import FOLDER, GalleryServer, results_of, servers
 from reports.gallery.table import server_table
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_comparison
@@ -65,7 +66,8 @@ def main() -> int:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
             if known[name].made(found):
-                (FOLDER / f"{name}.json").write_text(found.encode(), encoding="utf-8")
+                # Without a time in it, equal results are equal files.
+                results_of(name).write_bytes(gzip.compress(found.encode().encode(), mtime=0))
                 print(f"{name}: {found.verdict.sentence}")
                 break
             seen, wanted = found.target.version, known[name].version
@@ -76,7 +78,7 @@ def main() -> int:
 
 def write(folder: Path = FOLDER) -> None:
     """Compare all results that there are, and write what is made from them into a folder."""
-    paths = [FOLDER / f"{name}.json" for name in servers()]
+    paths = map(results_of, servers())
     all_results = [read_results(path) for path in paths if path.exists()]
     write_comparison(all_results, folder)
     (folder / "servers.md").write_text(server_table(all_results), encoding="utf-8")

@@ -48,6 +48,11 @@ class GalleryServer(BaseModel):
         return results.target.version.removeprefix("beanstalkd ") == self.version
 
 
+def results_of(name: str) -> Path:
+    """Return the file with the results of a server."""
+    return FOLDER / f"{name}.json.gz"
+
+
 def servers() -> dict[str, GalleryServer]:
     """Return all servers of the gallery, by name."""
     text = (FOLDER / "servers.yaml").read_text(encoding="utf-8")
