@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reference_server.faults import FAULTS
+from tests import ROOT
 from tests.servers import HOSTILE, REFERENCE_COMMAND, changed_server
 
 LIMIT = 600
@@ -140,7 +141,7 @@ def _cost(launch: str, folder: str) -> Cost:
         process = subprocess.Popen(
             ["timeout", str(LIMIT), sys.executable, "-m", "conformance", *asked],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )

@@ -23,9 +23,10 @@ import yaml
 
 from conformance.catalogue import catalogue
 from reference_server import profiles
+from tests import ROOT
 
 FOLDER = Path(__file__).parent / "documents"
-UNTESTABLE = Path(__file__).parent.parent / "conformance" / "requirements" / "untestable.yaml"
+UNTESTABLE = ROOT / "conformance" / "requirements" / "untestable.yaml"
 _NAMES = tuple(profiles.PROFILES)
 PROFILES: Mapping[str, tuple[str, ...]] = {
     **{f"protocol-{name}": (name,) for name in _NAMES if name not in ("0.6", "1.4")},

@@ -19,8 +19,8 @@ from conformance.verdict import (
     NotTestable,
     TargetLost,
 )
+from tests.command_line import suite
 from tests.servers import changed_server
-from tests.test_plugin import suite
 
 RED = "\x1b[31m\x9b2J\x07"
 SAYS = f"""

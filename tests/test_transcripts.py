@@ -23,8 +23,8 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import Client
 from reference_server.wire import INSERTED, Put, Reply
+from tests.command_line import check_text, command
 from tests.servers import REFERENCE_COMMAND, changed_server
-from tests.test_check import check_text, command
 
 RESTARTED = r"""
 A > put 0 0 60 1\r\na\r\n

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from conformance.target.launch import Launched
 from reference_server.profiles import NEWEST
+from tests import ROOT
 from tests.faults import part_of
 from tests.variants.gallery import SERVED
 
@@ -23,7 +24,6 @@ WAYS = ("fake", "real", "remote")
 """How the suite reaches a server: launched, under a fake or a real clock, or run by others."""
 LIMIT = 900.0
 """Seconds that a run may take."""
-_ROOT = Path(__file__).parents[2]
 
 
 class Run(NamedTuple):
@@ -64,7 +64,7 @@ def run(name: str, way: str, options: Sequence[str] = ()) -> Run:
                 timeout=LIMIT,
                 check=False,
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
         except subprocess.TimeoutExpired:
             return Run([f"not at its end after {LIMIT:g} s"], [], LIMIT)

@@ -1,0 +1,138 @@
+"""The judging of clients: the correct one passes, each faulty one breaks its own requirement."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.clients.campaign import Campaign
+from conformance.clients.cases import Case, all_cases
+from conformance.clients.catalogue import requirements
+from conformance.clients.checks import succeeds
+from conformance.clients.driver import Driver
+from conformance.clients.protocol import DriverError, parse_answer
+from reports.results import read_results
+from reports.verdicts import Verdict
+from tests.clients.faults import FAULTS, Faulty
+from tests.faults import part_of
+
+CORRECT = Path(__file__).parent / "driver.py"
+
+
+def campaign(program: Path, timeout: float = 20.0, workers: int = 4) -> Campaign:
+    return Campaign(lambda: Driver([sys.executable, str(program)]), timeout, workers)
+
+
+def test_the_correct_client_passes() -> None:
+    outcomes = campaign(CORRECT).run()
+    assert [(o.case.id, o.reason, o.difference) for o in outcomes if o.verdict != "pass"] == []
+
+
+def test_every_requirement_has_a_case() -> None:
+    assert {case.slug for case in all_cases()} == {*requirements()}
+    assert len(requirements()) >= 90
+
+
+@pytest.mark.parametrize("fault", part_of(FAULTS, "today/4"), ids=lambda fault: fault.slug)
+def test_a_faulty_client_breaks_its_own_requirement(fault: Faulty, tmp_path: Path) -> None:
+    program = tmp_path / "driver.py"
+    program.write_text(fault.source())
+    outcomes = campaign(program).run()
+    broken = {o.case.slug for o in outcomes if o.verdict not in (Verdict.PASS, Verdict.BLOCKED)}
+    assert broken == {fault.slug}
+
+
+BAD = {
+    "import time; time.sleep(60)": "does the driver flush its output",
+    "for q in open(0): print('@beanstalk 77 ok', flush=True)": "has another number",
+    "for q in open(0): print('@beanstalk', q.split()[0], flush=True)": "has no word",
+    "for q in open(0): print('@beanstalk', q.split()[0], 'ok abc', flush=True)": "the values ID",
+    "import os; os.close(0); os.close(1); os._exit(3)": "exit code 3",
+    "import os; os.abort()": "Aborted",
+    "while True: print('x' * 9999)": "does the driver flush its output",
+    "while True: print('x' * 9999, end='')": "a line of more than",
+}
+
+
+@pytest.mark.parametrize("program", BAD)
+def test_a_bug_of_a_driver_is_reported_as_such(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Only those that are to time out may do so, however slow the machine is.
+    timeout = "0.5" if "flush" in BAD[program] else "60"
+    command = ["client", "--answer-timeout", timeout, "--", sys.executable, "-c", program]
+    assert main(command) == 4
+    said = capsys.readouterr().err
+    assert BAD[program] in said
+    assert said.count("\n") == 1
+
+
+def test_what_a_library_prints_before_an_answer_is_skipped() -> None:
+    answer = parse_answer("debug: @beanstalk 7 ok 12", 7, "put")
+    assert answer is not None
+    assert answer.values == ("12",)
+    assert parse_answer("debug", 7, "put") is None
+    with pytest.raises(DriverError, match="another number"):
+        parse_answer("@beanstalk 6 ok 12", 7, "put")
+
+
+def test_no_process_is_left(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    program = tmp_path / "driver.py"
+    child = f"import os; open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
+    program.write_text(child + "if os.fork() == 0:\n    import time; time.sleep(60)\n"
+                       + CORRECT.read_text())  # fmt: skip
+    campaign(program).run([Case("send.use", "use x61", succeeds)])
+    for pid in pids.read_text().split():
+        # A group that is gone, or has nothing but what nobody has waited for yet.
+        limit = time.monotonic() + 20
+        while _has_group(int(pid)) and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert not _has_group(int(pid))
+
+
+def _has_group(group: int) -> bool:
+    found = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    for entry in found:
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            return True
+    return False
+
+
+def test_a_program_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["client", "--", "/nowhere/driver"]) == 4
+    assert "cannot start the driver /nowhere/driver" in capsys.readouterr().err
+
+
+def test_the_report_has_the_verdicts(tmp_path: Path) -> None:
+    program = tmp_path / "driver.py"
+    program.write_text(FAULTS[0].source())
+    folder, base = tmp_path / "report", tmp_path / "known.yaml"
+    only = ["client", "--only", "send.*", "--report", str(folder), "--name", "faulty"]
+    driver = ["--", sys.executable, str(program)]
+    assert main([*only, *driver]) == 1
+    found = read_results(folder / "faulty-results.json")
+    assert [one.slug for one in found.deviations] == [FAULTS[0].slug]
+    assert found.verdict.word == "does not conform"
+    assert json.loads((folder / "faulty-badge.json").read_text())
+    assert FAULTS[0].slug in (folder / "faulty-report.html").read_text()
+    assert main([*only, "--baseline", str(base), "--update-baseline", *driver]) == 0
+    assert main([*only, "--baseline", str(base), *driver]) == 0
+
+
+def test_a_client_that_hangs_is_restarted() -> None:
+    program = "import os\nfor q in open(0):\n n, o, *w = q.split()\n"
+    program += " if o == 'delete': import time; time.sleep(60)\n"
+    program += " print('@beanstalk', n, 'ok', *(['1'] if o == 'put' else []), flush=True)\n"
+    cases = [Case("send.delete", "delete 1", succeeds), Case("send.use", "use x61", succeeds)]
+    outcomes = Campaign(lambda: Driver([sys.executable, "-c", program]), 1.0, 1).run(cases)
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.FAIL, Verdict.PASS]

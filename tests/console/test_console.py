@@ -1,0 +1,158 @@
+"""The command line as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+
+from conformance.__main__ import console
+from conformance.console.run import GROUPS
+from conformance.run.entry import OPTIONS
+from tests.command_line import FAST, command, suite
+from tests.servers import REFERENCE_COMMAND
+
+CONSOLE = [sys.executable, "-m", "conformance"]
+INI = """
+[pytest]
+addopts = --nonsense -k nothing
+filterwarnings = error
+xfail_strict = true
+python_files = mine_*.py
+"""
+
+
+def test_run_and_list_take_the_options_of_the_suite() -> None:
+    done = command("run", "-q", "-k", "use.using", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout
+    assert "reference server 1.13 (profile 1.13): incomplete: no deviation" in done.stdout
+    listed = command("list", "-k", "use.using")
+    assert listed.stdout.splitlines()[0] == "use.using  must  since 1.0  1 test"
+    assert command("run", "-q", "--target=nonsense").returncode == 4
+
+
+def test_serve_takes_the_options_of_the_reference_server() -> None:
+    assert "--fault NAME" in command("serve", "--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["bogus"], ["check"], ["check", "a", "b"]])
+def test_bad_usage_is_one_sentence(arguments: list[str]) -> None:
+    done = command(*arguments)
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("beanstalk-conformance")
+
+
+def test_every_option_has_a_group_in_help() -> None:
+    # The command has another name for the one that lists.
+    assert {*OPTIONS, "target", "launch"} - {"list-requirements"} == {
+        name for names in GROUPS.values() for name in names
+    }
+    said = command("run", "--help").stdout
+    for title, names in GROUPS.items():
+        assert f"\n{title}:\n" in said
+        assert all(f"  --{name}" in said for name in names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "no such command: rnu; did you mean run?"),
+        (["run", "--taget=a:1"], "no such option: --taget; did you mean --target?"),
+        (["run", "--reprot", "x"], "no such option: --reprot; did you mean --report?"),
+        (["run", "--xyzzy=1"], "no such option: --xyzzy"),
+        (["run", "--clock=fast"], "'fast' is not one of 'auto', 'real', 'fake'"),
+        (["run", "--examples=many"], "'many' is not a valid integer"),
+        (["run", "--examples=0"], "the number of examples is 1 or more"),
+        (["run", "--fuzz-time=inf"], "the time for hostile bytes is more than 0 seconds"),
+        (["run", "--report"], "Option '--report' requires an argument"),
+        (["fuzz", "--job=2"], "Did you mean"),
+        (["check", "x", "--profile=9"], "there is no profile '9'; choose from 0.6"),
+        (["list", "-k", "nosuch"], "no test of the suite is selected"),
+        (["replay", "x"], "give --target or --launch"),
+        (["serve", "--prot=1"], "unrecognized arguments: --prot=1"),
+        (["serve", "--fault=a-peek"], "there is no fault called 'a-peek'"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_sentence(arguments: list[str], said: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.split("\n\n")[0].splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_the_version() -> None:
+    told = f"beanstalk-conformance, version {version('beanstalk-conformance')}\n"
+    assert command("--version").stdout == told
+
+
+def test_requirements_as_json() -> None:
+    done = command("list", "--json", "-k", "use.using")
+    (found,) = json.loads(done.stdout)
+    assert (found["slug"], found["level"], found["section"]) == (
+        *("use.using", "must", "Producer Commands"),
+    )
+    assert [name.partition("::")[2] for name in found["tests"]] == [f"test_{FAST}"]
+    assert "USING <tube>" in found["clause"]
+
+
+@pytest.mark.parametrize("asked", [["list"], ["run", "-k", FAST]])
+def test_a_reader_may_go(tmp_path: Path, asked: list[str]) -> None:
+    errors = tmp_path / "errors"
+    command = [*CONSOLE, *asked]
+    with errors.open("wb") as file:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert errors.read_text() == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("asked", [["list"], ["run", "-k", FAST]])
+def test_output_that_finds_no_room_is_told_in_a_sentence(asked: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*CONSOLE, *asked], stdout=full, stderr=-1, text=True, timeout=60)
+    assert done.returncode == 4
+    assert done.stderr == (
+        "beanstalk-conformance: cannot write the output: No space left on device\n"
+    )
+
+
+def test_help_has_a_word_for_each_option_and_exit_codes() -> None:
+    context = click.Context(console)
+    for name in console.list_commands(context):
+        command = console.get_command(context, name)
+        assert command is not None
+        options = [one for one in command.params if isinstance(one, click.Option)]
+        assert [one.name for one in options if not one.help] == [], name
+    done = subprocess.run([*CONSOLE, "run", "--help"], capture_output=True, text=True)
+    assert "Exit codes:" in done.stdout
+    done = subprocess.run([*CONSOLE, "serve", "--help"], capture_output=True, text=True)
+    assert done.stdout.startswith("usage: beanstalk-conformance serve ")
+
+
+def test_settings_of_the_folder_for_its_own_tests_are_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(INI)
+    done = suite("-k", FAST, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    listed = subprocess.run(
+        [*CONSOLE, "list"], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.count(" test") > 300
+
+
+def test_the_fuzzer_says_what_it_fuzzes() -> None:
+    done = command("fuzz", "--launch", REFERENCE_COMMAND, "--time=0.5", "--seed=7")
+    first = done.stdout.splitlines()[0]
+    assert re.fullmatch(r"fuzzing python\S* 1\.13 \(profile 1\.13\), .* for 0\.5 s, seed 7", first)

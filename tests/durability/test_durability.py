@@ -1,0 +1,330 @@
+"""Durability: what is judged to be wrong after a crash, and the command."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.console.durability import promised
+from conformance.durability.campaign import states_of
+from conformance.durability.crashes import Crash, Kind, crashes
+from conformance.durability.findings import Case, grouped
+from conformance.durability.inspection import Question, Seen, look
+from conformance.durability.judging import Difference, differences
+from conformance.durability.operations import (
+    Create,
+    Idle,
+    Operation,
+    Said,
+    Sync,
+    Write,
+)
+from conformance.durability.recording import NEVER, Kept, Recording, Spoken, record, usual_loss
+from conformance.durability.recording import read as read_recording
+from conformance.durability.scenes import TUBES, Say, Scene, put, scenes
+from conformance.durability.story import Story
+from conformance.target.limits import USUAL
+from conformance.usage import USAGE
+from conformance.verdict import NotTestable
+from reference_server.profiles import NEWEST, PROFILES
+from tests.durability.test_disk_states import LOG, timed
+from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
+
+# ------------------------------------------------------------ the story, and what is judged
+
+
+def story(*steps: Say) -> Story:
+    told = Story(NEWEST, None)
+    for second, step in enumerate(steps):
+        told.say(step, float(second))
+    return told
+
+
+def seen(**jobs: dict[str, str]) -> Seen:
+    plain = {"tube": "default", "state": "ready", "pri": "0", "ttr": "100000", "body": "x"}
+    found = {int(name[1:]): {**plain, **job} for name, job in jobs.items()}
+    return Seen(began=10.0, ended=10.0, jobs=found, counted=len(found))
+
+
+def wrong(told: Story, seen: Seen, least: int, most: int | None = None) -> list[tuple[str, str]]:
+    moments = told.moments[least : (least if most is None else most) + 1]
+    return [(d.requirement, d.cause) for d in differences(seen, moments, told.ids)]
+
+
+RELEASED = (put("a"), Say("reserve"), Say("release {a} 9 0"))
+
+
+def test_a_job_may_be_as_before_or_after_the_command_that_was_on_its_way() -> None:
+    told = story(*RELEASED)
+    assert wrong(told, seen(j1={}), 2, 3) == wrong(told, seen(j1={"pri": "9"}), 2, 3) == []
+    assert wrong(told, seen(j1={}), 3) == [
+        ("persistence.release-priority", "another pri, after release")
+    ]
+    assert wrong(told, seen(), 0, 1) == []
+    assert wrong(told, seen(), 1, 2) == [("persistence.put", "a job is lost, after put")]
+
+
+def test_a_job_is_lost_after_the_last_command_that_was_answered() -> None:
+    on_its_way = wrong(story(*RELEASED), seen(), 2, 3)
+    assert on_its_way == [("persistence.put", "a job is lost, after put")]
+    assert wrong(story(*RELEASED), seen(), 3) == [
+        ("persistence.put", "a job is lost, after release")
+    ]
+
+
+def test_a_story_keeps_what_is_behind_its_beginning() -> None:
+    steps = (*RELEASED, put("b"), Say("reserve"), Say("bury {b} 3"), Say("kick 1"))
+    whole, late = story(*steps), Story(NEWEST, None, 5)
+    for second, step in enumerate(steps):
+        late.say(step, float(second))
+    assert late.moments[5:] == whole.moments[5:]
+    assert not any(moment.jobs for moment in late.moments[:5])
+    assert whole.moments[1].jobs["a"].by == "put"
+    assert late.moments[-1].jobs["a"].by == "release"
+    assert len(late.moments) == len(steps) + 1
+
+
+def test_thousands_of_jobs_are_in_all_states_when_the_crashes_begin() -> None:
+    scene = scenes(NEWEST, 100)[-1]
+    told = Story(NEWEST, None, scene.begin)
+    said = [told.say(step, 1.0) for step in scene.steps if isinstance(step, Say)]
+    assert sum(reply.word == "INSERTED" for reply in said) >= 2000
+    there = Counter(view.state for view in told.moments[scene.begin].jobs.values())
+    assert sum(there.values()) >= 1000
+    assert min(there[state] for state in ("ready", "delayed", "buried")) >= 100
+    assert {len(view.body) for view in told.moments[-1].jobs.values()} >= {0, 10_000}
+
+
+@pytest.mark.parametrize(
+    ("job", "slug"),
+    [
+        ({"body": "y"}, "durability.whole-jobs"),
+        ({"tube": "other"}, "persistence.put"),
+        ({"ttr": "1"}, "persistence.priority"),
+        ({"state": "reserved"}, "persistence.reserved-becomes-ready"),
+        ({"buries": "1"}, "persistence.buries"),
+    ],
+)
+def test_what_a_crash_has_changed_is_told(job: dict[str, str], slug: str) -> None:
+    assert [requirement for requirement, _ in wrong(story(put("a")), seen(j1=job), 1)] == [slug]
+
+
+def test_a_delay_that_ends_late_is_told_of_the_delay_whatever_was_on_its_way() -> None:
+    told = story(put("a"), Say("reserve"), Say("release {a} 0 100"), Say("kick 1"))
+    late = seen(j1={"state": "delayed", "time-left": "500"})
+    assert wrong(told, late, 3, 4) == [
+        ("persistence.delay", "another end of the delay, after release")
+    ]
+
+
+def test_jobs_that_are_deleted_or_invented_are_told() -> None:
+    told = story(put("a"), Say("delete {a}"))
+    assert [slug for slug, _ in wrong(told, seen(j1={}), 2)] == ["persistence.delete"]
+    assert wrong(told, seen(j1={}), 1, 2) == wrong(told, seen(), 1, 2) == []
+    assert [cause for _, cause in wrong(told, seen(j9={}), 2)] == ["a job that nobody has put"]
+    hidden = Seen(counted=1)
+    assert [cause for _, cause in wrong(told, hidden, 2)] == ["jobs that cannot be found"]
+
+
+def test_the_order_of_buried_jobs_is_that_of_burying() -> None:
+    told = story(put("a"), put("b"), Say("reserve"), Say("reserve"), Say("bury {b} 0"))
+    told.say(Say("bury {a} 0"), 5.0)
+    jobs = {"j1": {"state": "buried"}, "j2": {"state": "buried"}}
+    for order, causes in ([2, 1], []), ([1, 2], ["buried jobs in another order"]):
+        found = seen(**jobs)
+        found.buried["default"] = order
+        assert [cause for _, cause in wrong(told, found, 6)] == causes
+
+
+def test_a_delay_ends_when_it_would_have_ended() -> None:
+    told = story(put("a", delay=1000))
+    on_time = {"state": "delayed", "time-left": "990"}
+    assert wrong(told, seen(j1=on_time), 1) == []
+    assert [s for s, _ in wrong(told, seen(j1={**on_time, "time-left": "999"}), 1)] == [
+        "persistence.delay"
+    ]
+
+
+def test_a_server_that_does_not_start_is_one_cause() -> None:
+    told = story(put("a"))
+    for port in (1, 2):
+        fate = Seen(fate=f"did not listen on {port}")
+        assert wrong(told, fate, 1) == [("durability.starts", "the server did not listen on N")]
+
+
+# ------------------------------------------------------------ what must be there
+
+
+def recorded(loss: float, *operations: Operation) -> Recording:
+    """Return a put that is answered by the 4th operation, as written down each second."""
+    step = put("a")
+    scene = Scene("one", (step,))
+    return Recording(
+        scene,
+        [Spoken(step, 1, 2, 0.0, 0.0, "")],
+        timed(*operations),
+        frozenset(),
+        story(step),
+        loss,
+    )
+
+
+ANSWERED = (Create(1, LOG), Write(1, 0, b"a"), Write(1, 1, b"b"), Said(2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "at", "more", "least"),
+    [
+        (Kind.KILLED, NEVER, 3, (), 0),
+        (Kind.KILLED, NEVER, 4, (), 1),
+        (Kind.POWER, 0.0, 4, (), 1),
+        (Kind.POWER, 0.05, 4, (), 0),
+        (Kind.POWER, 0.05, 5, (Sync(1),), 1),
+        (Kind.POWER, NEVER, 5, (Idle(),), 0),
+        (Kind.POWER, 0.05, 6, (Idle(), Idle()), 1),
+        (Kind.POWER, 2.0, 6, (Idle(), Idle()), 0),
+    ],
+)
+def test_what_must_be_there_was_answered_and_synced(
+    kind: Kind, loss: float, at: int, more: tuple[Operation, ...], least: int
+) -> None:
+    recording = recorded(loss, *ANSWERED, *more)
+    assert recording.bounds(Crash(kind, at, {}, ""))[0] == least
+
+
+@pytest.mark.parametrize(
+    ("loss", "begin", "kinds", "untried"),
+    [
+        (0.0, 0, {Kind.KILLED, Kind.TORN, Kind.POWER}, False),
+        (0.0, 1, {Kind.KILLED, Kind.TORN, Kind.POWER}, False),
+        (NEVER, 1, {Kind.KILLED}, True),
+    ],
+)
+def test_a_large_scene_is_crashed_behind_its_beginning(
+    loss: float, begin: int, kinds: set[Kind], untried: bool
+) -> None:
+    more = (Write(1, 2, b"cd"), Sync(1), Write(1, 4, b"ef"), Sync(1))
+    recording = recorded(loss, *ANSWERED[:3], Sync(1), Said(2), *more)
+    large = replace(recording, scene=recording.scene._replace(begin=begin, points=2))
+    found, outcome = states_of(large, 99)
+    tried = [one.crash for state in found.values() for one in state.crashes]
+    assert {one.kind for one in tried} == kinds
+    assert all(large.bounds(one)[0] >= begin for one in tried)
+    assert bool(outcome.untried) is untried
+    assert outcome.left_out["--states"] == 0
+    assert states_of(large, 1)[1].left_out["--states"] > 0
+
+
+def test_a_large_scene_is_not_crashed_in_the_pause_behind_its_beginning() -> None:
+    # What was put is synced in it, which is later than the 50 ms that may be lost.
+    recording = recorded(0.05, *ANSWERED, Sync(1), Idle(), Write(1, 2, b"cd"), Sync(1), Idle())
+    large = replace(recording, scene=recording.scene._replace(begin=1, points=9))
+    found, outcome = states_of(large, 99)
+    tried = [one.crash for state in found.values() for one in state.crashes]
+    assert {one.kind for one in tried} >= {Kind.KILLED, Kind.TORN}
+    assert min(one.at for one in tried) == 6
+    assert not outcome.left_out.total()
+
+
+def test_a_state_is_told_by_the_simplest_crash_that_leaves_it() -> None:
+    # The rest of the write is zeros, as is what was there before it.
+    zeros = (Create(1, LOG), Write(1, 0, bytes(9)), Sync(1), Write(1, 0, b"a\0\0"), Said(2))
+    found, outcome = states_of(recorded(0.0, *zeros), 99)
+    ways = [{one.crash.kind for one in state.crashes} for state in found.values()]
+    assert {Kind.TORN, Kind.KILLED} in ways
+    assert outcome.states[Kind.KILLED] == sum(Kind.KILLED in kinds for kinds in ways)
+
+
+def test_a_recording_without_its_replies_is_not_judged() -> None:
+    crash = Crash(Kind.KILLED, 3, {}, "")
+    recording = recorded(0.0, *ANSWERED[:3])
+    assert recording.bounds(crash) == (0, 1)  # The last one may just not have been told.
+    spoken = [recording.spoken[0], recording.spoken[0]._replace(said=4)]
+    with pytest.raises(NotTestable, match="how it sends its replies"):
+        replace(recording, spoken=spoken).bounds(crash)
+
+
+def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
+    difference = Difference("persistence.put", "lost", "a", "b")
+
+    def case(kind: Kind, at: int) -> Case:
+        return Case(difference, kind, (kind is Kind.TORN, at), "", list, f"{kind}{at}", {}, "one")
+
+    (finding,) = grouped([case(Kind.TORN, 1), case(Kind.KILLED, 9), case(Kind.KILLED, 5)])
+    assert (finding.requirement, finding.case.state) == ("persistence.put", "killed5")
+    assert finding.states == {"killed": 2, "torn write": 1}
+    (finding,) = grouped([case(Kind.TORN, 1)])
+    assert finding.requirement == "durability.power-loss"
+
+
+# ------------------------------------------------------------ scenes and the command
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name not in ("0.6", "1.0")])
+def test_scenes_go_on_without_waiting_in_each_profile(name: str) -> None:
+    for scene in scenes(PROFILES[name], 100):
+        told = Story(PROFILES[name], None)
+        for step in scene.steps:
+            if isinstance(step, Say):
+                word = told.say(step, 1.0).word
+                assert word not in ("NOT_FOUND", "TIMED_OUT", "UNKNOWN_COMMAND"), step
+        assert len(told.moments[-1].jobs) >= 2
+
+
+@pytest.mark.parametrize(
+    ("command", "loss", "seconds"),
+    [
+        ("s -b x", None, None),
+        ("s -f 0", None, 0.0),
+        ("s -f100", None, 0.1),
+        ("s -F", None, NEVER),
+        ("s -f 0", "10", 0.01),
+        ("s", "never", NEVER),
+    ],
+)
+def test_the_promise_is_read_from_the_command(
+    command: str, loss: str | None, seconds: float | None
+) -> None:
+    assert promised(command, loss) == seconds
+
+
+def test_beanstalkd_syncs_by_itself_since_1_12() -> None:
+    versions = ("1.4", "1.10", "1.12", "1.13")
+    assert [usual_loss(PROFILES[name]) for name in versions] == [NEVER, NEVER, 0.05, 0.05]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--launch", "s -p {port}"],
+        ["--launch", "s -p {port} [-b {binlog}]"],
+        ["--launch", "s -b {binlog}"],
+        ["--launch", "s -p {port} -b {binlog}", "--loss", "x"],
+        ["--launch", "s -p {port} -b {binlog}", "--older", "s -p {port}"],
+        [],
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
+    assert main(["durability", *words]) == USAGE
+
+
+@needs_beanstalkd
+@needs_strace
+def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) -> None:
+    command = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
+    scene = scenes(NEWEST, 100)[0]
+    kept = Kept.of(tmp_path, scene.name)
+    record(command, scene, NEWEST, USUAL, 0.0, kept)
+    recording = read_recording(kept, scene, NEWEST, 0.0)
+    *_, last = (c for c in crashes(recording.operations, power=True) if c.kind is Kind.KILLED)
+    question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
+    least, most = recording.bounds(last)
+    assert least == most == len(recording.spoken)
+    moments = recording.story.moments[least : most + 1]
+    found = {d.requirement for d in differences(look(question, last.files), moments, recording.ids)}
+    assert {"persistence.release-priority", "persistence.buries"} <= found
+    assert "persistence.put" not in found

@@ -1,0 +1,1 @@
+"""Tests of the project: documentation, packages, set-up and CI."""

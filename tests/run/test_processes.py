@@ -1,0 +1,73 @@
+"""The number of processes that share a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from conformance.console.processes import MOST, processes
+from conformance.random_testing.effort import IN_ALL
+from conformance.run.options import Options
+from conformance.run.suite import Suite
+from conformance.run.worker_setup import WorkerSetup, set_up_worker
+from conformance.target.footprint import FOOTPRINT
+from tests.command_line import refuses, suite
+from tests.servers import REFERENCE_COMMAND, needs_faketime
+
+
+@pytest.fixture(autouse=True)
+def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(2 * MOST)})
+
+
+@pytest.mark.parametrize("arguments", [(), ("-q", "-p", "no:cacheprovider"), ("-vv", "--tb=short")])
+def test_a_whole_run_has_several(arguments: Sequence[str]) -> None:
+    assert processes(arguments) == MOST
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-k", "put."), ("-n3",), ("-x",), ("--pdb",), ("-p", "no:xdist"), ("a::b",)]
+)
+def test_a_run_of_chosen_tests_or_processes_has_what_was_chosen(arguments: Sequence[str]) -> None:
+    assert processes(arguments) == 1
+
+
+def test_where_one_processor_is_allowed_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
+    assert processes([]) == 1
+
+
+@needs_faketime
+def test_processes_need_not_find_out_again_what_is_known_of_a_server(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    command = f"sh -c 'echo start >> {starts}; exec \"$@\"' sh {REFERENCE_COMMAND}"
+    done = suite(f"--launch={command}", "-n2", "-k", "test_quit_closes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Without a clock of ours, with it, after the survey, and beside another one; and that of the
+    # only test.
+    assert len(starts.read_text().splitlines()) == 5
+
+
+def test_processes_share_the_time_that_a_run_has_for_failures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FOOTPRINT, "join", lambda *_: None)
+    options = Options(None, None, "auto", 0.25)
+    first, process = (Suite(options, distributed=distributed) for distributed in (False, True))
+    node = SimpleNamespace(workerinput={"workerid": "gw0", "workercount": 2})
+    with closing(first.start()):
+        WorkerSetup(first).pytest_configure_node(node)
+    set_up_worker(node, process)
+    assert process.known == first.measured()
+    assert 2 * process.effort.left == IN_ALL
+
+
+def test_processes_that_cannot_have_a_server_each_are_refused(tmp_path: Path) -> None:
+    command = f"flock -nF {tmp_path}/lock {REFERENCE_COMMAND}"
+    done = suite(f"--launch={command}", "--clock=real", "-n2", "-k", "test_quit")
+    refuses(done, "each process starts a server, and a second one does not start beside the first")

@@ -1,0 +1,395 @@
+"""Which requirement a failure blames: the same in any order, and whatever the messages say."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from conformance.catalogue import catalogue
+from conformance.oracle.diagnosis import Diagnosis
+from conformance.random_testing.exploration import Exploration
+from conformance.run import runner as running
+from conformance.run.aggregation import Result, Tally
+from conformance.run.attribution import Attribution, Blame, attribute, blame_of, cause_of
+from conformance.run.baseline import KnownDeviation
+from conformance.target.builtin import BuiltIn
+from conformance.target.limits import Limits
+from conformance.target.traits import Traits
+from conformance.usual_answers import DRAINING, DRAINS
+from conformance.verdict import (
+    Deviation,
+    Fate,
+    Kind,
+    NotApplicable,
+    NotTestable,
+    Step,
+    TargetLost,
+)
+from reference_server.faults import FAULTS, Fault
+from reference_server.model import Model
+from reference_server.profiles import NEWEST
+from reference_server.state import Client
+from reference_server.wire import (
+    BAD_FORMAT,
+    UNKNOWN_COMMAND,
+    Body,
+    Malformed,
+    Put,
+    Reply,
+    Request,
+    RequestReader,
+)
+from reports import results
+from reports.results import read_results
+from reports.verdicts import Verdict
+from tests.command_line import suite
+from tests.faults import Case, applies, cases, found_by_tests
+from tests.made import case
+from tests.servers import changed_server, let_nobody_starve, silent_at
+
+SILENT = Step(Kind.NO_REPLY, "kick", ("KICKED",))
+TOTAL = "stats.total-jobs"
+
+
+def _attributed(*found: tuple[results.Test, Blame | None]) -> list[Attribution]:
+    tests, blames = zip(*found, strict=True)
+    return attribute(tests, blames, lambda slug: catalogue()[slug].level == "must")
+
+
+Found = tuple[results.Test, Blame | None]
+
+
+def _fails(
+    slug: str, owner: str = "", step: Step = SILENT, *suspects: str
+) -> tuple[results.Test, Blame]:
+    return case(slug, Verdict.FAIL), Blame(step, owner, suspects)
+
+
+@pytest.mark.skipif(not hasattr(signal, DRAINS), reason="Windows has no such signal")
+def test_whoever_finds_a_server_that_the_signal_has_ended_blames_drain_mode() -> None:
+    fate = Fate(Kind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
+    for lost in (
+        TargetLost("OK …", fate, command="stats"),
+        Diagnosis("a reply", "nothing", fate=fate).deviation(0, ", as kept in a folder"),
+    ):
+        assert blame_of(lost, Traits()).owner == DRAINING
+    crashed = TargetLost("OK …", replace(fate, signal=11), command="stats")
+    assert blame_of(crashed, Traits()).owner == ""
+
+
+def test_a_failing_step_of_the_set_up_blocks_the_test_and_breaks_its_owner() -> None:
+    (found,) = _attributed(_fails("bury.fifo", owner="kick.kicked"))
+    assert found.test.requirements == ["bury.fifo", "kick.kicked"]
+    assert found.blocked == {"bury.fifo": "kick.kicked"}
+
+
+def test_an_owner_that_its_own_tests_have_found_broken_is_not_broken_twice() -> None:
+    own, other = _attributed(_fails("kick.kicked"), _fails("bury.fifo", owner="kick.kicked"))
+    assert (own.test.requirements, own.blocked) == (["kick.kicked"], {})
+    assert (other.test.requirements, other.blocked) == (["bury.fifo"], {"bury.fifo": "kick.kicked"})
+
+
+def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
+    (found,) = _attributed(_fails("bury.fifo", owner="put.ids-increase"))
+    assert found.test.verdict is Verdict.NON_STRICT
+
+
+@pytest.mark.parametrize(
+    ("directed", "suspects", "blocked_by"),
+    [
+        # The requirement that explains it is broken, as its own test shows.
+        (
+            _fails("stats.total-jobs", "", Step(Kind.WRONG_VALUE)),
+            ("put.inserted", "stats.total-jobs"),
+            "stats.total-jobs",
+        ),
+        # A directed test has failed in the same way.
+        (_fails("kick.bound"), (), "kick.bound"),
+        # Only one requirement explains it.
+        (None, (TOTAL,), TOTAL),
+        # Nothing explains it.
+        (_fails("put.inserted", "", Step(Kind.NO_REPLY, "put", ("INSERTED",))), (), ""),
+        (None, ("put.inserted", TOTAL), ""),
+    ],
+)
+def test_a_random_test_fails_only_for_what_no_directed_test_explains(
+    directed: Found | None, suspects: tuple[str, ...], blocked_by: str
+) -> None:
+    made_up = _fails("protocol.any-conversation", "", SILENT, *suspects)
+    *_, found = _attributed(*([directed] if directed else []), made_up)
+    assert found.blocked.get("protocol.any-conversation", "") == blocked_by
+
+
+def test_all_losses_at_one_command_have_one_cause() -> None:
+    steps = [
+        Step(kind, "kick", words)
+        for kind in (Kind.CRASHED, Kind.CRASHED)
+        for words in ((), ("KICKED",))
+    ]
+    assert len({Blame(step).key for step in steps}) == 1
+    (one,) = {cause_of(Blame(step), Traits()).model_dump_json() for step in steps}
+    assert "kick" in one
+
+
+# ---------------------------------------------------------------- servers
+
+
+class _NoUse(RequestReader):
+    """Does not know how to use a tube."""
+
+    def parse(self, line: bytes) -> Request:
+        return Malformed(UNKNOWN_COMMAND) if line.startswith(b"use ") else super().parse(line)
+
+
+class _NoPut(RequestReader):
+    """Takes each put for malformed, and what follows for a line of its own."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if isinstance(request, Put):
+            self._body = None
+            return Malformed(BAD_FORMAT)
+        return request
+
+
+class _KickKicksBuried(Model):
+    """Never kicks a delayed job."""
+
+    def _kick(self, conn: Client, bound: int) -> Reply:
+        return super()._kick(conn, bound if conn.use.buried else 0)
+
+
+SERVERS: Mapping[str, Fault] = {
+    "no use": Fault("", "other", reader=_NoUse),
+    "no put": Fault("", "other", reader=_NoPut),
+    "silent at touch": silent_at("touch"),
+    "silent at peek-buried": silent_at("peek-buried"),
+    "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
+    "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
+}
+SECTIONS = ("use", "put", "kick", "bury", "touch", "peek")
+LIMITS = Limits(reply=2.0, alive=2.0, arrival=(0.0,))
+
+
+def _chosen(section: Sequence[str] = SECTIONS) -> list[Case]:
+    """Return tests that need no time, clients of their own, or luck."""
+    left_out = {"real_clock", "exploration", "resources", "own_server", "clock"}
+    return [
+        one
+        for one in cases()
+        if any(slug.partition(".")[0] in section for slug in one.slugs)
+        and not one.arguments.keys() & left_out
+        and applies(one, NEWEST)
+    ]
+
+
+@cache
+def _traits(name: str) -> Traits:
+    """Return the traits of a server, which is surveyed once."""
+    with contextlib.closing(BuiltIn(fault=_fault(name), limits=LIMITS)) as server:
+        server.probe(NEWEST)
+        return server.traits
+
+
+def _fault(name: str) -> Fault:
+    return SERVERS.get(name) or FAULTS[name]
+
+
+def _verdicts(name: str, chosen: Sequence[Case]) -> dict[str, Verdict]:
+    """Return the verdicts of requirements, of tests run in this order."""
+    found: list[Found] = []
+    with contextlib.closing(BuiltIn(fault=_fault(name), limits=LIMITS)) as server:
+        server.traits = _traits(name)
+        for one in chosen:
+            error = running.run(one.test, one.arguments, server).error
+            if isinstance(error, NotApplicable | NotTestable):
+                continue
+            slugs = sorted(one.slugs)
+            if isinstance(error, Deviation):
+                found.append(
+                    (
+                        case(slugs[0], Verdict.FAIL, requirements=slugs),
+                        blame_of(error, server.traits),
+                    )
+                )
+            else:
+                assert error is None, error
+                found.append((case(slugs[0], requirements=slugs), None))
+    tally = Tally(catalogue(), {}, "a server")
+    tally.add(Result(found.test, found.blocked) for found in _attributed(*found))
+    return {slug: entry.verdict for slug, entry in tally.entries.items() if entry.tests}
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a busy machine for an idle one: here, replies are missing or wrong, never late."""
+    let_nobody_starve(monkeypatch)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_verdicts_are_the_same_in_any_order(name: str) -> None:
+    chosen = _chosen()
+    first = _verdicts(name, chosen)
+    assert _verdicts(name, random.Random(0).sample(chosen, len(chosen))) == first
+    broken = {slug for slug, verdict in first.items() if verdict is Verdict.FAIL}
+    assert broken
+    # Alone, each test of what is broken says the same.
+    for one in [one for one in chosen if one.slugs & broken][:4]:
+        alone = _verdicts(name, [one])
+        assert {
+            slug: alone[slug] for slug in alone if slug not in first or alone[slug] is Verdict.FAIL
+        }.keys() <= broken
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("no use", {"use.using"}),
+        ("no put", {"put.inserted"}),
+        ("silent at touch", {"touch.touched"}),
+        ("silent at peek-buried", {"peek.buried"}),
+    ],
+)
+def test_a_command_that_does_not_work_breaks_one_requirement(name: str, broken: set[str]) -> None:
+    found = _verdicts(name, _chosen())
+    assert {slug for slug, verdict in found.items() if verdict is Verdict.FAIL} == broken
+    assert Verdict.BLOCKED in found.values()
+
+
+def test_no_verdict_depends_on_the_words_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = random.Random(2).sample(_chosen(), 25)
+    names = [*SERVERS, *random.Random(1).sample(sorted(found_by_tests()), 12 - len(SERVERS))]
+    before = {name: _verdicts(name, chosen) for name in names}
+    plain, chance = Deviation.__init__, random.Random(3)
+
+    def in_random_words(self: Deviation, *args: object, **more: object) -> None:
+        plain(self, *args, **more)  # type: ignore[arg-type]
+        self.expected, self.observed = (chance.choice("abcdefgh") * 5 for _ in range(2))
+
+    monkeypatch.setattr(Deviation, "__init__", in_random_words)
+    assert {name: _verdicts(name, chosen) for name in names} == before
+
+
+# ---------------------------------------------------------------- what is blocked
+
+
+def _tally(baseline: Mapping[str, KnownDeviation]) -> Tally:
+    tally = Tally(catalogue(), baseline, "a server")
+    blocked = {"put.inserted": "use.using"}
+    tally.add(
+        [
+            Result(case("use.using", Verdict.FAIL)),
+            Result(case("put.inserted")),
+            Result(case("put.inserted", Verdict.FAIL), blocked),
+            Result(case("delete.ready", Verdict.FAIL), {"delete.ready": "use.using"}),
+            Result(case("delete.ready", Verdict.FAIL, reason="it deletes nothing")),
+        ]
+    )
+    return tally
+
+
+def test_what_is_blocked_is_counted_and_named_and_never_a_pass() -> None:
+    tally = _tally({})
+    verdicts = {slug: tally.entries[slug].verdict for slug in ("put.inserted", "delete.ready")}
+    assert verdicts == {"put.inserted": Verdict.BLOCKED, "delete.ready": Verdict.FAIL}
+    assert tally.entries["put.inserted"].blocked_by == ["use.using"]
+    assert tally.entries["delete.ready"].reason == "it deletes nothing"
+    conclusion = tally.conclusion()
+    assert (conclusion.word, conclusion.must_broken, conclusion.tested) == (
+        "does not conform",
+        2,
+        2,
+    )
+    assert "1 blocked by use.using" in conclusion.sentence
+
+
+def test_what_is_blocked_neither_comes_back_nor_goes_away() -> None:
+    baseline = {slug: KnownDeviation("fail", "issue 17") for slug in ("use.using", "put.inserted")}
+    tally = _tally(baseline)
+    assert tally.gone() == []
+    assert [entry.requirement.slug for entry in tally.deviations(known=False)] == ["delete.ready"]
+    assert tally.updated_baseline()["put.inserted"] == baseline["put.inserted"]
+    assert "put.inserted" not in _tally({}).updated_baseline()
+
+
+def test_random_conversations_are_blocked_by_a_missing_key_of_stats() -> None:
+    fault = Fault("", "other", model=_without("max-job-size"))
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        server.probe(NEWEST)
+        (one,) = [one for one in cases() if one.name == "test_any_program"]
+        arguments = {**one.arguments, "exploration": Exploration(1)}
+        error = running.run(one.test, arguments, server).error
+    assert isinstance(error, Deviation)
+    assert error.owner == "stats.max-job-size"
+
+
+def _without(key: str) -> type[Model]:
+    """Return a model whose stats lack a key."""
+
+    class Without(Model):
+        def _stats(self, conn: Client) -> Reply:
+            reply = super()._stats(conn)
+            lines = (reply.body or b"").splitlines(keepends=True)
+            kept = [line for line in lines if not line.startswith(key.encode() + b":")]
+            return reply._replace(body=b"".join(kept))
+
+    return Without
+
+
+SLOW_ZERO = """
+    import time
+    plain = Model._reserve
+    def reserve(self, conn, timeout):
+        if timeout == 0:
+            time.sleep(0.7)
+        return plain(self, conn, timeout)
+    Model._reserve = reserve
+"""
+
+
+def test_a_server_that_always_takes_its_time_for_a_command_answers_it(tmp_path: Path) -> None:
+    launch = f"--launch={changed_server(tmp_path, SLOW_ZERO)}"
+    chosen = "delete.ready or use.does-not-watch or reserve.any-watched-tube or bury.untouched"
+    done = suite(launch, "--clock=real", "-k", chosen, f"--report={tmp_path}")
+    found = read_results(tmp_path / "results.json").requirements
+    assert done.returncode == 0, done.stdout
+    assert {one.verdict for one in found if one.tests} == {Verdict.PASS}
+
+
+class _ReadsTheBodyAgain(RequestReader):
+    """Takes a body that is a line end for a line, too."""
+
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if isinstance(request, Body) and request.data == b"\r\n":
+            self._buffer[:0] = b"\r\n"
+        return request
+
+
+def test_replies_out_of_step_are_the_doing_of_the_command_under_test() -> None:
+    fault = Fault("", "other", reader=_ReadsTheBodyAgain)
+    chosen = [one for one in cases() if one.name == "test_a_body_is_given_back_as_it_was"]
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        errors = [running.run(one.test, one.arguments, server).error for one in chosen]
+    (wrong,) = [error for error in errors if error is not None]
+    assert isinstance(wrong, Deviation)
+    assert wrong.owner == ""
+    assert wrong.step.came == "UNKNOWN_COMMAND"
+
+
+@pytest.mark.parametrize("slug", ["reserve.timeout-limits-wait", "reserve.timed-out"])
+def test_a_sync_command_that_fails_is_not_the_doing_of_the_test(slug: str) -> None:
+    chosen = [one for one in cases() if slug in one.slugs]
+    fault = silent_at("list-tube-used")
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        server.probe()
+        errors = [running.run(one.test, one.arguments, server).error for one in chosen]
+    blamed = {error.owner for error in errors if isinstance(error, Deviation)}
+    assert blamed <= {"list-tube-used.using"}
