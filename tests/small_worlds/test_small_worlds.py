@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conformance.tests.test_small_worlds import test_any_transition as any_transition
 
 from conformance.console.explore import explore
 from conformance.random_testing.exploration import Exploration
@@ -33,6 +32,7 @@ from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import CpuTime
 from conformance.target.target import Remote
+from conformance.tests.test_small_worlds import test_any_transition as any_transition
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive
 from reference_server.faults import FAULTS, Fault
