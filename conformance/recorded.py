@@ -32,7 +32,7 @@ class Conversation(Protocol):
         ...
 
 
-class Packed(Sequence[Entry]):
+class PackedEntries(Sequence[Entry]):
     """Entries of which each takes some twenty bytes more than its data."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Packed(Sequence[Entry]):
 class Recorded:
     """A conversation that is only looked at."""
 
-    entries: Packed = field(default_factory=Packed)
+    entries: PackedEntries = field(default_factory=PackedEntries)
     begins: Counters | None = None
     claim: Claim | None = None
 

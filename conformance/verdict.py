@@ -14,7 +14,7 @@ from conformance.printable import printable
 from conformance.transcript import Transcript
 
 
-class Kind(StrEnum):
+class OutcomeKind(StrEnum):
     """The kind of a deviation."""
 
     NO_REPLY = "no reply"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
     @property
     def is_loss(self) -> bool:
         """Tell whether the target serves nobody any more."""
-        return self in (Kind.CRASHED, Kind.HANGS, Kind.GONE)
+        return self in (OutcomeKind.CRASHED, OutcomeKind.HANGS, OutcomeKind.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Fate:
     ``signal``: the number of the signal that has ended its process; 0 if that is not known.
     """
 
-    kind: Kind
+    kind: OutcomeKind
     how: str
     signal: int = 0
     more: str = ""
@@ -51,9 +51,9 @@ class Fate:
 
     def __str__(self) -> str:
         match self.kind:
-            case Kind.CRASHED:
+            case OutcomeKind.CRASHED:
                 sentence = f"the target crashed: {self.how}"
-            case Kind.HANGS:
+            case OutcomeKind.HANGS:
                 sentence = f"the target hangs: {self.how}"
             case _:
                 sentence = f"the target is gone: {self.how}"
@@ -73,14 +73,14 @@ class Step:
     what a wrong value was about, such as a key of statistics or an assertion of a test.
     """
 
-    kind: Kind
+    kind: OutcomeKind
     command: str = ""
     words: tuple[str, ...] = ()
     came: str = ""
     subject: str = ""
 
 
-WRONG_VALUE = Step(Kind.WRONG_VALUE)
+WRONG_VALUE = Step(OutcomeKind.WRONG_VALUE)
 
 
 class Deviation(AssertionError):

@@ -11,9 +11,9 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session
-from conformance.random_testing.smaller import HASTE, Reducer
+from conformance.random_testing.shrinking import HASTE, Reducer
 from conformance.random_testing.steps import Ask, Program, Step, take
-from conformance.target.pace import PACE
+from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.starvation import pressure
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
@@ -27,7 +27,7 @@ MakesUp = Callable[[Session, Random], Iterator[Step]]
 """Makes up a program, each step when the one before has been taken."""
 
 
-class Campaign:
+class ProgramCampaign:
     """Plays programs on a target, those of the second gear if nothing else is said."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Campaign:
         if self._session is None:
             self._session = self._exploration.restored_session(self._target)
         session = self._session
-        PACE.begin()
+        COMMAND_RATE.begin()
         session.begin()
         for step in makes_up(session, chance):
             steps.append(step)

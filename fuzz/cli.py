@@ -30,7 +30,7 @@ from fuzz.entries import Shelf
 from fuzz.fuzzer import Fuzzer
 from fuzz.grey_target import CHOICES, NotInstrumented, Sight
 from fuzz.live import LiveView
-from fuzz.news import News, health, summary
+from fuzz.progress_updates import ProgressUpdates, health, summary
 from reports.files import replace as replace_file
 from reports.fuzzing import fuzz_page
 
@@ -126,10 +126,10 @@ def fuzz(
     return code or (USAGE if errors else 0)
 
 
-def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
+def _run(work: Sequence[_Work], view: LiveView) -> list[ProgressUpdates]:
     """Return the last news of each job."""
     context = multiprocessing.get_context("spawn")
-    told: multiprocessing.Queue[News] = context.Queue()
+    told: multiprocessing.Queue[ProgressUpdates] = context.Queue()
     processes = [
         context.Process(target=_job, args=(number, job, told), daemon=True)
         for number, job in enumerate(work)
@@ -138,7 +138,7 @@ def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
         process.start()
     # With what it has found, and with all that it has started.
     take_endings_for_interrupts()
-    last: dict[int, News] = {}
+    last: dict[int, ProgressUpdates] = {}
     is_told = False
     start = time.monotonic()
     try:
@@ -156,7 +156,7 @@ def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
                 for number, process in enumerate(processes):
                     if process.exitcode and number not in last:
                         error = f"process {number} ended with status {process.exitcode}"
-                        last[number] = News(number, error=error, ended=True)
+                        last[number] = ProgressUpdates(number, error=error, ended=True)
             view.show(list(last.values()))
     except KeyboardInterrupt:
         print(f"\ninterrupted after {time.monotonic() - start:.0f} s")
@@ -167,7 +167,7 @@ def _run(work: Sequence[_Work], view: LiveView) -> list[News]:
     return [last[number] for number in sorted(last)]
 
 
-def _run_on(cluster: str, work: _Work, view: LiveView) -> list[News]:
+def _run_on(cluster: str, work: _Work, view: LiveView) -> list[ProgressUpdates]:
     """Return the last news of a cluster's workers; what is handed out goes on after Ctrl-C."""
     # Dask is an extra, and takes long to import.
     from fuzz.cluster import ClusterCampaign
@@ -191,7 +191,7 @@ def _begins(work: Sequence[_Work], target: str) -> str:
     return f"fuzzing {target} for {work[0].seconds:g} s, seed {work[0].seed}{processes}"
 
 
-def _job(number: int, work: _Work, told: multiprocessing.Queue[News]) -> None:
+def _job(number: int, work: _Work, told: multiprocessing.Queue[ProgressUpdates]) -> None:
     FOOTPRINT.join(work.run, number + 1)
     try:
         sight = Sight.of(work.options, work.coverage)
@@ -201,15 +201,19 @@ def _job(number: int, work: _Work, told: multiprocessing.Queue[News]) -> None:
         finally:
             target.close()
     except (TargetError, LaunchError, NotInstrumented) as error:
-        told.put(News(number, error=str(error), ended=True))
+        told.put(ProgressUpdates(number, error=str(error), ended=True))
 
 
 def _fuzz(
-    target: Target, sight: Sight, number: int, work: _Work, told: multiprocessing.Queue[News]
+    target: Target,
+    sight: Sight,
+    number: int,
+    work: _Work,
+    told: multiprocessing.Queue[ProgressUpdates],
 ) -> None:
     """Tell now and then how far it is; raises TargetError or LaunchError."""
     work.options.recognise(target)
-    told.put(News(number, target=sight.named(target)))
+    told.put(ProgressUpdates(number, target=sight.named(target)))
     exploration = Exploration(
         1, work.seed, profile=target.profile, folder=work.findings, shared=True
     )
@@ -226,7 +230,7 @@ def _fuzz(
         found = tuple((filed.line, not filed.diagnosis.de_facto) for filed in report.found)
         health = tuple(report.health.values())
         edges = grey.guidance.edges if grey is not None else 0
-        news = News(
+        news = ProgressUpdates(
             *(number, report.progress, report.shapes, edges, undecided, report.unjudged),
             *(found, health),
             ended=ended,

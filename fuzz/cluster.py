@@ -16,18 +16,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.random_testing.findings import at_first_sight, not_kept
-from conformance.run.cluster import Cluster, Job
+from conformance.run.cluster import Cluster, ClusterJob
 from conformance.run.options import Options
 from conformance.target.address import TargetError
+from fuzz.campaign_findings import Filed
 from fuzz.corpus import Pool
 from fuzz.edges import count
 from fuzz.entries import FOLDER as PROGRAMS
 from fuzz.entries import Shelf, dumps, loads
-from fuzz.found import Filed
 from fuzz.guidance import union
 from fuzz.hostile import Progress
-from fuzz.news import News
-from fuzz.slices import Beat, FirstSight, Known, Outcome, Slice, end_of_campaign
+from fuzz.progress_updates import ProgressUpdates
+from fuzz.slices import Beat, FirstSight, SharedKnowledge, Slice, SliceOutcome, end_of_campaign
 from reports.words import counted
 
 SECONDS = 10.0
@@ -51,7 +51,7 @@ class ClusterCampaign:
         findings: Path,
         corpus: Path | None,
         coverage: str = "auto",
-        shows: Callable[[Sequence[News]], None] = lambda _: None,
+        shows: Callable[[Sequence[ProgressUpdates]], None] = lambda _: None,
     ) -> None:
         self._options = options
         self._coverage = coverage
@@ -61,12 +61,12 @@ class ClusterCampaign:
         self._pool = Pool(corpus)
         self._shelf = Shelf(corpus / PROGRAMS) if corpus is not None else None
         self._reached = 0
-        self.known = Known()
+        self.known = SharedKnowledge()
         self.found: dict[str, Filed] = {}
         """The findings, by name."""
         which = repr((options, coverage, seed)).encode()
         self._name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
-        self._news: dict[str, News] = {}
+        self._news: dict[str, ProgressUpdates] = {}
         self._beats: dict[str, Beat] = {}
         self._heard: queue.SimpleQueue[FirstSight | Beat] = queue.SimpleQueue()
         self._mine: set[int] = set()
@@ -74,12 +74,12 @@ class ClusterCampaign:
         self._over: set[tuple[str, int]] = set()
         self._unreduced: dict[tuple[str, int], list[Path]] = {}
 
-    def run(self, address: str, seconds: float, most: float = math.inf) -> list[News]:
+    def run(self, address: str, seconds: float, most: float = math.inf) -> list[ProgressUpdates]:
         """Fuzz on the workers of a scheduler; return the last news of each of them."""
-        cluster = Cluster[Outcome](address, self._name)
+        cluster = Cluster[SliceOutcome](address, self._name)
         end, failed = time.monotonic() + seconds, 0
 
-        def next_slice() -> Job[Outcome] | None:
+        def next_slice() -> ClusterJob[SliceOutcome] | None:
             left = end - time.monotonic()
             if left <= 0 or len(self.found) >= most or failed >= _IN_A_ROW:
                 return None
@@ -87,7 +87,7 @@ class ClusterCampaign:
             self._mine.add(seed)
             known = self._all_known()
             part = Slice(self._name, self._options, self._coverage, seed, min(left, SECONDS), known)
-            return Job(str(seed), part)
+            return ClusterJob(str(seed), part)
 
         try:
             self._mine.update(map(int, cluster.left()))
@@ -110,23 +110,23 @@ class ClusterCampaign:
         return self.news
 
     @property
-    def news(self) -> list[News]:
+    def news(self) -> list[ProgressUpdates]:
         """The last news of each worker."""
         return list(self._news.values())
 
-    def _all_known(self) -> Known:
+    def _all_known(self) -> SharedKnowledge:
         """Return all that is known, with what other fuzzers have put into the corpus."""
         self._pool.exchange()
-        self.known |= Known(frozenset(self._pool.inputs))
+        self.known |= SharedKnowledge(frozenset(self._pool.inputs))
         for entry in self._shelf.news() if self._shelf is not None else ():
             self._reached |= entry.reached
-            self.known |= Known(entries=frozenset({dumps(entry)}))
+            self.known |= SharedKnowledge(entries=frozenset({dumps(entry)}))
         fewest = frozenset(map(dumps, union(map(loads, self.known.entries))))
         return replace(self.known, entries=fewest)
 
     # ------------------------------------------------------------ putting together
 
-    def _merge(self, outcome: Outcome) -> None:
+    def _merge(self, outcome: SliceOutcome) -> None:
         """Take what came of a slice; once more changes nothing but counts."""
         for data in outcome.known.inputs - self.known.inputs:
             self._pool.add(data)
@@ -142,7 +142,7 @@ class ClusterCampaign:
         self._beats = {
             worker: beat for worker, beat in self._beats.items() if beat.seed != outcome.seed
         }
-        news = self._news.setdefault(outcome.worker, News(len(self._news)))
+        news = self._news.setdefault(outcome.worker, ProgressUpdates(len(self._news)))
         lines = (self.found[filed.diagnosis.name] for filed in outcome.found)
         found = ((filed.line, not filed.diagnosis.de_facto) for filed in lines)
         self._news[outcome.worker] = replace(
@@ -158,7 +158,7 @@ class ClusterCampaign:
             or news.health,
         )
 
-    def _file(self, outcome: Outcome) -> None:
+    def _file(self, outcome: SliceOutcome) -> None:
         """File what was found, unless it is filed."""
         files, unkept = outcome.files, ""
         try:
@@ -181,7 +181,7 @@ class ClusterCampaign:
                 self._hear(self._heard.get_nowait())
         beats = {worker: beat for worker, beat in self._beats.items() if beat.seed in self._mine}
         for worker in beats.keys() - self._news.keys():
-            self._news[worker] = News(len(self._news))
+            self._news[worker] = ProgressUpdates(len(self._news))
         self._shows(
             [
                 replace(news, progress=_sum(news.progress, beats[worker].progress))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from conformance.target.builtin import BuiltIn
 from fuzz.edges import classed, marked
-from fuzz.shared_memory import Segment
+from fuzz.shared_memory import SharedSegment
 from reference_server import lifecycle, model, store
 from reference_server.wire import lines, messages, replies, requests
 
@@ -38,7 +38,7 @@ class Unknown:
 class CountedEdges:
     """The edges that an instrumented server counts."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: SharedSegment) -> None:
         self._segment = segment
 
     def take(self) -> int:

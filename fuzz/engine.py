@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from conformance.random_testing.exploration import Exploration
 from conformance.target.target import Target
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from fuzz.corpus import Pool
 from fuzz.hostile import CaseAuthor, Progress
 from fuzz.program import Choices
@@ -29,7 +29,7 @@ def judge(target: Target) -> Callable[[bytes], None]:
 
     def one(data: bytes) -> None:
         # Nothing is kept from one input to the next: the same bytes mean the same.
-        campaign = Campaign(
+        campaign = ProgramCampaign(
             exploration,
             target,
             lambda session, chance: CaseAuthor(session, chance, Pool(), progress).steps(CASES),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from conformance.random_testing.steps import Ask, Leave, Step, Wait
-from fuzz.guidance import Entry
+from fuzz.guidance import CorpusEntry
 from reports.files import replace
 
 FOLDER = "programs"
@@ -22,16 +22,16 @@ _END = ".json"
 _KINDS: dict[str, type[Ask | Leave | Wait]] = {"ask": Ask, "leave": Leave, "wait": Wait}
 
 
-def dumps(entry: Entry) -> str:
+def dumps(entry: CorpusEntry) -> str:
     """Return an entry as text."""
     return json.dumps({"reached": f"{entry.reached:x}", "steps": [*map(_told, entry.program)]})
 
 
-def loads(text: str) -> Entry:
+def loads(text: str) -> CorpusEntry:
     """Return an entry from text; raises ValueError."""
     try:
         told = json.loads(text)
-        return Entry([*map(_step, told["steps"])], int(told["reached"], 16))
+        return CorpusEntry([*map(_step, told["steps"])], int(told["reached"], 16))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("not an entry of a corpus") from error
 
@@ -53,13 +53,13 @@ def _step(told: dict[str, Any]) -> Step:
     return kind(**values)
 
 
-class Exchange(Protocol):
+class SharedEntries(Protocol):
     """A place where several fuzzers share entries."""
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: CorpusEntry) -> None:
         """Share an entry."""
 
-    def news(self) -> Iterator[Entry]:
+    def news(self) -> Iterator[CorpusEntry]:
         """Yield the entries that others have put there since this was asked last."""
 
 
@@ -71,7 +71,7 @@ class Shelf:
         self._folder = folder
         self._known: set[str] = set()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: CorpusEntry) -> None:
         """Write an entry, if that is possible: others do without it."""
         data = dumps(entry).encode()
         name = hashlib.sha256(data).hexdigest()[:16] + _END
@@ -80,7 +80,7 @@ class Shelf:
             with contextlib.suppress(OSError):
                 replace(self._folder / name, data)
 
-    def news(self) -> Iterator[Entry]:
+    def news(self) -> Iterator[CorpusEntry]:
         """Yield the entries that others have put there since this was asked last."""
         for path in sorted(self._folder.glob(f"*{_END}")):
             if path.name not in self._known:

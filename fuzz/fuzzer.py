@@ -13,10 +13,10 @@ from random import Random
 
 from conformance.oracle.diagnosis import Diagnosis, last_command
 from conformance.oracle.violation import Violation
+from conformance.random_testing.delta_debugging import OutOfTime, ends
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import at_first_sight, keep, not_kept
 from conformance.random_testing.levels import diagnosis_of
-from conformance.random_testing.minimise import OutOfTime, ends
 from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Program, Step
@@ -24,14 +24,14 @@ from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON
 from fuzz import undefined_input as wild
-from fuzz.campaign import REPLAYS, Campaign, MakesUp
+from fuzz.campaign import REPLAYS, MakesUp, ProgramCampaign
+from fuzz.campaign_findings import CampaignReport, Filed, Sighting
 from fuzz.corpus import Pool
-from fuzz.decency import decent
-from fuzz.found import Filed, Report, Sighting
 from fuzz.greybox import GreyBox
 from fuzz.health import growth, look, thinned
 from fuzz.hostile import cases
-from fuzz.reported import Reports, program_of
+from fuzz.judgeable_steps import judgeable
+from fuzz.sanitizer_findings import Reports, program_of
 from fuzz.suppression import Signature, line_of, lines_of, signature
 
 WILD = 8
@@ -68,13 +68,13 @@ class Fuzzer:
         sees: Callable[[Transcript], None] = lambda _: None,
         to_first_failure: bool = False,
     ) -> None:
-        self.report = Report(to_first_failure=to_first_failure)
+        self.report = CampaignReport(to_first_failure=to_first_failure)
         self._sees = sees
         self._exploration = exploration
         self._target = target
         self._pool = pool
         hostile = partial(cases, pool, self.report.progress)
-        self._campaign = Campaign(exploration, target, hostile)
+        self._campaign = ProgramCampaign(exploration, target, hostile)
         self._grey = grey
         if grey is not None:
             grey.known = pool.known
@@ -94,7 +94,7 @@ class Fuzzer:
 
     def run(
         self, seconds: float, most: float = math.inf, tell: Callable[[], None] = lambda: None
-    ) -> Report:
+    ) -> CampaignReport:
         """Go on for some seconds, or until ``most`` things are found, and end.
 
         ``tell`` is called now and then.
@@ -187,7 +187,7 @@ class Fuzzer:
         sightings: list[Sighting] = []
         # Most of what they find is found at once, and to make it small takes long.
         for program in sorted(self._grey.explore(seconds), key=len):
-            steps = decent(program, self._exploration.profile)
+            steps = judgeable(program, self._exploration.profile)
             self.report.unjudged += len(steps) < len(program)
             if new := self._grey.without_known(steps):
                 sightings += self._play(partial(_steps, new), 0, most)
@@ -308,12 +308,12 @@ class Fuzzer:
 
     # ------------------------------------------------------------ beyond what is judged
 
-    def _wild_actions(self, seed: int) -> list[wild.Action]:
+    def _wild_actions(self, seed: int) -> list[wild.UndefinedAction]:
         known = self._pool.known
         lines = wild.lines_of_fork(self._exploration.profile.dialect)
         return [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
 
-    def _lose(self, done: list[wild.Action]) -> None:
+    def _lose(self, done: list[wild.UndefinedAction]) -> None:
         """File what ended a scouts' server by its last messages, or else put that off."""
         if (end := next(filter(self._is_wrong, ends(done)), None)) is not None:
             self._go_wild(end)
@@ -326,7 +326,7 @@ class Fuzzer:
 
         self._later.append(later)
 
-    def _go_wild(self, done: list[wild.Action]) -> None:
+    def _go_wild(self, done: list[wild.UndefinedAction]) -> None:
         target = self._new_server()
         wrong, slowest, taken = wild.survives(target, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
@@ -335,7 +335,7 @@ class Fuzzer:
             return
         effort = self._exploration.effort
 
-        def shows(fewer: list[wild.Action]) -> bool:
+        def shows(fewer: list[wild.UndefinedAction]) -> bool:
             if not effort.remaining:
                 raise OutOfTime
             return self._is_wrong(fewer)
@@ -349,10 +349,10 @@ class Fuzzer:
         diagnosis = Diagnosis(GOES_ON, str(wrong), behind=last_command(shown.entries), fate=wrong)
         self._add(diagnosis, shown, seen_again, is_wild=True)
 
-    def _is_wrong(self, done: list[wild.Action]) -> bool:
+    def _is_wrong(self, done: list[wild.UndefinedAction]) -> bool:
         return wild.survives(self._new_server(), done).wrong is not None
 
-    def _needed(self, done: list[wild.Action]) -> list[wild.Action]:
+    def _needed(self, done: list[wild.UndefinedAction]) -> list[wild.UndefinedAction]:
         """Return the last actions if they do alone what all do, up to that which does it."""
         last = done[-wild.EVERY :]
         wrong, _, taken = wild.survives(self._new_server(), last, every=1)

@@ -12,11 +12,11 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.target import Target
 from fuzz.coverage import CountedEdges, Coverage, ModelLines
-from fuzz.entries import Exchange
+from fuzz.entries import SharedEntries
 from fuzz.greybox import GreyBox
 from fuzz.instrumentation import map_size
 from fuzz.scout import Scout
-from fuzz.shared_memory import NoMemory, Segment
+from fuzz.shared_memory import NoMemory, SharedSegment
 
 CHOICES = ("auto", "afl", "llvm", "off")
 
@@ -31,9 +31,9 @@ class Sight:
 
     told: str
     options: Options
-    judged: Segment | None = None
+    judged: SharedSegment | None = None
     """The counters of the server on which programs are judged; scouts have one of their own."""
-    scouted: Segment | None = None
+    scouted: SharedSegment | None = None
     is_ours: bool = False
 
     @classmethod
@@ -50,7 +50,7 @@ class Sight:
         try:
             size = map_size(options.command, Limits(start=options.start_timeout))
             if size is not None:
-                judged, scouted = Segment(size), Segment(size)
+                judged, scouted = SharedSegment(size), SharedSegment(size)
                 seen = replace(options, environment=judged.environment)
                 return cls(f"guided by its {size:,} counters", seen, judged, scouted)
             why = "it counts no edges"
@@ -65,7 +65,7 @@ class Sight:
         name = f"{target.label} {target.version} (profile {target.profile.name})"
         return printable(f"{name}, {self.told}")
 
-    def grey_box(self, target: Target, seed: int, shelf: Exchange | None) -> GreyBox | None:
+    def grey_box(self, target: Target, seed: int, shelf: SharedEntries | None) -> GreyBox | None:
         """Return scouts for a target, None if it is a black box."""
         coverage: Coverage
         scout: Scout

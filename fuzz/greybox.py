@@ -14,20 +14,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
-from conformance.random_testing.minimise import OutOfTime, without_steps
+from conformance.random_testing.delta_debugging import OutOfTime, without_steps
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Program, Step
-from conformance.target.sanitizers import Report
+from conformance.target.sanitizers import SanitizerReport
 from fuzz.campaign import MakesUp
 from fuzz.coverage import Coverage
-from fuzz.decency import decent
-from fuzz.entries import Exchange
-from fuzz.guidance import Entry, Guidance
+from fuzz.entries import SharedEntries
+from fuzz.guidance import CorpusEntry, Guidance
+from fuzz.judgeable_steps import judgeable
 from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
-from fuzz.scout import Lost, Scout, Turn, begins_turn
+from fuzz.scout import Lost, Scout, ScoutTurn, begins_turn
 from fuzz.suppression import Signature, Suppression, lines_of, signature
-from fuzz.undefined_input import Action
+from fuzz.undefined_input import UndefinedAction
 from fuzz.variation import MOST, Variation
 from reference_server.wire import CRLF
 
@@ -60,12 +60,12 @@ class GreyBox:
     """
 
     def __init__(
-        self, scout: Scout, coverage: Coverage, chance: Random, shelf: Exchange | None = None
+        self, scout: Scout, coverage: Coverage, chance: Random, shelf: SharedEntries | None = None
     ) -> None:
         self.guidance = Guidance()
-        self.lost: list[Sequence[Action]] = []
+        self.lost: list[Sequence[UndefinedAction]] = []
         """The messages that the target did not survive."""
-        self.reported: list[tuple[Sequence[Report], Program]] = []
+        self.reported: list[tuple[Sequence[SanitizerReport], Program]] = []
         """The reports of sanitizers, and the programs that were played then."""
         self.programs = 0
         """The number of programs that were played by scouts."""
@@ -124,7 +124,7 @@ class GreyBox:
         if self.guidance.entries and chance.random() < _BEHIND:
             one, other = (self.guidance.pick(chance) for _ in range(2))
             varied = self._vary(one.program, other.program)
-            yield from decent(varied, session.model.profile)
+            yield from judgeable(varied, session.model.profile)
         times = MOVED if session.target.clock.movable else BRISK
         yield from ProgramAuthor(session, chance, times).steps(COMMANDS)
 
@@ -159,7 +159,7 @@ class GreyBox:
 
     def _volley(self) -> Iterator[Program]:
         """Play hostile lines; yield those that are answered otherwise than by the model."""
-        program = self.without_known(decent(self._vary.volley(), self._profile))
+        program = self.without_known(judgeable(self._vary.volley(), self._profile))
         turns = self._play(program)
         self._volleys += len(turns)
         self._fruitless += 1
@@ -208,7 +208,9 @@ class GreyBox:
             if has_new_edge:
                 yield entry.program
 
-    def _parts(self, program: Program, turns: Sequence[Turn], news: int) -> Iterator[Entry]:
+    def _parts(
+        self, program: Program, turns: Sequence[ScoutTurn], news: int
+    ) -> Iterator[CorpusEntry]:
         for _ in range(_PARTS):
             if not news:
                 return
@@ -216,9 +218,9 @@ class GreyBox:
             news &= ~entry.reached
             yield entry
         if news:
-            yield Entry(program, _together(turns))
+            yield CorpusEntry(program, _together(turns))
 
-    def _part(self, program: Program, turns: Sequence[Turn], news: int) -> Entry:
+    def _part(self, program: Program, turns: Sequence[ScoutTurn], news: int) -> CorpusEntry:
         """Return a part that ends with the last turn of a program in which something is new."""
         last = max(number for number, turn in enumerate(turns) if turn.reached & news)
         wanted = turns[last].reached & news
@@ -228,9 +230,11 @@ class GreyBox:
 
         effort = _EFFORT if self.guidance.has_new_edge(wanted) else 0
         small = self._smallest(program, turns[: last + 1], reaches, effort)
-        return Entry(small, _together(self._play(small)) | wanted)
+        return CorpusEntry(small, _together(self._play(small)) | wanted)
 
-    def _answered_otherwise(self, program: Program, turns: Sequence[Turn]) -> Iterator[Program]:
+    def _answered_otherwise(
+        self, program: Program, turns: Sequence[ScoutTurn]
+    ) -> Iterator[Program]:
         """Yield a part of a program to which the target replies otherwise than the model."""
         if not turns:
             return
@@ -238,7 +242,7 @@ class GreyBox:
         for end, kind, is_silent in sorted(found.values()):
             until = program[:end]
             is_new = self._alike[kind] < _ALIKE * _SHOWN
-            if is_new and len(decent(until, self._profile)) == len(until):
+            if is_new and len(judgeable(until, self._profile)) == len(until):
                 before = [turn for turn in turns if turn.end <= end]
                 part = self._showing(until, before, kind)
                 if part is None:
@@ -250,7 +254,9 @@ class GreyBox:
                     self._shown += 1
                     yield part
 
-    def _showing(self, program: Program, turns: Sequence[Turn], kind: Signature) -> Program | None:
+    def _showing(
+        self, program: Program, turns: Sequence[ScoutTurn], kind: Signature
+    ) -> Program | None:
         """Return a small part of a program that shows a difference again; None if it does not."""
 
         def shows(part: Program) -> bool:
@@ -272,7 +278,7 @@ class GreyBox:
     def _smallest(
         self,
         program: Program,
-        turns: Sequence[Turn],
+        turns: Sequence[ScoutTurn],
         shows: Callable[[Program], bool],
         effort: int,
     ) -> Program:
@@ -299,7 +305,7 @@ class GreyBox:
 
         return without_steps(part, in_time)
 
-    def _play(self, program: Program) -> list[Turn]:
+    def _play(self, program: Program) -> list[ScoutTurn]:
         self.programs += 1
         if self.programs % RESTART == 0:
             self._scout.restart()
@@ -314,7 +320,7 @@ class GreyBox:
             if reports := self._scout.target.reported():
                 self.reported.append((reports, program))
 
-    def _lose(self, program: Program, done: Sequence[Action]) -> None:
+    def _lose(self, program: Program, done: Sequence[UndefinedAction]) -> None:
         """Take in what a target did not survive, as it is on a new one: with the same ids."""
         self._scout.restart()
         line = done[-1].data.partition(CRLF)[0] if done else b""
@@ -335,7 +341,7 @@ class GreyBox:
         self._scout.target.close()
 
 
-def _together(turns: Sequence[Turn]) -> int:
+def _together(turns: Sequence[ScoutTurn]) -> int:
     reached = 0
     for turn in turns:
         reached |= turn.reached

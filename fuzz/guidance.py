@@ -23,16 +23,16 @@ _NEW, _ANY = 0.5, 0.1
 """The chances of an entry that is followed up, and of any, which may reach but another count."""
 
 
-class Entry(NamedTuple):
+class CorpusEntry(NamedTuple):
     """A program that is kept, and what it reaches, as a set of ``fuzz.edges``."""
 
     program: Program
     reached: int
 
 
-def union(entries: Iterable[Entry]) -> list[Entry]:
+def union(entries: Iterable[CorpusEntry]) -> list[CorpusEntry]:
     """Return entries, short ones first, that together reach what all of them reach."""
-    kept, seen = list[Entry](), 0
+    kept, seen = list[CorpusEntry](), 0
     for entry in sorted(entries, key=lambda entry: len(entry.program)):
         if entry.reached & ~seen:
             seen |= entry.reached
@@ -44,16 +44,16 @@ class Guidance:
     """The edges that were reached, the programs that reach them, and their rarity."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[CorpusEntry] = []
         self.seen = 0
         """The edges that entries reach."""
         self._met = 0
         self._doubts = [0] * _STRIKES
         """The edges that were reached and not again: at least once, twice, and so on."""
         self._hits: Counter[int] = Counter()
-        self._new: list[tuple[Entry, int]] = []
+        self._new: list[tuple[CorpusEntry, int]] = []
         """Entries that reach edges which none has reached before, and how often to vary each."""
-        self._best: dict[int, Entry] = {}
+        self._best: dict[int, CorpusEntry] = {}
         """The shortest entry that reaches an edge."""
 
     @property
@@ -89,7 +89,7 @@ class Guidance:
             self._doubts[times] |= self._doubts[times - 1] & news
         self._doubts[0] |= news
 
-    def keep(self, entry: Entry) -> bool:
+    def keep(self, entry: CorpusEntry) -> bool:
         """Keep an entry that reaches something new, each time; return whether it does."""
         reached = entry.reached & ~self.flickers
         if not self.news(reached):
@@ -105,7 +105,7 @@ class Guidance:
                 self._best[edge] = kept
         return True
 
-    def pick(self, chance: Random) -> Entry:
+    def pick(self, chance: Random) -> CorpusEntry:
         """Return an entry to vary: a new one, the shortest that reaches a rare edge, or any."""
         kind = chance.random()
         if self._new and kind < _NEW:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.news import News
-from reports.fuzzing import Moment
+from fuzz.progress_updates import ProgressUpdates
+from reports.fuzzing import CampaignMoment
 
 MOST = 200
 """Moments beyond which only every second one is kept."""
 
 
-class History:
+class CampaignHistory:
     """Notes how far a campaign is, now and then."""
 
     def __init__(self) -> None:
-        self.moments: list[Moment] = [Moment(0.0)]
+        self.moments: list[CampaignMoment] = [CampaignMoment(0.0)]
         self._apart = 0.5
         self._new: dict[str, float] = {}
 
-    def note(self, news: Sequence[News], seconds: float) -> Moment:
+    def note(self, news: Sequence[ProgressUpdates], seconds: float) -> CampaignMoment:
         """Take in the last news of each process; return how far all of them are."""
-        moment = Moment(
+        moment = CampaignMoment(
             seconds,
             sum(told.progress.cases for told in news),
             max((told.shapes for told in news), default=0),

@@ -11,7 +11,7 @@ import re
 
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import Limits
-from fuzz.shared_memory import Segment
+from fuzz.shared_memory import SharedSegment
 
 CLASSIC = 2**16
 """The counters of a server whose runtime does not tell how many it has."""
@@ -24,7 +24,7 @@ def map_size(command: str, limits: Limits) -> int | None:
 
     Raises NoMemory if there can be none here, and LaunchError if the server cannot be run.
     """
-    segment = Segment(CLASSIC)
+    segment = SharedSegment(CLASSIC)
     try:
         environment = {**segment.environment, "AFL_DUMP_MAP_SIZE": "1"}
         with Launched(command, environment, limits=limits):

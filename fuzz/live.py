@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fuzz.history import History
-from fuzz.news import News
+from fuzz.history import CampaignHistory
+from fuzz.progress_updates import ProgressUpdates
 from reports.plots import duration
 
 _EVERY = 0.5
@@ -24,7 +24,7 @@ class LiveView:
     """Shows how far a campaign is, on a terminal; elsewhere it only remembers it."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.history = History()
+        self.history = CampaignHistory()
         self._start = time.monotonic()
         self._shown = 0.0
         # Of stdout as it is now.
@@ -44,7 +44,7 @@ class LiveView:
     ) -> None:
         self._live.stop()
 
-    def show(self, news: Sequence[News]) -> None:
+    def show(self, news: Sequence[ProgressUpdates]) -> None:
         """Take in the last news of each process; show them, now and then."""
         seconds = time.monotonic() - self._start
         if seconds - self._shown < _EVERY:
@@ -54,12 +54,12 @@ class LiveView:
         if self._live.is_started:
             self._live.update(table(news, self.history, seconds), refresh=True)
 
-    def end(self, news: Sequence[News]) -> None:
+    def end(self, news: Sequence[ProgressUpdates]) -> None:
         """Take in the very last news."""
         self.history.note(news, time.monotonic() - self._start)
 
 
-def table(news: Sequence[News], history: History, seconds: float) -> Table:
+def table(news: Sequence[ProgressUpdates], history: CampaignHistory, seconds: float) -> Table:
     """Return a row for each process, one for all of them, and since when nothing was new."""
     has_edges = any(told.edges for told in news)
     shown = Table(title=f"fuzzing for {seconds:.0f} s", title_justify="left")

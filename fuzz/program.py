@@ -12,10 +12,10 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from conformance.dialogue.fitting import fitted
+from conformance.dialogue.scaled_lines import scaled
 from conformance.oracle.underspecification import KINDS, is_free
 from conformance.random_testing.steps import Ask
-from reference_server.commands import ABOUT_A_JOB, U32, Kind
+from reference_server.commands import ABOUT_A_JOB, U32, ArgumentKind
 from reference_server.dialect import Changes
 from reference_server.model import Model
 
@@ -131,7 +131,7 @@ class Writer:
         ask = self._pick(self._kinds)(model, conn)
         while is_free(ask.text, model.profile):
             ask = self._pick(self._kinds)(model, conn)
-        text = fitted(ask.text, model.profile)
+        text = scaled(ask.text, model.profile)
         return ask if text is ask.text else ask._replace(text=text)
 
     def _mix(self, scarce: bool, wide: bool) -> None:
@@ -267,11 +267,11 @@ class Writer:
             return self._about(text, self._any_job(model))
         return Ask(self._client, text.replace(b"%d", b"0"))
 
-    def _argument(self, kind: Kind) -> bytes:
-        if kind is Kind.JOB:
+    def _argument(self, kind: ArgumentKind) -> bytes:
+        if kind is ArgumentKind.JOB:
             return b"%d"
         name = self._pick(self._tubes_of_now)
-        return name.encode() if kind is Kind.TUBE else b"%d" % self._pick(PRIORITIES)
+        return name.encode() if kind is ArgumentKind.TUBE else b"%d" % self._pick(PRIORITIES)
 
     def _odd(self, _: Model, __: int) -> Ask:
         """Return a command that is well-formed but for one argument, or one too many."""

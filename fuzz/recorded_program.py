@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from random import Random
 
 import fuzz
+from conformance.random_testing.delta_debugging import ends
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.minimise import ends
 from conformance.random_testing.replay import Counterexample
-from conformance.random_testing.smaller import Reducer
+from conformance.random_testing.shrinking import Reducer
 from conformance.random_testing.steps import Ask, Leave, Step
 from conformance.small_worlds.cache import kept
-from conformance.small_worlds.comparison import Comparison, Unlike
-from conformance.small_worlds.player import Player
-from conformance.small_worlds.recording import Recorder, Segment, Turn
+from conformance.small_worlds.comparison import DifferentReply, ReplyComparison
+from conformance.small_worlds.player import TourPlayer
+from conformance.small_worlds.recording import Segment, TourRecorder, Turn
 from conformance.small_worlds.tour import OBSERVER, settle
 from conformance.target.target import Target
 from fuzz.player import CLIENTS, ProgramAuthor
@@ -42,7 +42,7 @@ def recorded_programs(profile: Profile) -> list[Segment]:
 
 def record(profile: Profile) -> list[Segment]:
     """Write programs down."""
-    chance, recorder, segments = Random(0), Recorder(profile), list[Segment]()
+    chance, recorder, segments = Random(0), TourRecorder(profile), list[Segment]()
     for _ in range(PROGRAMS):
         stage = _Desk(recorder)
         for step in ProgramAuthor(stage, Random(chance.randrange(2**32)), BRISK).steps(COMMANDS):
@@ -58,7 +58,7 @@ class _Desk:
 
     is_open = False
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: TourRecorder) -> None:
         self._recorder = recorder
         self._neutral = recorder.model.profile.neutral + CRLF
         self._settles = Ask(OBSERVER, self._neutral)
@@ -142,7 +142,7 @@ class Recital:
 
     def _unlike(self, programs: Sequence[Segment]) -> Sequence[Turn] | None:
         """Return the turns of a program up to one that comes out otherwise; None if none does."""
-        with contextlib.closing(Player(self._target, Comparison(alone=True))) as player:
+        with contextlib.closing(TourPlayer(self._target, ReplyComparison(alone=True))) as player:
             for program in programs:
                 turns, done = program.turns, 0
                 try:
@@ -150,7 +150,7 @@ class Recital:
                         done += 1
                         if time.monotonic() > self._end:
                             return None
-                except (Unlike, OSError):
+                except (DifferentReply, OSError):
                     return turns[: done + 1]
         return None
 

@@ -18,9 +18,9 @@ from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from fuzz.coverage import Coverage
-from fuzz.mirror import NOTHING, Mirror
+from fuzz.model_comparison import NOTHING, Mirror
 from fuzz.suppression import Signature, signature
-from fuzz.undefined_input import Action
+from fuzz.undefined_input import UndefinedAction
 from reference_server.wire import CRLF, Reply
 
 ROUND_TRIPS = 2
@@ -39,7 +39,7 @@ _MOST_IDS = 10_000
 _PROBE = b"put 0 0 120 0\r\n\r\n"
 
 
-class Turn(NamedTuple):
+class ScoutTurn(NamedTuple):
     """A turn of a program: the steps up to its end, and what it has reached."""
 
     end: int
@@ -58,7 +58,7 @@ class Discrepancy(NamedTuple):
 class Lost(Exception):
     """The target does not answer any more; ``done`` is what it was told."""
 
-    def __init__(self, done: Sequence[Action]) -> None:
+    def __init__(self, done: Sequence[UndefinedAction]) -> None:
         super().__init__()
         self.done = done
 
@@ -85,10 +85,10 @@ class Scout:
         """The model that is told the same."""
         self.discrepancies: list[Discrepancy] = []
         """The turns of the last program that the model has not foretold, until one is missing."""
-        self.done: list[Action] = []
+        self.done: list[UndefinedAction] = []
         """The messages to the target since a program was begun."""
 
-    def play(self, program: Program) -> list[Turn]:
+    def play(self, program: Program) -> list[ScoutTurn]:
         """Return what each turn of a program has reached, on a server without jobs; raises Lost."""
         self.done, self.discrepancies, turns = [], [], []
         try:
@@ -96,7 +96,7 @@ class Scout:
             self._mirror = Mirror(self.target.profile, self._next_id)
             self._coverage.take()
             for end, steps in turns_of(program):
-                turns.append(Turn(end, self._take(steps)))
+                turns.append(ScoutTurn(end, self._take(steps)))
                 self._compare(end, steps)
             self._clean_up()
         except (OSError, EOFError) as error:
@@ -181,7 +181,7 @@ class Scout:
         self._unsent.clear()
         if number not in self._clients or not data:
             return
-        self.done.append(Action(number, data))
+        self.done.append(UndefinedAction(number, data))
         self._clients[number].transport.send(data)
         self._mirror.send(number, data)
 
@@ -191,7 +191,7 @@ class Scout:
         if client is None:
             return
         end = "resets" if leave.reset else "half-closes" if leave.half else "closes"
-        self.done.append(Action(leave.client, b"", end))
+        self.done.append(UndefinedAction(leave.client, b"", end))
         self._mirror.is_off |= self._mirror.is_behind(leave.client)
         if end == "half-closes":
             self._mirror.half_close(leave.client)

@@ -20,7 +20,7 @@ class NoMemory(Exception):
     """There is no such memory here; the text says why."""
 
 
-class Segment:
+class SharedSegment:
     """Counters of ``size`` edges, a byte each; raises NoMemory if there can be none."""
 
     def __init__(self, size: int) -> None:

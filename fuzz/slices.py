@@ -16,19 +16,19 @@ from pathlib import Path
 
 from conformance.random_testing.exploration import Exploration
 from conformance.run.cluster import tell
-from conformance.run.handed_over import HandedOver
 from conformance.run.options import Options
+from conformance.run.transferred_files import HandedOver
 from conformance.target.address import TargetError
 from conformance.target.cleanup import leave
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
 from conformance.transcript import Transcript
+from fuzz.campaign_findings import Filed
 from fuzz.corpus import Pool
 from fuzz.entries import dumps, loads
-from fuzz.found import Filed
 from fuzz.fuzzer import Fuzzer
 from fuzz.grey_target import Sight
-from fuzz.guidance import Entry
+from fuzz.guidance import CorpusEntry
 from fuzz.hostile import Progress
 from fuzz.suppression import Form
 
@@ -37,7 +37,7 @@ _BEAT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SharedKnowledge:
     """The knowledge of a campaign: inputs, what has come of them, and lines known to be wrong.
 
     ``entries``: programs, each with the edges that it reaches, as text.
@@ -48,16 +48,16 @@ class Known:
     forms: frozenset[Form] = frozenset()
     entries: frozenset[str] = frozenset()
 
-    def __or__(self, other: Known) -> Known:
-        return Known(
+    def __or__(self, other: SharedKnowledge) -> SharedKnowledge:
+        return SharedKnowledge(
             self.inputs | other.inputs,
             self.shapes | other.shapes,
             self.forms | other.forms,
             self.entries | other.entries,
         )
 
-    def __sub__(self, other: Known) -> Known:
-        return Known(
+    def __sub__(self, other: SharedKnowledge) -> SharedKnowledge:
+        return SharedKnowledge(
             self.inputs - other.inputs,
             self.shapes - other.shapes,
             self.forms - other.forms,
@@ -70,7 +70,7 @@ class HandedOn:
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
-        self._new: list[Entry] = []
+        self._new: list[CorpusEntry] = []
 
     def take(self, texts: Iterable[str]) -> None:
         """Take in what others have found."""
@@ -78,18 +78,18 @@ class HandedOn:
         self.texts |= new
         self._new += map(loads, sorted(new))
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: CorpusEntry) -> None:
         """Hand on an entry."""
         self.texts.add(dumps(entry))
 
-    def news(self) -> Iterator[Entry]:
+    def news(self) -> Iterator[CorpusEntry]:
         """Yield what others have found since this was asked last."""
         new, self._new = self._new, []
         return iter(new)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SliceOutcome:
     """The outcome of a slice: all that was not known before."""
 
     worker: str
@@ -98,7 +98,7 @@ class Outcome:
     progress: Progress
     undecided: int
     unjudged: int
-    known: Known
+    known: SharedKnowledge
     found: tuple[Filed, ...]
     files: HandedOver
     health: tuple[str, ...]
@@ -149,9 +149,9 @@ class Slice:
     coverage: str
     seed: int
     seconds: float
-    known: Known
+    known: SharedKnowledge
 
-    def __call__(self) -> Outcome:
+    def __call__(self) -> SliceOutcome:
         """Fuzz; raises TargetError, LaunchError or NotInstrumented."""
         kept = _kept.get(threading.get_ident())
         if kept is None or kept.campaign != self.campaign:
@@ -185,7 +185,7 @@ class Slice:
         fuzzer = Fuzzer(exploration, target, pool, grey, seen)
         return _Kept(self.campaign, target, exploration, told, folder, pool, entries, fuzzer)
 
-    def _go_on(self, kept: _Kept) -> Outcome:
+    def _go_on(self, kept: _Kept) -> SliceOutcome:
         worker, pool, report = _worker(), kept.pool, kept.fuzzer.report
         pool.take(self.known.inputs, self.known.shapes)
         pool.known.take(self.known.forms)
@@ -208,13 +208,13 @@ class Slice:
                 tell(self.campaign, Beat(worker, self.seed, done()))
 
         kept.fuzzer.go_on(self.seconds, math.inf, beat)
-        here = Known(
+        here = SharedKnowledge(
             frozenset(pool.inputs),
             frozenset(pool.shapes),
             pool.known.forms,
             frozenset(kept.entries.texts),
         )
-        return Outcome(
+        return SliceOutcome(
             worker,
             self.seed,
             kept.told,

@@ -11,7 +11,7 @@ from conformance.random_testing.replay import Counterexample
 from conformance.small_worlds.visit import untimed
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from fuzz.player import COMMANDS, second_gear
 from fuzz.recorded_program import Recital, recorded_programs
 
@@ -33,7 +33,7 @@ def test_any_program(server: Target, transcript: Transcript, exploration: Explor
     def make_up() -> str:
         finding = _recorded(server, exploration)
         if finding is None:
-            finding = Campaign(exploration, server, makes_up).run(exploration.examples)
+            finding = ProgramCampaign(exploration, server, makes_up).run(exploration.examples)
         if finding is not None:
             raise exploration.deviation(finding, transcript) from finding.violation
         return exploration.told(exploration.examples, "programs")

@@ -13,12 +13,12 @@ from random import Random
 from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
-from conformance.random_testing.minimise import needed, with_plainer
+from conformance.random_testing.delta_debugging import needed, with_plainer
 from conformance.target.address import ask
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript, letters
-from conformance.verdict import Fate, Kind
+from conformance.verdict import Fate, OutcomeKind
 from fuzz.mutate import Mutator
 from reference_server.dialect import Dialect
 from reference_server.profiles import Profile
@@ -55,7 +55,7 @@ _LINES = (
 )
 
 
-class Action(NamedTuple):
+class UndefinedAction(NamedTuple):
     """A client sends something, or (``end``) closes, resets, or half-closes its connection."""
 
     client: int
@@ -77,7 +77,7 @@ def lines_of_fork(dialect: Dialect) -> tuple[bytes, ...]:
     return tuple(lines)
 
 
-def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
+def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[UndefinedAction]:
     """Return the actions of some clients of a new server, where ids begin at 1.
 
     ``lines`` are said by them, besides the usual ones.
@@ -85,13 +85,15 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
     mutate = Mutator(chance)
     # As often as all the others.
     known = _LINES + lines * max(len(_LINES) // max(len(lines), 1), 1)
-    made: list[Action] = []
+    made: list[UndefinedAction] = []
     puts = 1
     for _ in range(ACTIONS):
         client = chance.randrange(CLIENTS)
         kind = chance.random()
         if kind < 0.1:
-            made.append(Action(client, b"", mutate.pick(("closes", "resets", "half-closes"))))
+            made.append(
+                UndefinedAction(client, b"", mutate.pick(("closes", "resets", "half-closes")))
+            )
             continue
         if kind < 0.3:
             data = chance.randbytes(chance.randrange(1, 300))
@@ -105,22 +107,26 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Action]:
             data = data[:at] + b"\r" + data[at:]
         # Several clients are about the same few jobs, at the same moment perhaps.
         job = max(puts - chance.randrange(RECENT), 1)
-        made.append(Action(client, data.replace(b"%d", b"%d" % job)))
+        made.append(UndefinedAction(client, data.replace(b"%d", b"%d" % job)))
         puts += data.count(b"put 0")
     return made
 
 
-def smallest(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
+def smallest(
+    done: list[UndefinedAction], shows: Callable[[list[UndefinedAction]], bool]
+) -> list[UndefinedAction]:
     """Return the actions that are needed to show what these do, each with as few lines."""
     return with_single_lines(needed(done, shows), shows)
 
 
-def with_single_lines(done: list[Action], shows: Callable[[list[Action]], bool]) -> list[Action]:
+def with_single_lines(
+    done: list[UndefinedAction], shows: Callable[[list[UndefinedAction]], bool]
+) -> list[UndefinedAction]:
     """Return actions that send but the first of their lines, where that still shows it."""
     return with_plainer(done, _with_single_line, shows)
 
 
-def _with_single_line(action: Action) -> Iterator[Action]:
+def _with_single_line(action: UndefinedAction) -> Iterator[UndefinedAction]:
     if len(action.lines) > 1:
         yield action._replace(data=action.lines[0] + CRLF)
 
@@ -137,7 +143,7 @@ class Survival(NamedTuple):
     taken: int
 
 
-def survives(target: Target, done: Sequence[Action], every: int = EVERY) -> Survival:
+def survives(target: Target, done: Sequence[UndefinedAction], every: int = EVERY) -> Survival:
     """Return how a target survives these actions.
 
     After ``every`` of them, somebody else wants a reply.
@@ -154,14 +160,14 @@ def survives(target: Target, done: Sequence[Action], every: int = EVERY) -> Surv
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
         how = f"another client was not served: {str(error) or type(error).__name__}"
-        return Survival(target.fate() or Fate(Kind.HANGS, how), slowest, taken)
+        return Survival(target.fate() or Fate(OutcomeKind.HANGS, how), slowest, taken)
     finally:
         for client in clients.values():
             client.close()
     return Survival(target.fate(), slowest, taken)
 
 
-def _take(target: Target, clients: dict[int, Transport], action: Action) -> None:
+def _take(target: Target, clients: dict[int, Transport], action: UndefinedAction) -> None:
     client = clients.get(action.client)
     if client is None:
         client = clients[action.client] = target.connect()
@@ -183,19 +189,19 @@ def is_wild(transcript: Transcript, profile: Profile) -> bool:
     return any(reader.is_quirk or not reader.is_complete for reader in readers)
 
 
-def actions_of(transcript: Transcript) -> list[Action]:
+def actions_of(transcript: Transcript) -> list[UndefinedAction]:
     """Return the actions of a transcript's clients whose results nobody can predict."""
     names = list(dict.fromkeys(entry.connection for entry in transcript.entries))
     return [
-        Action(names.index(entry.connection), b"", entry.data.decode())
+        UndefinedAction(names.index(entry.connection), b"", entry.data.decode())
         if entry.direction == "!"
-        else Action(names.index(entry.connection), entry.data)
+        else UndefinedAction(names.index(entry.connection), entry.data)
         for entry in transcript.entries
         if entry.direction == ">" or entry.data in (b"closes", b"resets", b"half-closes")
     ]
 
 
-def told(done: Sequence[Action]) -> Transcript:
+def told(done: Sequence[UndefinedAction]) -> Transcript:
     """Return actions as a transcript; nobody has looked at the time."""
     names, transcript = list(islice(letters(), CLIENTS)), Transcript()
     for action in done:

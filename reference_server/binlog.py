@@ -50,7 +50,7 @@ class BinlogError(Exception):
     """A folder cannot keep jobs; the sentence says why."""
 
 
-class Kept(NamedTuple):
+class KeptState(NamedTuple):
     """All that a folder keeps: its jobs, in the order of their burying, and the next id."""
 
     jobs: list[KeptJob]
@@ -131,14 +131,14 @@ class Binlog:
 
     # ------------------------------------------------------------ reading
 
-    def load(self) -> Kept:
+    def load(self) -> KeptState:
         """Return all that is kept; raise BinlogError if any of it is damaged."""
         try:
             return self._load()
         except (sqlite3.Error, ValueError, struct.error) as error:
             raise BinlogError(f"{self.folder / _FILE} is damaged: {error}") from error
 
-    def _load(self) -> Kept:
+    def _load(self) -> KeptState:
         ask = self._database.execute
         (found,) = ask("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
@@ -150,7 +150,7 @@ class Binlog:
         # Some damage shows only when it is written.
         ask("UPDATE total SET next_id = next_id")
         jobs.sort(key=lambda job: (job.place, job.id))
-        return Kept(jobs, next_id)
+        return KeptState(jobs, next_id)
 
     def _read(self, id: int, kept: bytes, tube: str, body: bytes) -> KeptJob:
         numbers = kept[: _NUMBERS.size]

@@ -14,7 +14,7 @@ U32 = 2**32 - 1
 U64 = 2**64 - 1
 
 
-class Kind(Enum):
+class ArgumentKind(Enum):
     """The kind of an argument; most are decimal numbers."""
 
     JOB = "the id of a job, up to 2^64-1"
@@ -28,12 +28,12 @@ class Kind(Enum):
     @property
     def limit(self) -> int:
         """The largest number of this kind."""
-        return U64 if self is Kind.JOB else U32
+        return U64 if self is ArgumentKind.JOB else U32
 
     @property
     def is_number(self) -> bool:
         """Return whether it is a number that is read strictly."""
-        return self not in (Kind.COUNT, Kind.TIMEOUT, Kind.TUBE)
+        return self not in (ArgumentKind.COUNT, ArgumentKind.TIMEOUT, ArgumentKind.TUBE)
 
 
 class Grammar(NamedTuple):
@@ -46,7 +46,7 @@ class Grammar(NamedTuple):
 
     verb: str
     since: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArgumentKind, ...]
     replies: tuple[str, ...]
     probe: bytes | None
     waits: bool = False
@@ -54,11 +54,16 @@ class Grammar(NamedTuple):
     @property
     def is_about_a_job(self) -> bool:
         """Return whether its first argument is the id of a job."""
-        return self.kinds[:1] == (Kind.JOB,)
+        return self.kinds[:1] == (ArgumentKind.JOB,)
 
 
-_JOB, _PRIORITY, _SECONDS, _TUBE = Kind.JOB, Kind.PRIORITY, Kind.SECONDS, Kind.TUBE
-_PUT = (_PRIORITY, _SECONDS, _SECONDS, Kind.SIZE)
+_JOB, _PRIORITY, _SECONDS, _TUBE = (
+    ArgumentKind.JOB,
+    ArgumentKind.PRIORITY,
+    ArgumentKind.SECONDS,
+    ArgumentKind.TUBE,
+)
+_PUT = (_PRIORITY, _SECONDS, _SECONDS, ArgumentKind.SIZE)
 _RESERVES = ("RESERVED", "DEADLINE_SOON", "TIMED_OUT")
 _FINDS = ("FOUND", "NOT_FOUND")
 _TELLS = ("OK", "NOT_FOUND")
@@ -75,7 +80,7 @@ _TABLE = (
     Grammar("use", "1.0", (_TUBE,), ("USING",), b"use default"),
     # Workers.
     Grammar("reserve", "0.6", (), _RESERVES, None, waits=True),
-    Grammar("reserve-with-timeout", "1.2", (Kind.TIMEOUT,), _RESERVES, None, waits=True),
+    Grammar("reserve-with-timeout", "1.2", (ArgumentKind.TIMEOUT,), _RESERVES, None, waits=True),
     Grammar("reserve-job", "1.12", (_JOB,), ("RESERVED", "NOT_FOUND"), b"reserve-job 0"),
     Grammar("delete", "0.6", (_JOB,), ("DELETED", "NOT_FOUND"), b"delete 0"),
     Grammar(
@@ -94,7 +99,7 @@ _TABLE = (
     Grammar("peek-ready", "1.0", (), _FINDS, b"peek-ready"),
     Grammar("peek-delayed", "1.0", (), _FINDS, b"peek-delayed"),
     Grammar("peek-buried", "1.0", (), _FINDS, b"peek-buried"),
-    Grammar("kick", "0.6", (Kind.COUNT,), ("KICKED",), None),
+    Grammar("kick", "0.6", (ArgumentKind.COUNT,), ("KICKED",), None),
     Grammar("kick-job", "1.8", (_JOB,), ("KICKED", "NOT_FOUND"), b"kick-job 0"),
     Grammar("stats-job", "1.0", (_JOB,), _TELLS, b"stats-job 0"),
     Grammar("stats-tube", "1.0", (_TUBE,), _TELLS, b"stats-tube default"),

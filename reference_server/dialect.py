@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from reference_server.commands import Grammar, Kind
+from reference_server.commands import ArgumentKind, Grammar
 
-NOBODYS = {Kind.TUBE: "conformance-nobodys", Kind.JOB: "0"}
+NOBODYS = {ArgumentKind.TUBE: "conformance-nobodys", ArgumentKind.JOB: "0"}
 """The tube and the job that no server has: a command that changes what it names changes nothing."""
-_PLACES: dict[str, int | str] = {"<number>": 0, "<tube>": NOBODYS[Kind.TUBE]}
+_PLACES: dict[str, int | str] = {"<number>": 0, "<tube>": NOBODYS[ArgumentKind.TUBE]}
 _NAME = re.compile(rb"[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}")
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,19}")
 
@@ -69,13 +69,13 @@ class Added(NamedTuple):
         )
 
 
-def _is_well_formed(kind: Kind, argument: bytes) -> bool:
-    if kind is Kind.TUBE:
+def _is_well_formed(kind: ArgumentKind, argument: bytes) -> bool:
+    if kind is ArgumentKind.TUBE:
         return bool(_NAME.fullmatch(argument))
     return bool(_NUMBER.fullmatch(argument)) and int(argument) <= kind.limit
 
 
-class Difference(NamedTuple):
+class DialectDifference(NamedTuple):
     """One difference to the profile of the protocol, in words, and why the fork has it."""
 
     what: str
@@ -96,7 +96,7 @@ class Dialect:
     without: tuple[str, ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[DialectDifference, ...] = ()
 
     @property
     def told(self) -> str:

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reference_server.commands import COMMANDS, Grammar, Kind
-from reference_server.dialect import Added, Changes, Dialect, DialectError, Difference
+from reference_server.commands import COMMANDS, ArgumentKind, Grammar
+from reference_server.dialect import Added, Changes, Dialect, DialectDifference, DialectError
 from reference_server.profiles import PROFILES, Profile
 from reference_server.unique_keys import NotUnique, UniqueKeys
 from reference_server.wire import BARE
@@ -87,7 +87,7 @@ class JobLimit(_Limit):
     value: Annotated[int, Field(strict=True, ge=1, le=1 << 30)]
 
 
-class Limits(_Data):
+class DialectLimits(_Data):
     """The limits that differ."""
 
     max_name: Annotated[NameLimit | None, Field(alias="max-name")] = None
@@ -128,7 +128,7 @@ class DialectFile(_Data):
     """Commands that it has besides."""
     without: dict[str, Reason] = {}
     """Commands, and keys of statistics such as stats.draining, that it leaves out, and why."""
-    limits: Limits = Limits()
+    limits: DialectLimits = DialectLimits()
     replies: dict[str, Wording] = {}
     """Refusals that it words otherwise."""
     yaml_quotes: Annotated[Quotes | None, Field(alias="yaml-quotes")] = None
@@ -244,24 +244,24 @@ def _check(file: DialectFile, base: Profile) -> None:
 def _added(name: str, verb: str, command: NewCommand) -> Added:
     if command.arguments is None or command.replies is None:
         return Added(verb)
-    kinds = tuple(Kind[kind.upper()] for kind in command.arguments)
+    kinds = tuple(ArgumentKind[kind.upper()] for kind in command.arguments)
     words = tuple(form.partition(" ")[0] for form in command.replies)
     return Added(
         verb, Grammar(verb, name, kinds, words, None), tuple(command.replies), command.changes
     )
 
 
-def _differences(file: DialectFile) -> Iterator[Difference]:
+def _differences(file: DialectFile) -> Iterator[DialectDifference]:
     """Yield all that differs, in words: commands that are left out first, then those added."""
     for name, reason in file.without.items():
         if "." not in name:
-            yield Difference(f"no {name}", reason)
+            yield DialectDifference(f"no {name}", reason)
     for verb, command in file.commands.items():
         kind = "" if command.arguments is not None else ", which is not tested"
-        yield Difference(f"the command {verb}{kind}", command.reason)
+        yield DialectDifference(f"the command {verb}{kind}", command.reason)
     for name, reason in file.without.items():
         if "." in name:
-            yield Difference(f"no {name}", reason)
+            yield DialectDifference(f"no {name}", reason)
     limits = file.limits
     for told, limit in (
         ("names of {} bytes", limits.max_name),
@@ -269,14 +269,14 @@ def _differences(file: DialectFile) -> Iterator[Difference]:
         ("bodies of {} bytes by default", limits.max_job_size),
     ):
         if limit is not None:
-            yield Difference(told.format(limit.value), limit.reason)
+            yield DialectDifference(told.format(limit.value), limit.reason)
     for word, wording in file.replies.items():
-        yield Difference(f"“{wording.text}” for {word}", wording.reason)
+        yield DialectDifference(f"“{wording.text}” for {word}", wording.reason)
     if file.yaml_quotes is not None:
         quotes = "quotes" if file.yaml_quotes.value else "no quotes"
-        yield Difference(f"{quotes} around strings in statistics", file.yaml_quotes.reason)
+        yield DialectDifference(f"{quotes} around strings in statistics", file.yaml_quotes.reason)
     for key, new in file.keys.items():
-        yield Difference(f"the key {key}", new.reason)
+        yield DialectDifference(f"the key {key}", new.reason)
 
 
 def schema() -> dict[str, Any]:

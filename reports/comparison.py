@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.results import Requirement, Results
+from reports.results import RequirementRecord, Results
 from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 
 _UNTESTED = (Verdict.NOT_RUN, *OF_OTHERS)
@@ -17,8 +17,8 @@ UNDECIDED = (*_UNTESTED, Verdict.NOT_TESTABLE, Verdict.BLOCKED)
 class Row:
     """A requirement, and what each target made of it; None where a run did not know it."""
 
-    requirement: Requirement
-    found: list[Requirement | None]
+    requirement: RequirementRecord
+    found: list[RequirementRecord | None]
 
     @property
     def differs(self) -> bool:
@@ -27,24 +27,24 @@ class Row:
         return len(verdicts - {*UNDECIDED}) > 1
 
     @property
-    def told(self) -> list[tuple[int, Requirement]]:
+    def told(self) -> list[tuple[int, RequirementRecord]]:
         """Return which targets have a reason for their verdict."""
         return [(number, r) for number, r in enumerate(self.found) if r and r.reason]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ResultsComparison:
     """The matrix: requirements by section, targets in the order in which they were given."""
 
     results: list[Results]
     sections: dict[str, list[Row]]
 
     @classmethod
-    def of(cls, all_results: Sequence[Results]) -> Comparison:
+    def of(cls, all_results: Sequence[Results]) -> ResultsComparison:
         """Compare at least one result; requirements in the order of the first that has them."""
         by_slug = [{r.slug: r for r in results.requirements} for results in all_results]
         sections: dict[str, list[Row]] = {}
-        known: dict[str, Requirement] = {}
+        known: dict[str, RequirementRecord] = {}
         for requirements in by_slug:
             for slug, requirement in requirements.items():
                 known.setdefault(slug, requirement)
@@ -61,18 +61,18 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ResultsDifference:
     """The difference of two runs; each requirement with its later verdict."""
 
     before: Results
     after: Results
-    broken: list[Requirement]
-    fixed: list[Requirement]
-    other: list[tuple[Requirement, Requirement]]
+    broken: list[RequirementRecord]
+    fixed: list[RequirementRecord]
+    other: list[tuple[RequirementRecord, RequirementRecord]]
     """Neither: before and after."""
 
     @classmethod
-    def between(cls, before: Results, after: Results) -> Difference:
+    def between(cls, before: Results, after: Results) -> ResultsDifference:
         """Compare two runs, by requirement."""
         earlier = {requirement.slug: requirement for requirement in before.requirements}
         broken, fixed, other = [], [], []

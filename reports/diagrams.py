@@ -43,7 +43,7 @@ class Stroke(NamedTuple):
     points: str
 
 
-class Box(NamedTuple):
+class DiagramBox(NamedTuple):
     """A rectangle, and what it says to whom points at it."""
 
     kind: str
@@ -82,7 +82,7 @@ class Drawing:
     title: str
     width: float = 0
     height: float = 0
-    boxes: list[Box] = field(default_factory=list)
+    boxes: list[DiagramBox] = field(default_factory=list)
     strokes: list[Stroke] = field(default_factory=list)
     dots: list[Dot] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
@@ -239,7 +239,7 @@ class _Pen:
         if is_wrong:
             height = LINE * (len(self._expected) + len(self._observed)) + 6
             wide = self._server - TIMES
-            self._picture.boxes.append(Box("ground", TIMES, y - 19, wide, height + 27, ""))
+            self._picture.boxes.append(DiagramBox("ground", TIMES, y - 19, wide, height + 27, ""))
         text = f"✕ {message.text}" if kind == "wrong" else message.text
         labels.append(Label(f"text {kind}", self._wire + 12, y - 5, _cut(text), "start", text))
         point = points.get(message.order)
@@ -317,7 +317,9 @@ class _Pen:
         whole = f"job {stretch.job}: {stretch.state}"
         whole += f" by {stretch.holder}" if stretch.holder else ""
         picture, width = self._picture, BAR - 6
-        picture.boxes.append(Box(stretch.state, x, top, width, max(bottom - top, 2.0), whole))
+        picture.boxes.append(
+            DiagramBox(stretch.state, x, top, width, max(bottom - top, 2.0), whole)
+        )
         if bottom - top >= 13:
             y = top + min((bottom - top) / 2 + 4, 18)
             picture.labels.append(Label("state", x + width / 2, y, _cut(said, 12), "middle", whole))

@@ -13,7 +13,7 @@ from reports.plots import BOX, AxisTick, duration
 _TICKS = 5
 
 
-class Moment(NamedTuple):
+class CampaignMoment(NamedTuple):
     """The progress of a campaign after some seconds."""
 
     seconds: float
@@ -23,7 +23,7 @@ class Moment(NamedTuple):
     findings: int = 0
 
 
-_PLOTS: dict[str, Callable[[Moment], int]] = {
+_PLOTS: dict[str, Callable[[CampaignMoment], int]] = {
     "Edges": lambda moment: moment.edges,
     "Shapes of replies": lambda moment: moment.shapes,
     "Findings": lambda moment: moment.findings,
@@ -32,7 +32,7 @@ _PLOTS: dict[str, Callable[[Moment], int]] = {
 
 
 def fuzz_page(
-    title: str, moments: Sequence[Moment], findings: Sequence[str], health: Sequence[str]
+    title: str, moments: Sequence[CampaignMoment], findings: Sequence[str], health: Sequence[str]
 ) -> str:
     """Return the page of a campaign; it has plots from two moments on.
 
@@ -46,7 +46,7 @@ def fuzz_page(
     return page("fuzz.html", [], campaign=title, plots=plots, findings=findings, health=health)
 
 
-def over_time(title: str, moments: Sequence[Moment], counts: Sequence[int]) -> Line:
+def over_time(title: str, moments: Sequence[CampaignMoment], counts: Sequence[int]) -> Line:
     """Return the line of a count that grows; ``moments`` are two or more."""
     end, top = moments[-1].seconds, max(*counts, 1)
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from reports.results import Cause, Requirement, Test
+from reports.results import CauseRecord, RequirementRecord, Test
 from reports.verdicts import DEVIATIONS, Level, Verdict
 
 RANDOM = frozenset(
@@ -49,8 +49,8 @@ class Group:
     """
 
     tests: list[Test] = field(default_factory=list)
-    broken: list[Requirement] = field(default_factory=list)
-    blocked: list[Requirement] = field(default_factory=list)
+    broken: list[RequirementRecord] = field(default_factory=list)
+    blocked: list[RequirementRecord] = field(default_factory=list)
 
     @property
     def verdict(self) -> Verdict:
@@ -70,7 +70,7 @@ class Group:
         return self.broken[0].slug + (f" and {more} more" if more else "") + blocks
 
 
-def grouped(requirements: Sequence[Requirement], tests: Sequence[Test]) -> list[Group]:
+def grouped(requirements: Sequence[RequirementRecord], tests: Sequence[Test]) -> list[Group]:
     """Return the failures of a run by cause: known ones last, then the worst first.
 
     Of causes with one verdict, a crash is the first, then what blocks most, then what breaks normal
@@ -108,7 +108,7 @@ def _kind(test: Test) -> object:
     cause = test.cause
     if cause is None:
         return tuple(test.requirements)
-    return Cause(
+    return CauseRecord(
         command=cause.command, expected=_form(cause.expected), observed=_form(cause.observed)
     )
 
@@ -120,10 +120,12 @@ def _form(text: str) -> str:
     return " or ".join(sorted({*text.split(" or ")}))
 
 
-def _group(tests: Sequence[Test], named: dict[str, Requirement], places: dict[str, int]) -> Group:
+def _group(
+    tests: Sequence[Test], named: dict[str, RequirementRecord], places: dict[str, int]
+) -> Group:
     """Return the group of these failures; shown first is one of the requirement in the heading."""
 
-    def order(requirement: Requirement) -> tuple[int, bool, bool, int, int]:
+    def order(requirement: RequirementRecord) -> tuple[int, bool, bool, int, int]:
         worst, is_empty, use = min(
             (DEVIATIONS.index(test.verdict), not _length(test), _use(requirement, test))
             for test in tests
@@ -161,7 +163,7 @@ def _rank(group: Group, places: dict[str, int]) -> tuple[bool, int, bool, bool, 
     )
 
 
-def _use(requirement: Requirement, test: Test) -> int:
+def _use(requirement: RequirementRecord, test: Test) -> int:
     """Return how far from normal use a failure is: 0 if it is just that."""
     if requirement.slug.startswith(RARE):
         return 3

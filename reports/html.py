@@ -13,12 +13,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.comparison import Comparison
+from reports.comparison import ResultsComparison
 from reports.crashes import rate, tried
 from reports.diagrams import drawing
 from reports.grouping import first_causes, grouped
 from reports.plots import BOX, FEW, duration, histogram, in_words
-from reports.results import Diagram, Measured, Requirement, Results, Test
+from reports.results import Diagram, Measured, RequirementRecord, Results, Test
 from reports.shares import by_section, share
 from reports.slugs import shortened, slug
 from reports.source import by_need, lost, percent, stretch, totals
@@ -147,14 +147,14 @@ def report_values(results: Results, kept: Collection[str] = ()) -> dict[str, Any
     }
 
 
-def _by_section(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
-    sections: dict[str, list[Requirement]] = {}
+def _by_section(requirements: Iterable[RequirementRecord]) -> dict[str, list[RequirementRecord]]:
+    sections: dict[str, list[RequirementRecord]] = {}
     for requirement in requirements:
         sections.setdefault(requirement.section, []).append(requirement)
     return sections
 
 
-def comparison_page(comparison: Comparison) -> str:
+def comparison_page(comparison: ResultsComparison) -> str:
     """Return the matrix of many results."""
     return page("comparison.html", ["comparison.js"], comparison=comparison)
 

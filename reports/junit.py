@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from xml.etree import ElementTree as ET
 
-from reports.results import Requirement, Results, Test
+from reports.results import RequirementRecord, Results, Test
 from reports.verdicts import Verdict
 
 _KINDS = {
@@ -55,7 +55,7 @@ def junit(results: Results) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(requirement: Requirement, test: str, seconds: float) -> ET.Element:
+def _case(requirement: RequirementRecord, test: str, seconds: float) -> ET.Element:
     name = f"{requirement.slug} ({test})"
     return ET.Element(
         "testcase", classname=requirement.section, name=_clean(name), time=f"{seconds:.3f}"
@@ -68,7 +68,7 @@ def _kind(test: Test, strict: bool) -> str:
     return "skipped" if kind == "failure" and (test.known or loose) else kind
 
 
-def _message(test: Test, requirement: Requirement, kind: str) -> str:
+def _message(test: Test, requirement: RequirementRecord, kind: str) -> str:
     if kind == "skipped":
         return f"{'known ' if test.known else ''}{test.verdict}: {test.reason}"
     return f"{requirement.clause} [{test.reason}]"

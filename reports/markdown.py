@@ -6,10 +6,10 @@ import re
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from reports.comparison import Comparison, Difference
+from reports.comparison import ResultsComparison, ResultsDifference
 from reports.crashes import tried
 from reports.grouping import Group, grouped
-from reports.results import Requirement, Results
+from reports.results import RequirementRecord, Results
 from reports.source import totals
 from reports.verdicts import Verdict
 
@@ -38,7 +38,7 @@ def _code(text: str) -> str:
     return f"{fence}{space}{line.replace('|', '¦')}{space}{fence}"
 
 
-def _sign(judged: Requirement | Group | None) -> str:
+def _sign(judged: RequirementRecord | Group | None) -> str:
     return _SIGNS.get(judged.verdict, f"{judged.verdict}") if judged else ""
 
 
@@ -66,11 +66,11 @@ def report_text(results: Results, linked: bool = True) -> str:
     )
 
 
-def comparison_text(comparison: Comparison) -> str:
+def comparison_text(comparison: ResultsComparison) -> str:
     """Return the matrix of many results: totals, and the requirements in which they differ."""
     return _TEXTS.get_template("comparison.md").render(comparison=comparison)
 
 
-def difference_text(difference: Difference) -> str:
+def difference_text(difference: ResultsDifference) -> str:
     """Return the difference of two runs."""
     return _TEXTS.get_template("difference.md").render(difference=difference)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reports.results import Measured
 
 
-class Box(NamedTuple):
+class PlotBox(NamedTuple):
     """A drawing, and the edges of the plot in it."""
 
     width: int
@@ -21,7 +21,7 @@ class Box(NamedTuple):
     bottom: int
 
 
-BOX = Box(650, 240, left=46, right=610, top=30, bottom=192)
+BOX = PlotBox(650, 240, left=46, right=610, top=30, bottom=192)
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 LOWEST = 1.5
 """The height of a bar at least."""

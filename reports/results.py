@@ -35,7 +35,7 @@ class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
-class Suite(_Data):
+class SuiteRecord(_Data):
     """The suite that ran, and where."""
 
     version: Text
@@ -72,7 +72,7 @@ class Departure(_Data):
     reason: Text
 
 
-class Dialect(_Data):
+class DialectRecord(_Data):
     """The protocol of a fork, as its own profile describes it."""
 
     extends: Text
@@ -82,7 +82,7 @@ class Dialect(_Data):
     departures: list[Departure]
 
 
-class Target(_Data):
+class TargetRecord(_Data):
     """The server under test."""
 
     title: Text = ""
@@ -95,7 +95,7 @@ class Target(_Data):
     """The version of the protocol that it was judged by."""
     profile_reason: Text
     """Why by this one."""
-    dialect: Dialect | None = None
+    dialect: DialectRecord | None = None
     """There if the profile is that of a fork."""
     clock: Literal["real", "moved"]
     """The kind of time: the tests waited in real time, or moved the clock of the target."""
@@ -139,14 +139,14 @@ class Conclusion(_Data):
     """Requirements of level must that the target leaves out on purpose, as its profile says."""
 
 
-class Known(_Data):
+class KnownRecord(_Data):
     """The entry of a deviation in the baseline."""
 
     reason: Text
     link: Text
 
 
-class Requirement(_Data):
+class RequirementRecord(_Data):
     """One requirement of the catalogue, and its verdict."""
 
     slug: Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", max_length=200)]
@@ -162,7 +162,7 @@ class Requirement(_Data):
     """Why the verdict is not simply a pass; of a quirk, the variant that was seen."""
     tests: Count
     """The number of its tests that were run or left out."""
-    known: Known | None = None
+    known: KnownRecord | None = None
     """There if the baseline lists just this verdict."""
     blocked_by: list[Text] = []
     """The requirements that are broken where tests of this one had not come to it."""
@@ -231,7 +231,7 @@ class Evidence(_Data):
     """None if there is no message to draw."""
 
 
-class Cause(_Data):
+class CauseRecord(_Data):
     """The features that failures with one cause share: forms, without numbers and names."""
 
     command: Text
@@ -254,7 +254,7 @@ class Test(_Data):
     """Set if the baseline lists this deviation."""
     blocked_by: list[Text] = []
     """The requirements that are broken where it had not come to its own."""
-    cause: Cause | None = None
+    cause: CauseRecord | None = None
     """There if it is a deviation of which this can be told."""
     evidence: Evidence | None = None
 
@@ -287,7 +287,7 @@ class Timings(_Data):
     """From when a timer was due to the reply that it caused; under a real clock only."""
 
 
-class Vitals(_Data):
+class VitalsRecord(_Data):
     """The resources that a server took which the suite had started."""
 
     memory: Count
@@ -298,7 +298,7 @@ class Vitals(_Data):
     """CPU time, in all."""
 
 
-class World(_Data):
+class WorldRecord(_Data):
     """A small world, and how much of it was looked at."""
 
     name: Text
@@ -377,19 +377,19 @@ class Results(_Data):
     format: Literal["beanstalk-conformance"] = "beanstalk-conformance"
     version: Literal[1] = 1
     """Of this format; it changes when a reader of the old one would go wrong."""
-    suite: Suite
+    suite: SuiteRecord
     run: Run
-    target: Target
+    target: TargetRecord
     verdict: Conclusion
     health: list[Text] = []
     """Remarks on the target, such as memory that it keeps: no matter for any verdict."""
-    vitals: Vitals | None = None
+    vitals: VitalsRecord | None = None
     """None if the suite had not started the server."""
     commands: list[CommandTrait] = []
     """The commands of the profile; empty if the target was not surveyed."""
     labels: dict[Text, Text] = {}
     """More about the run: os, platform, hostname, commit, and labels of the user."""
-    worlds: list[World] = []
+    worlds: list[WorldRecord] = []
     """The small worlds that were looked at."""
     crashes: Crashes | None = None
     """None unless the target was crashed."""
@@ -397,7 +397,7 @@ class Results(_Data):
     """None unless the run was asked for the coverage of the target's source."""
     gone: list[str]
     """Known deviations of the baseline that were looked for and not found."""
-    requirements: list[Requirement]
+    requirements: list[RequirementRecord]
     """All requirements of the catalogue, in the order of the protocol text."""
     tests: list[Test]
     """All tests that were run or left out."""
@@ -412,7 +412,7 @@ class Results(_Data):
         return self
 
     @property
-    def deviations(self) -> list[Requirement]:
+    def deviations(self) -> list[RequirementRecord]:
         """The requirements that are not met, worst first."""
         found = [requirement for requirement in self.requirements if requirement.deviates]
         return sorted(found, key=lambda requirement: DEVIATIONS.index(requirement.verdict))

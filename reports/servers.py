@@ -10,28 +10,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from reports.comparison import Difference
+from reports.comparison import ResultsDifference
 from reports.results import Results
 from reports.slugs import natural, shortened, slug
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """A run, and the one before of the same server."""
 
     results: Results
     before: Results | None
 
     @property
-    def change(self) -> Difference | None:
+    def change(self) -> ResultsDifference | None:
         """The difference, if there is a run before that was judged by the same profile."""
         if self.before is None or self.before.target.profile != self.results.target.profile:
             return None
-        return Difference.between(self.before, self.results)
+        return ResultsDifference.between(self.before, self.results)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerHistory:
     """All runs on a server, the oldest first; only the newest still has its tests."""
 
     runs: list[Results]
@@ -57,10 +57,10 @@ class Server:
         return self.newest.target.title or self.newest.target.label
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[HistoryStep]:
         """Its history, the newest run first."""
         return [
-            Step(results, before)
+            HistoryStep(results, before)
             for results, before in zip(self.runs, [None, *self.runs], strict=False)
         ][::-1]
 
@@ -69,7 +69,7 @@ class Server:
 class Program:
     """A program, and those of its versions that were run, each a server of its own."""
 
-    servers: list[Server]
+    servers: list[ServerHistory]
 
     @property
     def name(self) -> str:
@@ -91,7 +91,7 @@ class Program:
         return sorted(newest.values(), key=_date)
 
 
-def servers(all_results: Iterable[Results]) -> list[Server]:
+def servers(all_results: Iterable[Results]) -> list[ServerHistory]:
     """Return the servers of runs in the order of their names.
 
     Of two results of one run, those that come first are kept.
@@ -105,11 +105,11 @@ def servers(all_results: Iterable[Results]) -> list[Server]:
             if len(runs) > 1:
                 # Thousands of tests of each of many runs need not be kept.
                 runs[older] = runs[older].model_copy(update={"tests": []})
-    found = [Server(sorted(runs.values(), key=_date)) for runs in known.values()]
+    found = [ServerHistory(sorted(runs.values(), key=_date)) for runs in known.values()]
     return sorted(found, key=lambda server: (natural(server.name), server.slug))
 
 
-def programs(found: Iterable[Server]) -> dict[str, Program]:
+def programs(found: Iterable[ServerHistory]) -> dict[str, Program]:
     """Return the programs of servers, by name."""
     known: dict[str, Program] = {}
     for server in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from reports.results import Requirement, Results
+from reports.results import RequirementRecord, Results
 from reports.verdicts import OF_OTHERS, Level, Verdict
 
 
@@ -36,7 +36,7 @@ class Share(NamedTuple):
         return "most" if self.percent >= 90 else "few"
 
 
-def share(requirements: Iterable[Requirement], level: Level) -> Share:
+def share(requirements: Iterable[RequirementRecord], level: Level) -> Share:
     """Count the requirements of a level; those of other profiles are left out.
 
     As in the verdict of the target, what is but non-strict does not break the text.
@@ -53,7 +53,7 @@ def share(requirements: Iterable[Requirement], level: Level) -> Share:
 
 def by_section(results: Results) -> dict[str, Share]:
     """Return the shares of must requirements, of sections that have any."""
-    sections: dict[str, list[Requirement]] = {}
+    sections: dict[str, list[RequirementRecord]] = {}
     for requirement in results.requirements:
         sections.setdefault(requirement.section, []).append(requirement)
     shares = {section: share(found, "must") for section, found in sections.items()}

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from reports.badge import endpoint, svg
-from reports.comparison import UNDECIDED, Comparison, Row
+from reports.comparison import UNDECIDED, ResultsComparison, Row
 from reports.files import replace
 from reports.html import GLYPHS, STYLES, page, report_values
 from reports.lines import Line, Value, line
-from reports.results import Requirement, Results, ResultsError
-from reports.servers import Program, Server, programs
+from reports.results import RequirementRecord, Results, ResultsError
+from reports.servers import Program, ServerHistory, programs
 from reports.shares import by_section, share
 from reports.slugs import natural, shortened
 from reports.verdicts import LEVELS, Verdict
@@ -35,10 +35,10 @@ _STYLES = (*STYLES, "site/site.css")
 class Site:
     """The pages about servers."""
 
-    servers: Sequence[Server]
+    servers: Sequence[ServerHistory]
 
     @cached_property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> ResultsComparison:
         """The newest results of all; raises :class:`ResultsError` if they are too many."""
         known = {r.slug for server in self.servers for r in server.newest.requirements}
         if len(known) > min(MOST_REQUIREMENTS, MOST_CELLS // len(self.servers)):
@@ -46,7 +46,7 @@ class Site:
                 f"a site has no room for {counted(len(known), 'requirement')} of"
                 f" {counted(len(self.servers), 'server')}"
             )
-        return Comparison.of([server.newest for server in self.servers])
+        return ResultsComparison.of([server.newest for server in self.servers])
 
     @cached_property
     def rows(self) -> dict[str, Row]:
@@ -92,14 +92,16 @@ class Site:
         )
 
     def _requirement(self, row: Row) -> str:
-        verdicts: dict[Verdict, list[tuple[Server, Requirement]]] = {word: [] for word in GLYPHS}
+        verdicts: dict[Verdict, list[tuple[ServerHistory, RequirementRecord]]] = {
+            word: [] for word in GLYPHS
+        }
         for server, found in zip(self.servers, row.found, strict=True):
             if found:
                 verdicts[found.verdict].append((server, found))
         seen = {word: found for word, found in verdicts.items() if found}
         return _page("requirement", root="../", row=row, verdicts=seen)
 
-    def _server(self, server: Server) -> str:
+    def _server(self, server: ServerHistory) -> str:
         badge = base64.b64encode(svg(server.newest).encode()).decode()
         values = report_values(server.newest) | {"elsewhere": self.rows}
         return _page(

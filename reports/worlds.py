@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from reports.results import World
+from reports.results import WorldRecord
 
 KINDS = {"1": "taken", "0": "left", "!": "deviates"}
 """The marks of a world's map, and what they mean."""
 
 
-class Stretch(NamedTuple):
+class WorldStretch(NamedTuple):
     """States next to each other of which the same is told: the first, how many, and what."""
 
     at: int
@@ -20,17 +20,17 @@ class Stretch(NamedTuple):
     kind: str
 
 
-def transitions(worlds: Iterable[World]) -> str:
+def transitions(worlds: Iterable[WorldRecord]) -> str:
     """Return how many transitions were taken, of all."""
     seen = [(world.taken, world.transitions) for world in worlds]
     return f"{sum(taken for taken, _ in seen):,} of {sum(count for _, count in seen):,} transitions"
 
 
-def stretches(row: str) -> Iterator[Stretch]:
+def stretches(row: str) -> Iterator[WorldStretch]:
     """Yield what is drawn of a command's row."""
     at = 0
     for mark, same in groupby(row):
         width = len(list(same))
         if mark in KINDS:
-            yield Stretch(at, width, KINDS[mark])
+            yield WorldStretch(at, width, KINDS[mark])
         at += width

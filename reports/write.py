@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reports.badge import endpoint, svg
-from reports.comparison import Comparison, Difference
+from reports.comparison import ResultsComparison, ResultsDifference
 from reports.files import replace
 from reports.html import comparison_page, report_page
 from reports.junit import junit
@@ -42,14 +42,14 @@ def write_comparison(all_results: Sequence[Results], folder: Path) -> None:
 
     Raises OSError.
     """
-    comparison = Comparison.of(all_results)
+    comparison = ResultsComparison.of(all_results)
     files = {
         "comparison.html": comparison_page(comparison),
         "comparison.md": comparison_text(comparison),
     }
     if len(all_results) == 2:
         before, after = all_results
-        files["difference.md"] = difference_text(Difference.between(before, after))
+        files["difference.md"] = difference_text(ResultsDifference.between(before, after))
     _write(folder, files)
 
 

@@ -18,8 +18,8 @@ from unittest import mock
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
-from conformance.small_worlds.comparison import Comparison
-from conformance.small_worlds.player import Player
+from conformance.small_worlds.comparison import ReplyComparison
+from conformance.small_worlds.player import TourPlayer
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.tours import tour_of
 from conformance.small_worlds.world import WORLDS
@@ -29,7 +29,7 @@ from conformance.target.target import Target
 from conformance.tests.test_stateful import test_any_conversation
 from conformance.transcript import Transcript
 from fuzz import player
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.program import BRISK, Writer
@@ -109,7 +109,7 @@ def second_gear(target: Target, seed: int) -> int:
     def run() -> None:
         exploration = Exploration(1, seed, profile=target.probe())
         brisk = partial(player.second_gear, brisk=True)
-        if Campaign(exploration, target, brisk).run(20) is not None:
+        if ProgramCampaign(exploration, target, brisk).run(20) is not None:
             raise AssertionError("beanstalkd is not as it is thought to be")
 
     return _judged(run)
@@ -127,7 +127,7 @@ def hostile(target: Target, seed: int) -> int:
     return Fuzzer(exploration, target, Pool()).run(HOSTILE).progress.cases
 
 
-class _Unjudged(Comparison):
+class _Unjudged(ReplyComparison):
     """Takes any reply; of jobs it learns the ids, as they are part of what is sent."""
 
     def check(self, mine: bytes, theirs: bytes) -> None:
@@ -135,8 +135,8 @@ class _Unjudged(Comparison):
             super().check(mine, mine)
 
 
-def _played(target: Target, segments: Sequence[Sequence[Turn]], comparison: Comparison) -> int:
-    player = Player(target, comparison)
+def _played(target: Target, segments: Sequence[Sequence[Turn]], comparison: ReplyComparison) -> int:
+    player = TourPlayer(target, comparison)
     target.restart()
     count = 0
     for segment in segments:
@@ -152,7 +152,7 @@ def _tour(target: Target) -> Sequence[Sequence[Turn]]:
 
 def tour(target: Target, seed: int) -> int:
     """Return the tour of a small world, each reply compared with the one that was written down."""
-    return _played(target, _tour(target), Comparison(alone=True))
+    return _played(target, _tour(target), ReplyComparison(alone=True))
 
 
 def tour_unjudged(target: Target, seed: int) -> int:
@@ -166,7 +166,7 @@ def _programs(target: Target) -> Sequence[Sequence[Turn]]:
 
 def programs(target: Target, seed: int) -> int:
     """Return recorded programs, each reply compared with the one that was written down."""
-    return _played(target, _programs(target), Comparison(alone=True))
+    return _played(target, _programs(target), ReplyComparison(alone=True))
 
 
 def programs_unjudged(target: Target, seed: int) -> int:

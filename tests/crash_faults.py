@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
 
-from conformance.durability.campaign import Campaign, workers
+from conformance.durability.campaign import DurabilityCampaign, workers
 from conformance.durability.findings import grouped
 from conformance.durability.inspection import Question
-from conformance.durability.recording import Kept, read, record
+from conformance.durability.recording import RecordingFiles, read, record
 from conformance.durability.scenes import TUBES, Scene, scenes
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS
@@ -39,11 +39,13 @@ def broken(
     """
     command, loss = f"{COMMAND} -f {every} {options}", every / 1000
     with tempfile.TemporaryDirectory() as folder:
-        kept = Kept.of(Path(folder), scene.name)
+        kept = RecordingFiles.of(Path(folder), scene.name)
         record(command, scene, NEWEST, USUAL, loss, kept)
         recording = read(kept, scene, NEWEST, loss)
         question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
-        outcome = Campaign(pool, kept.seen, lambda *_: None).run(question, recording, states)
+        outcome = DurabilityCampaign(pool, kept.seen, lambda *_: None).run(
+            question, recording, states
+        )
     return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
 
 

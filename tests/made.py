@@ -10,11 +10,11 @@ from reports.results import (
     Conclusion,
     Evidence,
     Measured,
-    Requirement,
+    RequirementRecord,
     Results,
     Run,
-    Suite,
-    Target,
+    SuiteRecord,
+    TargetRecord,
     Test,
     Timings,
 )
@@ -30,7 +30,7 @@ LATENCY = Measured(
 )
 
 
-def requirement(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> Requirement:
+def requirement(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> RequirementRecord:
     values = {
         "slug": slug,
         "level": "must",
@@ -42,7 +42,7 @@ def requirement(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> R
         "reason": "" if verdict is Verdict.PASS else f"what {slug} shows",
         "tests": 1,
     }
-    return Requirement.model_validate(values | changes)
+    return RequirementRecord.model_validate(values | changes)
 
 
 def evidence(**changes: Any) -> Evidence:
@@ -68,12 +68,12 @@ def case(slug: str, verdict: Verdict = Verdict.PASS, **changes: Any) -> Test:
     return Test.model_validate(values | changes)
 
 
-def results(*requirements: Requirement, **changes: Any) -> Results:
+def results(*requirements: RequirementRecord, **changes: Any) -> Results:
     """Return results in which each requirement has one test, with evidence if it deviates."""
     bad = (Verdict.FAIL, Verdict.NON_STRICT)
     broken = sum(r.verdict is Verdict.FAIL for r in requirements)
     values: dict[str, Any] = {
-        "suite": Suite(version="0.1.0", python="3.11.7", platform="Linux x86_64"),
+        "suite": SuiteRecord(version="0.1.0", python="3.11.7", platform="Linux x86_64"),
         "run": Run(
             date=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
             seconds=12.5,
@@ -85,7 +85,7 @@ def results(*requirements: Requirement, **changes: Any) -> Results:
             exit_code=int(bool(broken)),
             arguments=["--target=127.0.0.1:11300"],
         ),
-        "target": Target(
+        "target": TargetRecord(
             label="beanstalkd",
             version="1.12",
             profile="1.12",

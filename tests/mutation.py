@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import reference_server
-from reference_server.commands import Kind
+from reference_server.commands import ArgumentKind
 
 PACKAGE = Path(reference_server.__path__[0])
 MODULES = (
@@ -24,7 +24,7 @@ _NOT_SERVED = {
     *("STATES", "REPLIES", "BECOMES", "TRANSITIONS"),
     *("_TABLE", "_RESERVES", "_FINDS", "_TELLS", "VERBS", "ABOUT_A_JOB", "ABOUT_A_TUBE"),
     *("WAITING", "any_of"),
-    *(kind.name for kind in Kind),
+    *(kind.name for kind in ArgumentKind),
     *("Grammar", "__str__", "escape", "_ESCAPES", "BARE", "__slots__"),
     *("_UNKNOWN_HOST", "INTERNAL_ERROR", "OUT_OF_MEMORY"),
 }

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from conformance.catalogue import catalogue
 from conformance.oracle.check import Finding, judgement
-from conformance.random_testing.again import replayed
+from conformance.random_testing.replay_verdict import replayed
 from conformance.reading import parse
 from conformance.run.evidence import describe, gather
-from conformance.run.keeping import Keeper
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.runner import Outcome
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
@@ -74,7 +74,7 @@ def pasted(fault: Fault, profile: Profile, case: Case, outcome: Outcome) -> Tran
     """
     error = outcome.error
     assert isinstance(error, Deviation)
-    evidence = gather(error, outcome, ["true"], case.name, Keeper(None, ""), profile)
+    evidence = gather(error, outcome, ["true"], case.name, TranscriptKeeper(None, ""), profile)
     rule = catalogue()[fault.requirement].judged_by(profile.stage)
     try:
         return parse(describe([rule], evidence))

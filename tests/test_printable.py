@@ -14,9 +14,9 @@ from conformance.verdict import (
     Deviation,
     Fate,
     Inconclusive,
-    Kind,
     NotApplicable,
     NotTestable,
+    OutcomeKind,
     TargetLost,
 )
 from tests.command_line import suite
@@ -41,7 +41,11 @@ SAYS = f"""
 @pytest.mark.parametrize(
     "error",
     [
-        *(Deviation(RED, RED), TargetLost("a target", Fate(Kind.GONE, RED)), Violation([RED], RED)),
+        *(
+            Deviation(RED, RED),
+            TargetLost("a target", Fate(OutcomeKind.GONE, RED)),
+            Violation([RED], RED),
+        ),
         *(NotTestable(RED), NotApplicable(RED), Inconclusive(RED), TargetError(RED)),
     ],
     ids=lambda error: type(error).__name__,

@@ -16,8 +16,8 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.transcript import NotATranscript, Transcript
-from conformance.verdict import Fate, Kind
-from fuzz.campaign import Campaign
+from conformance.verdict import Fate, OutcomeKind
+from fuzz.campaign import ProgramCampaign
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -111,7 +111,7 @@ def test_what_nobody_can_judge_is_driven_again(tmp_path: Path) -> None:
 
 def test_one_crash_has_one_name() -> None:
     judged = parse("A > use a\\r\\nput 0 0 1 7\\r\\n\nA ! closed by the target\n").entries
-    fate = Fate(Kind.CRASHED, "ended by SIGSEGV")
+    fate = Fate(OutcomeKind.CRASHED, "ended by SIGSEGV")
     one = diagnose(Violation(["INSERTED 1"], str(fate), 1, fate), judged, NEWEST)
     other = Diagnosis("a server that goes on", str(fate), behind="put", fate=fate)
     assert one.name == other.name == "the-target-crashed-ended-by-sigsegv-behind-put"
@@ -127,7 +127,7 @@ def test_a_finding_about_counters_tells_what_was_counted_before(tmp_path: Path) 
 
     server = BuiltIn(fault=Fault("", "counts twice", model=Extra), limits=Limits(reply=1.0))
     exploration = Exploration(3, folder=tmp_path)
-    finding = Campaign(exploration, server).run(3)
+    finding = ProgramCampaign(exploration, server).run(3)
     server.close()
     assert finding is not None
     exploration.deviation(finding, Transcript())

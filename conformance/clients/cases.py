@@ -24,7 +24,7 @@ from conformance.clients.checks import (
 )
 from conformance.clients.protocol import data
 from conformance.clients.server import PLAIN, Change, End
-from reference_server.commands import COMMANDS, Kind
+from reference_server.commands import COMMANDS, ArgumentKind
 
 NONE: tuple[str, ...] = ()
 RESERVE = ("reserve-with-timeout 0",)
@@ -367,6 +367,6 @@ def for_self_test() -> Iterator[tuple[str, ...]]:
     """Yield the questions that each operation is tried with, against a well-behaved server."""
     yield ("put 0 0 60 x",)
     for verb in COMMANDS:
-        if verb in SEND and Kind.TIMEOUT not in COMMANDS[verb].kinds:
+        if verb in SEND and ArgumentKind.TIMEOUT not in COMMANDS[verb].kinds:
             ask, _, before, _ = SEND[verb]
             yield (*before, ask)

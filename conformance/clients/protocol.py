@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from reference_server.commands import COMMANDS, Kind
+from reference_server.commands import COMMANDS, ArgumentKind
 
 PREFIX = "@beanstalk"
 """The beginning of an answer; the library may have printed something before it in the line."""
@@ -77,7 +77,8 @@ def arguments(operation: str) -> tuple[str, ...]:
     if operation == "connect":
         return ("host", "port")
     return tuple(
-        "body" if kind is Kind.SIZE else kind.name.lower() for kind in COMMANDS[operation].kinds
+        "body" if kind is ArgumentKind.SIZE else kind.name.lower()
+        for kind in COMMANDS[operation].kinds
     )
 
 

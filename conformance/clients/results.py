@@ -10,8 +10,8 @@ from conformance.clients.judging import Outcome
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import KnownDeviation, is_known
 from conformance.run.evidence import clean
-from conformance.run.record import now, this_suite
-from conformance.run.told import told_requirement
+from conformance.run.report_writer import now, this_suite
+from conformance.run.result_records import requirement_record
 from reference_server.profiles import NEWEST
 from reports import results as format
 from reports.verdicts import DEVIATIONS, Verdict
@@ -51,7 +51,7 @@ def results(
             exit_code=exit_code,
             arguments=["--", *map(clean, driver)],
         ),
-        target=format.Target(
+        target=format.TargetRecord(
             title=tally.target,
             label="client library",
             version=clean(version),
@@ -63,7 +63,7 @@ def results(
         verdict=tally.conclusion(),
         labels={key: clean(value) for key, value in labels.items()},
         gone=tally.gone(),
-        requirements=[told_requirement(entry) for entry in tally.entries.values()],
+        requirements=[requirement_record(entry) for entry in tally.entries.values()],
         tests=[*tests(outcomes, tally.baseline, driver)],
         timings=format.Timings(),
     )
@@ -87,7 +87,7 @@ def _test(outcome: Outcome, baseline: Baseline, driver: Sequence[str]) -> format
         expected, observed = clean(difference.expected), clean(difference.observed)
         reason = f"{outcome.case.ask[:60]}: expected {expected}, observed {observed}"
         command = outcome.case.ask.split()[0]
-        cause = format.Cause(command=command, expected=expected[:60], observed=observed[:60])
+        cause = format.CauseRecord(command=command, expected=expected[:60], observed=observed[:60])
         again = ["beanstalk-conformance", "client", "--only", slug, "--", *driver]
         evidence = format.Evidence(
             transcript=[clean(line) for line in outcome.transcript[-400:]],

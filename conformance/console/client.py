@@ -19,7 +19,7 @@ from conformance.clients.judging import ANSWER_TIMEOUT, Outcome
 from conformance.clients.protocol import OPERATIONS, DriverError
 from conformance.clients.results import judged, results
 from conformance.printable import printable
-from conformance.run.aggregation import Judgement
+from conformance.run.aggregation import RequirementVerdict
 from conformance.run.baseline import BaselineError, read_baseline, write_baseline
 from conformance.run.labels import parsed
 from conformance.usage import (
@@ -152,7 +152,7 @@ def client(
         raise refuse(printable(str(error))) from None
 
 
-def _counts(entry: Judgement, strict: bool) -> bool:
+def _counts(entry: RequirementVerdict, strict: bool) -> bool:
     """Return whether a deviation gives exit code 1."""
     return entry.verdict in (Verdict.FAIL, Verdict.ERROR) or strict
 

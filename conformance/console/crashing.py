@@ -10,21 +10,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conformance.console.progress import ProgressBar
-from conformance.durability.campaign import Campaign
+from conformance.durability.campaign import DurabilityCampaign
 from conformance.durability.catalogue import requirements
-from conformance.durability.crashes import Kind
+from conformance.durability.crashes import CrashKind
 from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
-from conformance.durability.findings import Case, grouped, place
+from conformance.durability.findings import CrashCase, grouped, place
 from conformance.durability.inspection import Question
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
-from conformance.durability.older import Left, left_by
-from conformance.durability.recording import Kept, Recording, read, record, usual_loss
-from conformance.durability.report import DAMAGES, KILLS, STATES, Report
+from conformance.durability.recording import (
+    RecordingFiles,
+    SceneRecording,
+    read,
+    record,
+    usual_loss,
+)
+from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
 from conformance.durability.results import added, earlier, nothing_yet
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
+from conformance.durability.upgrades import LeftFiles, left_by
 from conformance.run.options import Options
 from conformance.target.launch import DidNotStart
 from conformance.target.launched_target import LaunchedTarget
@@ -74,7 +80,7 @@ class Crashing:
         self._command = options.command
         self._folder, self._written = written
         self._resume = resume
-        self._cases: list[Case] = []
+        self._cases: list[CrashCase] = []
         with _recognised(options, self._limits) as target:
             self._profile, self._scenes = target.profile, _scenes(target)
             run = nothing_yet(target, options)
@@ -82,11 +88,11 @@ class Crashing:
         if why := requirements()[STARTS].missing_in(self._profile.stage):
             raise refuse(f"the server keeps no jobs: that {why}")
         self._run = run if self._written is None else earlier(self._written, run)
-        self._report = Report(self._command, self._profile, reproduce)
+        self._report = DurabilityReport(self._command, self._profile, reproduce)
 
     def everything(self, pool: Executor, tried: Tried) -> int:
         """Try all, tell what came of it, and return the exit code."""
-        first: Recording | None = None
+        first: SceneRecording | None = None
         for scene in self._scenes:
             with self._testing(scene.name, STATES):
                 recording = self._recording(scene)
@@ -120,9 +126,9 @@ class Crashing:
     def _missing(self, what: str, why: str) -> None:
         self._report.missing.append(f"{what}: {why}")
 
-    def _recording(self, scene: Scene) -> Recording:
+    def _recording(self, scene: Scene) -> SceneRecording:
         """Record a scene, unless that was done before; raise NotTestable."""
-        kept = Kept.of(self._folder, scene.name)
+        kept = RecordingFiles.of(self._folder, scene.name)
         if not (self._resume and kept.talk.exists()):
             for path in (kept.talk, kept.seen):
                 path.unlink(missing_ok=True)
@@ -132,12 +138,12 @@ class Crashing:
     def _question(self, ids: Iterable[int]) -> Question:
         return Question(self._command, self._profile, self._limits, tuple(ids), TUBES)
 
-    def _campaign(self, pool: Executor, name: str) -> Campaign:
+    def _campaign(self, pool: Executor, name: str) -> DurabilityCampaign:
         bar = ProgressBar(f"{name}:")
-        kept = Kept.of(self._folder, name).seen
-        return Campaign(pool, kept, lambda done, of: bar.tell(done / of))
+        kept = RecordingFiles.of(self._folder, name).seen
+        return DurabilityCampaign(pool, kept, lambda done, of: bar.tell(done / of))
 
-    def _crash(self, pool: Executor, recording: Recording, limit: int) -> None:
+    def _crash(self, pool: Executor, recording: SceneRecording, limit: int) -> None:
         """Try all crashes in a scene."""
         name = recording.scene.name
         campaign = self._campaign(pool, name)
@@ -153,11 +159,11 @@ class Crashing:
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")
 
-    def _left_by(self, older: Options) -> Left:
+    def _left_by(self, older: Options) -> LeftFiles:
         """Return the files of an older version; raise NotTestable, TargetError or LaunchError."""
         assert older.command is not None
         folder = self._folder / "older"
-        if self._resume and (kept := Left.kept(folder)) is not None:
+        if self._resume and (kept := LeftFiles.kept(folder)) is not None:
             return kept
         with _recognised(older, self._limits) as target:
             profile, (scene, *_) = target.profile, _scenes(target)
@@ -165,7 +171,7 @@ class Crashing:
         left.keep(folder)
         return left
 
-    def _damage(self, pool: Executor, name: str, before: Left, limit: int) -> None:
+    def _damage(self, pool: Executor, name: str, before: LeftFiles, limit: int) -> None:
         """Start the server on files as they were left, and damaged in each way."""
         files, bodies = before
         work = {digest(damage.files): damage for damage in damages(files)}
@@ -174,14 +180,16 @@ class Crashing:
         places = [(state, damage) for state, damage in work.items() if state not in whole]
         chosen = [*whole.items(), *places[:: max(-(-len(places) // limit), 1)]]
         if not self._resume:
-            Kept.of(self._folder, name).seen.unlink(missing_ok=True)
+            RecordingFiles.of(self._folder, name).seen.unlink(missing_ok=True)
         campaign = self._campaign(pool, name)
         tried = [(state, damage.files) for state, damage in chosen]
         seen = campaign.seen(self._question(bodies), tried)
         for number, (state, damage) in enumerate(chosen):
-            where = place(Kind.DAMAGE, number)
+            where = place(CrashKind.DAMAGE, number)
             for one in wrong(seen[state], bodies):
-                case = Case(one, Kind.DAMAGE, where, damage.words, list, state, damage.files, name)
+                case = CrashCase(
+                    one, CrashKind.DAMAGE, where, damage.words, list, state, damage.files, name
+                )
                 self._cases.append(case)
         ended = sum(
             bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
@@ -193,10 +201,10 @@ class Crashing:
     def _share(self) -> None:
         """Start two servers on one folder."""
         found = list(rivals(self._question(())))
-        where = place(Kind.DAMAGE, 0)
+        where = place(CrashKind.DAMAGE, 0)
         words = "two servers on one folder"
         self._cases += [
-            Case(one, Kind.DAMAGE, where, words, list, words, {}, words) for one in found
+            CrashCase(one, CrashKind.DAMAGE, where, words, list, words, {}, words) for one in found
         ]
         self._tell(words, DAMAGES, 1, found[0].cause if found else "the second one refuses")
 
@@ -211,7 +219,12 @@ class Crashing:
             self._missing("kills under load", f"{count - done.count} left out: it did not go on")
 
     def _tell(
-        self, name: str, kind: str, count: int, said: str, campaign: Campaign | None = None
+        self,
+        name: str,
+        kind: str,
+        count: int,
+        said: str,
+        campaign: DurabilityCampaign | None = None,
     ) -> None:
         """Tell how far a part has come."""
         rate = campaign.started / campaign.seconds if campaign and campaign.started else None
@@ -250,9 +263,9 @@ def _scenes(target: Target) -> tuple[Scene, ...]:
     return scenes(target.profile, target.traits.max_body or LARGEST)
 
 
-def _left(recording: Recording) -> Left:
+def _left(recording: SceneRecording) -> LeftFiles:
     """Return the files at the end of a recording."""
     disk = Disk()
     for _, operation in recording.operations:
         disk.apply(operation)
-    return Left.of(disk.files(), ((one.id, one.step) for one in recording.spoken))
+    return LeftFiles.of(disk.files(), ((one.id, one.step) for one in recording.spoken))

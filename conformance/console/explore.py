@@ -18,10 +18,10 @@ import click
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
-from conformance.run.cluster import Cluster, Job
-from conformance.run.handed_over import HandedOver
+from conformance.run.cluster import Cluster, ClusterJob
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
+from conformance.run.transferred_files import HandedOver
 from conformance.small_worlds.tour_time import TourTime
 from conformance.small_worlds.tours import tour_of
 from conformance.small_worlds.visit import Visit, untimed, worlds_for
@@ -43,7 +43,7 @@ from conformance.usage import (
 )
 from conformance.verdict import NotTestable
 from reports.files import replace
-from reports.results import World as WorldSeen
+from reports.results import WorldRecord as WorldSeen
 from reports.words import counted
 from reports.worlds import transitions
 
@@ -196,11 +196,11 @@ def explored_on(address: str, work: Sequence[_Work]) -> Iterator[Explored]:
     begun = {*cluster.left()}
     left = iter([one for one in work if one.world.name not in begun])
 
-    def next_job() -> Job[Far] | None:
+    def next_job() -> ClusterJob[Far] | None:
         one = next(left, None)
         if one is None:
             return None
-        return Job(one.world.name, partial(explore_far, one, one.end - time.monotonic()))
+        return ClusterJob(one.world.name, partial(explore_far, one, one.end - time.monotonic()))
 
     try:
         for job in cluster.done(next_job):

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from conformance.run.cluster import Cluster, Job
+from conformance.run.cluster import Cluster, ClusterJob
 from conformance.usage import refuse
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_report
@@ -72,9 +72,9 @@ def _on(
     begun = {*cluster.left()}
     left = iter([name for name in servers if name not in begun])
 
-    def next_job() -> Job[Text] | None:
+    def next_job() -> ClusterJob[Text] | None:
         name = next(left, None)
-        return None if name is None else Job(name, partial(results_of, servers[name]))
+        return None if name is None else ClusterJob(name, partial(results_of, servers[name]))
 
     try:
         for job in cluster.done(next_job):

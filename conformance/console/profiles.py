@@ -7,7 +7,7 @@ import json
 import click
 
 from conformance.target.address import TargetError
-from conformance.target.draft import Draft
+from conformance.target.draft import DialectDraft
 from conformance.target.target import Remote
 from conformance.usage import ADDRESS, ConsoleCommand, refuse
 from reference_server.dialect import DialectError
@@ -51,6 +51,6 @@ def _draft(target: str, name: str) -> str:
     try:
         remote = Remote(target)
         remote.profile = remote.probe()
-        return Draft(remote).text(name)
+        return DialectDraft(remote).text(name)
     except (TargetError, OSError, EOFError, ProtocolError) as error:
         raise refuse(f"{target}: {error}" if isinstance(error, OSError) else str(error)) from None

@@ -10,7 +10,7 @@ import click
 from conformance.console.matrix import matrix
 from conformance.usage import ConsoleCommand, refuse
 from reports.collection import Collection
-from reports.comparison import Difference
+from reports.comparison import ResultsDifference
 from reports.results import Results, ResultsError, read_results
 from reports.servers import servers
 from reports.site import Site, write_site
@@ -60,7 +60,7 @@ def compare(
             write_comparison(results, folder)
         except OSError as error:
             raise refuse(f"cannot write to {folder}: {error.strerror}") from None
-    return _told(Difference.between(*results)) if len(results) == 2 else 0
+    return _told(ResultsDifference.between(*results)) if len(results) == 2 else 0
 
 
 @click.command(cls=ConsoleCommand)
@@ -102,7 +102,7 @@ def _read(files: Iterable[Path]) -> list[Results]:
         raise refuse(str(error)) from None
 
 
-def _told(difference: Difference) -> int:
+def _told(difference: ResultsDifference) -> int:
     """Tell what has changed; return whether something broke."""
     for now in difference.broken:
         print(f"broke: {now.slug}: {now.reason}")

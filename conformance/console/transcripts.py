@@ -9,10 +9,10 @@ import click
 
 from conformance.console.progress import ProgressBar
 from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
-from conformance.oracle.check import Finding, Judgement, judgement
+from conformance.oracle.check import Finding, TranscriptVerdict, judgement
 from conformance.printable import printable
-from conformance.random_testing.again import replayed
 from conformance.random_testing.confined import Unsafe
+from conformance.random_testing.replay_verdict import replayed
 from conformance.recorded import Conversation, Recorded
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
@@ -127,7 +127,7 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
         with contextlib.suppress(Inconclusive):
             if judgement(transcript, profile).finding is None:
                 return _undecided(claim)
-    code = _told(shown, Judgement(finding), profile)
+    code = _told(shown, TranscriptVerdict(finding), profile)
     if counts and shown.begins is None:
         why = "it had jobs before, or does not tell them all"
         why = why if target.exclusive else "others may use it"
@@ -145,7 +145,7 @@ def _undecided(claim: Claim) -> int:
     return 1
 
 
-def _told(recorded: Conversation, judged: Judgement, profile: Profile) -> int:
+def _told(recorded: Conversation, judged: TranscriptVerdict, profile: Profile) -> int:
     """Print the verdict on a transcript, and return the exit code."""
     if (finding := judged.finding) is None:
         print(f"allowed by profile {profile.name}: {counted(len(recorded.entries), 'message')}")

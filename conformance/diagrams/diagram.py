@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from conformance.diagrams.jobs import Stretch, states_of_jobs
 from conformance.diagrams.order import Order, Piece, longest_order
-from conformance.oracle.judged_entries import Judged, first_violation
+from conformance.oracle.judged_entries import JudgedMessages, first_violation
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.printable import printable
 from conformance.recorded import Conversation
@@ -150,8 +150,8 @@ def _partners(pieces: Sequence[Piece], marked: int) -> set[int]:
 def _at_some_times(recorded: Conversation, profile: Profile) -> tuple[list[Entry], object]:
     """Return the messages at times that explain most of them."""
 
-    def judge(timed: Sequence[Entry]) -> Judged:
-        return Judged(first_violation(timed, recorded.begins, profile, before=UNTIMED))
+    def judge(timed: Sequence[Entry]) -> JudgedMessages:
+        return JudgedMessages(first_violation(timed, recorded.begins, profile, before=UNTIMED))
 
     try:
         timed, judged = at_any_times(recorded.entries, judge)

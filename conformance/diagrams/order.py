@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.oracle.linearizability import History
+from conformance.oracle.linearizability import ConcurrentHistory
 from conformance.oracle.violation import Violation
 from conformance.transcript import Direction, Entry
 from conformance.verdict import Inconclusive
@@ -63,7 +63,7 @@ def longest_order(entries: Sequence[Entry], profile: Profile) -> Order | None:
     """
     if len(entries) > MOST_MESSAGES:
         return None
-    history = History(profile)
+    history = ConcurrentHistory(profile)
     numbers: dict[str, int] = {}
     pieces: list[Piece] = []
     violation = None
@@ -95,7 +95,10 @@ def longest_order(entries: Sequence[Entry], profile: Profile) -> Order | None:
 
 
 def _ordered(
-    history: History, numbers: dict[str, int], pieces: list[Piece], violation: Violation | None
+    history: ConcurrentHistory,
+    numbers: dict[str, int],
+    pieces: list[Piece],
+    violation: Violation | None,
 ) -> Order:
     """Give pieces their places in the order."""
     places: dict[tuple[int, int], int] = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.crowd import gather
 from conformance.dialogue.exchange import Role
 from conformance.dialogue.malformed import put_without_end
+from conformance.dialogue.many_clients import gather
 from conformance.dialogue.scenario import Connect, NewTube
 
 MANY = 12

@@ -10,15 +10,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from conformance.dialogue.awaiting import Awaiting
 from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
+from conformance.dialogue.reply_wait import Awaiting
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
 from conformance.usual_answers import IN_STEP
-from conformance.verdict import Deviation, Kind, NotTestable, Step, TargetLost
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import Profile
 from reference_server.wire import (
@@ -186,7 +186,7 @@ class Connection(UsualCommands):
             waits = waits or self._timeline.waits()
             if time.monotonic() > limit:
                 waited = self._limits.reply
-                step = Step(Kind.NO_REPLY, command_of(data))
+                step = Step(OutcomeKind.NO_REPLY, command_of(data))
                 raise self._gone(
                     "a target that reads", "it stopped reading", step, position, waited
                 )
@@ -224,7 +224,7 @@ class Connection(UsualCommands):
         if surplus <= 0:
             return None
         arrival = self._arrivals[-surplus]
-        step = Step(Kind.EXTRA_REPLY, came=arrival.reply.word)
+        step = Step(OutcomeKind.EXTRA_REPLY, came=arrival.reply.word)
         deviation = Deviation(
             "no reply without a request", str(arrival.reply), arrival.position, step=step
         )
@@ -312,18 +312,18 @@ class Connection(UsualCommands):
         self._timeline.measure(timing, arrival.time, is_awaited)
         return arrival
 
-    def is_out_of_step(self, kind: Kind) -> bool:
+    def is_out_of_step(self, kind: OutcomeKind) -> bool:
         """Tell whether what has come may be the rest of a reply to an earlier command.
 
         Then the reply to the last command is yet to come, which it does at once.
         """
-        if kind is Kind.WRONG_REPLY and self._answered == len(self._asked):
+        if kind is OutcomeKind.WRONG_REPLY and self._answered == len(self._asked):
             end = time.monotonic() + self._limits.soon
             self._wait_until(
                 lambda: bool(self._arrivals) or self.stopped, lambda: end - time.monotonic()
             )
             return bool(self._arrivals)
-        return kind is Kind.NOT_A_REPLY or bool(self._reader.pending)
+        return kind is OutcomeKind.NOT_A_REPLY or bool(self._reader.pending)
 
     def command(self, index: int) -> str:
         """Return the command that the reply with this number belongs to."""
@@ -336,16 +336,16 @@ class Connection(UsualCommands):
 
     def _missing(self, expected: str, wait: Awaiting, command: str = "") -> Deviation:
         if self._garbage is not None:
-            return self._gone(expected, self._garbage, Step(Kind.NOT_A_REPLY, command))
+            return self._gone(expected, self._garbage, Step(OutcomeKind.NOT_A_REPLY, command))
         if self.transport.ended:
-            step = Step(Kind.DISCONNECTED, command)
+            step = Step(OutcomeKind.DISCONNECTED, command)
             return self._gone(expected, "the target closed the connection", step)
         self.has_timed_out = True
         self._timeline.note_wait(wait.passed)
         observed = f"no reply within {wait.seconds:g} seconds"
         if self._reader.pending:
             observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
-        kind = Kind.NO_REPLY if command else Kind.NOT_DISCONNECTED
+        kind = OutcomeKind.NO_REPLY if command else OutcomeKind.NOT_DISCONNECTED
         deviation = self._gone(expected, observed, Step(kind, command), waited=wait.passed)
         if not (self.stopped or isinstance(deviation, TargetLost)):
             deviation.client, deviation.unanswered = self.name, self._place
@@ -386,7 +386,7 @@ class Connection(UsualCommands):
         for reply in replies:
             arrival = self.take(self._answered, self._timeline.nominal, str(reply))
             if arrival.reply != reply:
-                step = Step(Kind.WRONG_REPLY, "", (reply.word,), arrival.reply.word)
+                step = Step(OutcomeKind.WRONG_REPLY, "", (reply.word,), arrival.reply.word)
                 raise Deviation(str(reply), str(arrival.reply), arrival.position, step=step)
 
     def has_no_reply(self, sent_at: float) -> None:
@@ -395,7 +395,7 @@ class Connection(UsualCommands):
         timing = self._timeline.timing(sent_at)
         for arrival in self._arrivals:
             if timing is None or arrival.time < timing.earliest:
-                step = Step(Kind.TOO_EARLY, came=arrival.reply.word)
+                step = Step(OutcomeKind.TOO_EARLY, came=arrival.reply.word)
                 raise Deviation("no reply yet", str(arrival.reply), arrival.position, step=step)
 
     def rest(self) -> list[Reply]:
@@ -410,7 +410,7 @@ class Connection(UsualCommands):
         self._await_end(lambda: self.stopped or bool(self._arrivals))
         if self._arrivals:
             arrival = self._arrivals[0]
-            step = Step(Kind.NOT_DISCONNECTED, came=arrival.reply.word)
+            step = Step(OutcomeKind.NOT_DISCONNECTED, came=arrival.reply.word)
             raise Deviation(THE_END, str(arrival.reply), arrival.position, step=step)
 
     def _await_end(self, is_over: Callable[[], bool]) -> None:

@@ -3,13 +3,13 @@
 import time
 
 from conformance.catalogue import catalogue
-from conformance.dialogue.awaiting import Awaiting
+from conformance.dialogue.grace_period import STEP
+from conformance.dialogue.reply_wait import Awaiting
 from conformance.dialogue.scenario import Connect
-from conformance.dialogue.soon import STEP
 from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.usual_answers import DRAINING, DRAINS
-from conformance.verdict import Deviation, Kind, Step, TargetLost
+from conformance.verdict import Deviation, OutcomeKind, Step, TargetLost
 from reference_server import wire
 from reference_server.profiles import Profile
 
@@ -46,5 +46,5 @@ def _drain(server: Target, connect: Connect) -> None:
         lost.de_facto = not is_told(server.profile) and lost.fate.signal == named(DRAINS)
         raise
     if not drains:
-        step = Step(Kind.WRONG_REPLY, "put", (wire.DRAINING.word,))
+        step = Step(OutcomeKind.WRONG_REPLY, "put", (wire.DRAINING.word,))
         raise Deviation(str(wire.DRAINING), "put was never answered DRAINING", step=step)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
 from conformance.usual_answers import key_requirement
-from conformance.verdict import Deviation, Kind, NotOffered, Step
+from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.wire import OK, Reply
 
@@ -18,7 +18,7 @@ TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO
 """Replies that say something about what was sent, whenever that was."""
 
 
-class Values(dict[str, str]):
+class Statistics(dict[str, str]):
     """The dictionary of a stats command; what is missing in it is the target's fault.
 
     ``left_out``: keys that a fork does not offer. ``command``: whose requirements a missing or
@@ -43,7 +43,7 @@ class Values(dict[str, str]):
         return int(value)
 
     def _deviation(self, key: str, expected: str, observed: str) -> Deviation:
-        step = Step(Kind.WRONG_VALUE, self.command, subject=key)
+        step = Step(OutcomeKind.WRONG_VALUE, self.command, subject=key)
         deviation = Deviation(expected, observed, conclusive=True, step=step)
         deviation.owner = key_requirement(self.command, key) if self.command else ""
         return deviation
@@ -73,7 +73,7 @@ class Replies(Protocol):
     has_tested: bool
     """A command under test was sent."""
 
-    def is_out_of_step(self, kind: Kind) -> bool:
+    def is_out_of_step(self, kind: OutcomeKind) -> bool:
         """Tell whether what has come may be the rest of a reply to an earlier command."""
         ...
 
@@ -196,7 +196,7 @@ class Exchange:
         reply = arrival.reply
         timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
         step = Step(
-            Kind.WRONG_REPLY,
+            OutcomeKind.WRONG_REPLY,
             self._connection.command(self._index),
             tuple(sorted(words)),
             reply.word,
@@ -212,9 +212,9 @@ class Exchange:
         """Expect that the command has not been answered yet."""
         self._connection.has_no_reply(self._sent_at)
 
-    def dictionary(self) -> Values:
+    def dictionary(self) -> Statistics:
         """Wait for ``OK`` with a YAML dictionary, and give it as strings."""
-        return Values(self._parsed(yamlish.dictionary, "a YAML dictionary"))
+        return Statistics(self._parsed(yamlish.dictionary, "a YAML dictionary"))
 
     def parsed(self) -> object:
         """Wait for ``OK`` with YAML, and give what a client's YAML library makes of it."""
@@ -234,7 +234,9 @@ class Exchange:
             return parse(body)
         except ValueError as error:
             observed = f"{error}; the reply is {OK(body)}"
-            step = Step(Kind.WRONG_VALUE, self._connection.command(self._index), subject=what)
+            step = Step(
+                OutcomeKind.WRONG_VALUE, self._connection.command(self._index), subject=what
+            )
             deviation = Deviation(f"OK with {what}", observed, conclusive=True, step=step)
             deviation.owner = self._role.owner
             raise deviation from error

@@ -34,7 +34,7 @@ APART = 50
 """Seconds between two delays or TTRs, as a slow target takes some between two commands."""
 
 
-class Said(NamedTuple):
+class Exchanged(NamedTuple):
     """A line, and the reply or its word; ``state``: that of a job that is deleted."""
 
     line: str
@@ -42,7 +42,7 @@ class Said(NamedTuple):
     state: str = "reserved"
 
 
-Lines = list[Said]
+Lines = list[Exchanged]
 Dialogue = list[tuple[str, Reply]]
 """Lines, and the reply to each."""
 
@@ -141,7 +141,7 @@ class Queue(ABC):
         roles = [self._role(said) for said in dialogue]
         self.client.says([(said.line, said.reply) for said in dialogue], roles=roles)
 
-    def _role(self, said: Said) -> Role:
+    def _role(self, said: Exchanged) -> Role:
         verb = said.line.partition(" ")[0]
         if verb in self.shows and said.state == "reserved":
             return self.client.observation(said.line)
@@ -156,8 +156,8 @@ class Queue(ABC):
     def next_reserved(self, item: tuple[int, int]) -> Lines:
         """Return how an item that is the next ready job is reserved, and removed."""
         return [
-            Said(self.client.ask_for_job, self.reserved(item)),
-            Said(f"delete {item[1]}", DELETED),
+            Exchanged(self.client.ask_for_job, self.reserved(item)),
+            Exchanged(f"delete {item[1]}", DELETED),
         ]
 
 
@@ -176,16 +176,16 @@ class Ready(Queue):
 
     def takes(self, verb: str, item: tuple[int, int]) -> Lines:
         if verb == "delete":
-            return [Said(f"delete {item[1]}", DELETED, "ready")]
-        reserved = Said(f"reserve-job {item[1]}", self.reserved(item))
-        return [reserved, Said(f"delete {item[1]}", DELETED)]
+            return [Exchanged(f"delete {item[1]}", DELETED, "ready")]
+        reserved = Exchanged(f"reserve-job {item[1]}", self.reserved(item))
+        return [reserved, Exchanged(f"delete {item[1]}", DELETED)]
 
     def first(self) -> Lines:
         return self.next_reserved(self.items[0])
 
     def look(self) -> Lines:
         key, job = self.items[0]
-        return [Said("peek-ready", FOUND(job, b"%d" % key))] * super().allows("peek-ready")
+        return [Exchanged("peek-ready", FOUND(job, b"%d" % key))] * super().allows("peek-ready")
 
 
 class _Kickable(Queue):
@@ -198,14 +198,17 @@ class _Kickable(Queue):
         delete = f"delete {item[1]}"
         match verb:
             case "kick-job":
-                return [Said(f"kick-job {item[1]}", KICKED), Said(delete, DELETED, "ready")]
+                return [
+                    Exchanged(f"kick-job {item[1]}", KICKED),
+                    Exchanged(delete, DELETED, "ready"),
+                ]
             case "reserve-job":
-                reserved = Said(f"reserve-job {item[1]}", self.reserved(item))
-                return [reserved, Said(delete, DELETED)]
-        return [Said(delete, DELETED, self.state)]
+                reserved = Exchanged(f"reserve-job {item[1]}", self.reserved(item))
+                return [reserved, Exchanged(delete, DELETED)]
+        return [Exchanged(delete, DELETED, self.state)]
 
     def first(self) -> Lines:
-        return [Said("kick 1", "KICKED"), *self.next_reserved(self.items[0])]
+        return [Exchanged("kick 1", "KICKED"), *self.next_reserved(self.items[0])]
 
 
 class Delayed(_Kickable):
@@ -225,7 +228,7 @@ class Delayed(_Kickable):
 
     def look(self) -> Lines:
         key, job = self.items[0]
-        return [Said("peek-delayed", FOUND(job, b"%d" % key))] * super().allows("peek-delayed")
+        return [Exchanged("peek-delayed", FOUND(job, b"%d" % key))] * super().allows("peek-delayed")
 
 
 class _Held(Queue):
@@ -252,13 +255,13 @@ class Buried(_Kickable, _Held):
         self.reserve()
 
     def add(self, keys: Sequence[int]) -> None:
-        self.say([Said(f"bury {self.jobs[key]} {key * 7 % 5}", BURIED) for key in keys])
+        self.say([Exchanged(f"bury {self.jobs[key]} {key * 7 % 5}", BURIED) for key in keys])
         self.items += [(key, self.jobs[key]) for key in keys]
 
     def look(self) -> Lines:
         key, job = self.items[0]
         line = "peek" if self.profile.id_is_optional else "peek-buried"
-        return [Said(line, FOUND(job, b"%d" % key))] * super().allows(line)
+        return [Exchanged(line, FOUND(job, b"%d" % key))] * super().allows(line)
 
 
 class Reserved(_Held):
@@ -274,7 +277,7 @@ class Reserved(_Held):
             line = self.client.ask_for_job
             keys = range(len(self._known), len(self._known) + len(keys))
         items = [(key, self.jobs[key]) for key in keys]
-        self.say([Said(line.format(item[1]), self.reserved(item)) for item in items])
+        self.say([Exchanged(line.format(item[1]), self.reserved(item)) for item in items])
         self._known += keys
         self.items += items
 
@@ -287,18 +290,21 @@ class Reserved(_Held):
         job = item[1]
         if verb == "release":
             # Behind all that are to be reserved.
-            released = [Said(f"release {job} {2**20} 0", RELEASED)]
-            deleted = [Said(f"delete {job}", DELETED, "ready")] * self._deletes_ready
+            released = [Exchanged(f"release {job} {2**20} 0", RELEASED)]
+            deleted = [Exchanged(f"delete {job}", DELETED, "ready")] * self._deletes_ready
             return [*released, *deleted]
         if verb == "bury":
-            return [Said(f"bury {job} 0", BURIED), Said(f"delete {job}", DELETED, "buried")]
-        return [Said(f"delete {job}", DELETED)]
+            return [
+                Exchanged(f"bury {job} 0", BURIED),
+                Exchanged(f"delete {job}", DELETED, "buried"),
+            ]
+        return [Exchanged(f"delete {job}", DELETED)]
 
     def first(self) -> Lines:
         job = self.items[0][1]
-        touched = [Said(f"touch {job}", TOUCHED)] * super().allows("touch")
-        return [*touched, Said(f"delete {job}", DELETED)]
+        touched = [Exchanged(f"touch {job}", TOUCHED)] * super().allows("touch")
+        return [*touched, Exchanged(f"delete {job}", DELETED)]
 
     def look(self) -> Lines:
         ends = {self.items[0][1], self.items[-1][1]} if super().allows("touch") else set()
-        return [Said(f"touch {job}", TOUCHED) for job in ends]
+        return [Exchanged(f"touch {job}", TOUCHED) for job in ends]

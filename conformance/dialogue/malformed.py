@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange, Role
-from conformance.dialogue.fitting import fitted
+from conformance.dialogue.scaled_lines import scaled
 from conformance.oracle.underspecification import names_nothing
 from conformance.verdict import NotApplicable
 from reference_server.commands import COMMANDS
@@ -59,7 +59,7 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
     No text says that a put is refused before its body has come, nor whether what was to be the
     body is then read as a command; nor how large an id may be.
     """
-    data = fitted(line.encode(), client.profile)
+    data = scaled(line.encode(), client.profile)
     replies = allowed or tuple(_refusals(data, client.profile))
     for added in client.profile.dialect.added:
         if line.startswith(added.verb):

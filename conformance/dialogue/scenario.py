@@ -20,7 +20,7 @@ from conformance.target.target import Target
 from conformance.target.traits import TUBE_COMMANDS
 from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.usual_answers import IN_STEP
-from conformance.verdict import Deviation, Fate, Kind, NotApplicable, NotTestable, TargetLost
+from conformance.verdict import Deviation, Fate, NotApplicable, NotTestable, OutcomeKind, TargetLost
 from reference_server.wire import ProtocolError
 
 _running: weakref.WeakSet[Scenario] = weakref.WeakSet()
@@ -170,7 +170,7 @@ class Scenario:
             transport = self.target.connect()
         except OSError as error:
             reason = f"it cannot be reached: {error.strerror or error}"
-            fate = self.target.fate() or Fate(Kind.GONE, reason)
+            fate = self.target.fate() or Fate(OutcomeKind.GONE, reason)
             raise TargetLost("a connection", fate) from error
         name = next(self._letters)
         connection = Connection(

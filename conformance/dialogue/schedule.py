@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from conformance.dialogue.soon import STEP, looks
+from conformance.dialogue.grace_period import STEP, attempts
 from conformance.target.clock import GRANULARITY, TargetClock
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, Kind, NotTestable, Step
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
 from reference_server.wire import Reply
 
 APPROACH = 0.03
@@ -65,7 +65,7 @@ class Timing(NamedTuple):
                 f"{expected}, not before its time",
                 f"{arrival.reply}, {early:.3f} s early",
                 arrival.position,
-                step=Step(Kind.TOO_EARLY, command, came=arrival.reply.word),
+                step=Step(OutcomeKind.TOO_EARLY, command, came=arrival.reply.word),
             )
         if self.latest is not None and arrival.time > self.latest:
             late = arrival.time - self.latest
@@ -76,7 +76,7 @@ class Timing(NamedTuple):
                 late=late,
                 begun=self.begun,
                 due=self.due,
-                step=Step(Kind.TOO_LATE, command, came=arrival.reply.word),
+                step=Step(OutcomeKind.TOO_LATE, command, came=arrival.reply.word),
             )
 
 
@@ -232,7 +232,7 @@ class Timeline:
         It may take as long as a timer may be late, or ``within`` seconds if that is longer.
         """
         lateness = max(self._limits.lateness, within)
-        for is_last in looks(replace(self._limits, lateness=lateness)):
+        for is_last in attempts(replace(self._limits, lateness=lateness)):
             if is_so():
                 return True
             if not is_last:

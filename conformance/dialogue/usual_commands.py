@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Values, observation
+from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Statistics, observation
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.underspecification import Lines
 from conformance.target.target import Target
@@ -412,7 +412,7 @@ class UsualCommands(ABC):
         """Return the state of a job, as its statistics tell it."""
         return self.stats_job(job)["state"]
 
-    def stats_job(self, job: int) -> Values:
+    def stats_job(self, job: int) -> Statistics:
         """Return the statistics of a job."""
         return self._told("stats-job", f"{self._target.profile.stats_of_job} {job}")
 
@@ -432,7 +432,7 @@ class UsualCommands(ABC):
             if told != str(value):
                 raise Deviation(f"job {job} to have {key} {value}", told[:100])
 
-    def _told(self, command: str, line: str) -> Values:
+    def _told(self, command: str, line: str) -> Statistics:
         role = self.observation(line)
         if command == "stats-tube":
             # Whether there is such a tube is not what its statistics are about.
@@ -446,11 +446,11 @@ class UsualCommands(ABC):
         """Observe that there is a tube of this name."""
         self.observe(f"stats-tube {tube}").reply("OK")
 
-    def stats_tube(self, tube: str | None = None) -> Values:
+    def stats_tube(self, tube: str | None = None) -> Statistics:
         """Return the statistics of a tube; its own if none is named."""
         return self._told("stats-tube", f"stats-tube {tube or self.tube}")
 
-    def stats(self) -> Values:
+    def stats(self) -> Statistics:
         """Return the statistics of the server, not older than this call.
 
         Some servers keep them for a while; that each call counts shows whether they are new. Where

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from conformance.durability.crashes import Crash, Kind, crashes, points, some
+from conformance.durability.crashes import Crash, CrashKind, crashes, points, some
 from conformance.durability.disk import Files, digest
-from conformance.durability.findings import Case, place
+from conformance.durability.findings import CrashCase, place
 from conformance.durability.inspection import Question, Seen, look
 from conformance.durability.judging import differences
 from conformance.durability.operations import Idle
-from conformance.durability.recording import NEVER, Recording
+from conformance.durability.recording import NEVER, SceneRecording
 from conformance.target.workers import worker_processes
 
 _AHEAD = 32
@@ -30,7 +30,7 @@ _AHEAD = 32
 Looked = tuple[str, Seen]
 
 
-class Judged(NamedTuple):
+class JudgedCrash(NamedTuple):
     """A crash as it is judged: which commands have had their effect, and which may have."""
 
     crash: Crash
@@ -38,32 +38,32 @@ class Judged(NamedTuple):
     most: int
 
     @property
-    def way(self) -> tuple[Kind, int, int]:
+    def way(self) -> tuple[CrashKind, int, int]:
         """Return all that its verdict depends on, besides the disk."""
         return self.crash.kind, self.least, self.most
 
 
 @dataclass
-class State:
+class DiskState:
     """The content of a disk, and the crashes that may leave it there."""
 
     files: Files
-    crashes: list[Judged] = field(default_factory=list)
+    crashes: list[JudgedCrash] = field(default_factory=list)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CrashKind:
         """Return the simplest kind of crash that leaves it."""
         return min((one.crash for one in self.crashes), key=lambda one: place(one.kind, 0)).kind
 
 
 @dataclass
-class Outcome:
+class CrashOutcome:
     """The outcome of the crashes of a scene; ``states`` counts what they leave, by kinds.
 
     ``found``: so many states were there to be tried. ``untried``: why some crashes were not.
     """
 
-    cases: list[Case] = field(default_factory=list)
+    cases: list[CrashCase] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     """The states that were not tried, by the reason."""
@@ -71,9 +71,9 @@ class Outcome:
     untried: list[str] = field(default_factory=list)
 
 
-def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outcome]:
+def states_of(recording: SceneRecording, limit: int) -> tuple[dict[str, DiskState], CrashOutcome]:
     """Return the states of the disk after crashes by their names; at most so many of each kind."""
-    outcome, scene = Outcome(), recording.scene
+    outcome, scene = CrashOutcome(), recording.scene
     # What is written through memory is not seen: only what is never synced may have any content.
     killed = not recording.mapped
     if not killed:
@@ -82,13 +82,13 @@ def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outco
     power = not scene.begin or recording.loss != NEVER
     if not power:
         outcome.untried.append("lost power may cost all of it, as nothing is synced")
-    found: dict[str, State] = {}
+    found: dict[str, DiskState] = {}
     for crash in crashes(recording.operations, power, killed, _among(recording)):
-        judged = Judged(crash, *recording.bounds(crash))
+        judged = JudgedCrash(crash, *recording.bounds(crash))
         if judged.least < scene.begin:
             outcome.left_out["it may cost more than the end of the scene"] += 1
             continue
-        state = found.setdefault(digest(crash.files), State(crash.files))
+        state = found.setdefault(digest(crash.files), DiskState(crash.files))
         if all(other.way != judged.way for other in state.crashes):
             state.crashes.append(judged)
     outcome.found = len(found)
@@ -108,7 +108,7 @@ def states_of(recording: Recording, limit: int) -> tuple[dict[str, State], Outco
     return found, outcome
 
 
-def _among(recording: Recording) -> Container[int] | None:
+def _among(recording: SceneRecording) -> Container[int] | None:
     """Return the numbers of the operations at which it crashes; None for all."""
     scene = recording.scene
     if not scene.points:
@@ -120,7 +120,7 @@ def _among(recording: Recording) -> Container[int] | None:
     return points(recording.operations, begin, scene.points)
 
 
-class Campaign:
+class DurabilityCampaign:
     """Looks at states in processes; ``kept`` is the file of what was seen.
 
     ``told`` hears how many states were looked at, and how many there are. ``started`` counts those
@@ -133,7 +133,7 @@ class Campaign:
         self._told = told
         self.started, self.seconds = 0, 0.0
 
-    def run(self, question: Question, recording: Recording, limit: int) -> Outcome:
+    def run(self, question: Question, recording: SceneRecording, limit: int) -> CrashOutcome:
         """Try the crashes of a recording, and judge what is seen."""
         states, outcome = states_of(recording, limit)
         seen = self.seen(question, [(name, state.files) for name, state in states.items()])
@@ -194,14 +194,16 @@ def _read(path: Path) -> dict[str, Seen]:
     return seen
 
 
-def _cases(recording: Recording, name: str, state: State, seen: Seen) -> Iterator[Case]:
+def _cases(
+    recording: SceneRecording, name: str, state: DiskState, seen: Seen
+) -> Iterator[CrashCase]:
     """Yield what is wrong with what was seen, for each crash that leads there."""
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
         for difference in differences(seen, moments, recording.ids, recording.slowest):
             talk = partial(recording.talk, most, difference.job)
             disk = f"{crash.kind}: {crash.words}"
-            where = place(Kind(crash.kind), crash.at)
-            yield Case(
+            where = place(CrashKind(crash.kind), crash.at)
+            yield CrashCase(
                 difference, crash.kind, where, disk, talk, name, state.files, recording.scene.name
             )

@@ -23,8 +23,8 @@ from typing import NamedTuple, TypeVar
 from conformance.durability.disk import BLOCK, Disk, Files
 from conformance.durability.operations import (
     Create,
+    HardLink,
     Idle,
-    Link,
     Operation,
     Rename,
     Resize,
@@ -43,7 +43,7 @@ SHORT = 600
 """Bytes of a write that may be torn at each of them."""
 
 
-class Kind(StrEnum):
+class CrashKind(StrEnum):
     """The kinds of crashes."""
 
     KILLED = "killed"
@@ -56,7 +56,7 @@ class Kind(StrEnum):
 class Crash(NamedTuple):
     """A state of the disk; ``at``: so many operations had ended before the crash."""
 
-    kind: Kind
+    kind: CrashKind
     at: int
     files: Files
     words: str
@@ -113,7 +113,7 @@ def crashes(
         if changes_disk(operation):
             disk.apply(operation)
         if tried and killed:
-            yield Crash(Kind.KILLED, number + 1, disk.files(), _all(number + 1))
+            yield Crash(CrashKind.KILLED, number + 1, disk.files(), _all(number + 1))
     if power and (among is None or len(operations) in among):
         yield from _lost(pending, disk, len(operations), losses)
 
@@ -124,7 +124,7 @@ def points(operations: Sequence[Timed], begin: int, most: int) -> set[int]:
     The kinds are those that change names, those that write, and those that sync.
     """
     found: set[int] = set()
-    for kinds in ((Create, Rename, Link, Unlink), (Write, Resize), (Sync, Idle)):
+    for kinds in ((Create, Rename, HardLink, Unlink), (Write, Resize), (Sync, Idle)):
         of_kind = [n for n in range(begin, len(operations)) if isinstance(operations[n][1], kinds)]
         found |= {*some(of_kind, most)}
     return found
@@ -152,7 +152,7 @@ def _torn(disk: Disk, number: int, write: Write) -> Iterator[Crash]:
         torn = disk.copy()
         torn.apply(write._replace(data=write.data[:cut]))
         part = f"the first {cut} of {_named(disk, write)}"
-        yield Crash(Kind.TORN, number, torn.files(), f"{_all(number)}, and {part}")
+        yield Crash(CrashKind.TORN, number, torn.files(), f"{_all(number)}, and {part}")
 
 
 def _sectors(write: Write) -> Sequence[int]:
@@ -170,7 +170,7 @@ def _lost(pending: _Pending, now: Disk, at: int, most: int) -> Iterator[Crash]:
         disk = on or pending.disk.copy()
         for operation in kept:
             disk.apply(operation)
-        return Crash(Kind.POWER, at, disk.files(), f"{before}: {words}")
+        return Crash(CrashKind.POWER, at, disk.files(), f"{before}: {words}")
 
     begun, applied = pending.disk.copy(), 0
     for count in some(range(len(left)), most):

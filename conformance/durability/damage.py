@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from conformance.durability.disk import BLOCK, Content, Files
 from conformance.durability.inspection import Seen
-from conformance.durability.judging import Difference
+from conformance.durability.judging import JobDifference
 
 DAMAGED = "durability.damaged-files"
 _LIMITS = (0, 2**31 - 1, 2**31, 2**32 - 1)
@@ -72,15 +72,19 @@ def _changed(files: Files, path: str, place: int, data: bytes, words: str) -> Da
     return Damage({**files, path: files[path].written(place, data)}, words)
 
 
-def wrong(seen: Seen, bodies: Mapping[int, str]) -> Iterator[Difference]:
+def wrong(seen: Seen, bodies: Mapping[int, str]) -> Iterator[JobDifference]:
     """Yield what a server must not do with damaged files; ``bodies`` are those of all jobs put."""
     if seen.crashed:
         expected = "a server that ends with a message, or goes on"
-        yield Difference(DAMAGED, f"the server {seen.fate}", expected, f"{seen.fate}: {seen.said}")
+        yield JobDifference(
+            DAMAGED, f"the server {seen.fate}", expected, f"{seen.fate}: {seen.said}"
+        )
     for id, job in seen.jobs.items():
         if id not in bodies:
             what = f"a job {id} with the body {job['body']}"
-            yield Difference(DAMAGED, "a job that nobody has put", "no such job", what)
+            yield JobDifference(DAMAGED, "a job that nobody has put", "no such job", what)
         elif bodies[id] != job["body"]:
             cause = "a job with another body than it was put with"
-            yield Difference(DAMAGED, cause, f"body: {bodies[id]}", f"body: {job['body']}", str(id))
+            yield JobDifference(
+                DAMAGED, cause, f"body: {bodies[id]}", f"body: {job['body']}", str(id)
+            )

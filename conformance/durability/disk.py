@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.durability.operations import (
     Create,
-    Link,
+    HardLink,
     Operation,
     Rename,
     Resize,
@@ -35,13 +35,13 @@ class Content:
 
     def written(self, offset: int, data: bytes) -> Content:
         """Return it with other bytes from an offset on."""
-        draft = Draft(self)
+        draft = MutableContent(self)
         draft.write(offset, data)
         return draft.content()
 
     def resized(self, size: int) -> Content:
         """Return it with another size."""
-        draft = Draft(self)
+        draft = MutableContent(self)
         draft.resize(size)
         return draft.content()
 
@@ -61,7 +61,7 @@ class Content:
             file.truncate(self.size)
 
 
-class Draft:
+class MutableContent:
     """The bytes of a file while many operations change them."""
 
     def __init__(self, content: Content) -> None:
@@ -107,7 +107,7 @@ class Disk:
     def __init__(self) -> None:
         self._contents: dict[int, Content] = {}
         self._names: dict[str, int] = {}
-        self._drafts: dict[int, Draft] = {}
+        self._drafts: dict[int, MutableContent] = {}
         """The files that have changed since their contents were taken."""
 
     def copy(self) -> Disk:
@@ -129,14 +129,14 @@ class Disk:
                 self._draft(file).resize(size)
             case Rename(path, to) if path in self._names:
                 self._names[to] = self._names.pop(path)
-            case Link(path, to) if path in self._names:
+            case HardLink(path, to) if path in self._names:
                 self._names[to] = self._names[path]
             case Unlink(path):
                 self._names.pop(path, None)
 
-    def _draft(self, file: int) -> Draft:
+    def _draft(self, file: int) -> MutableContent:
         if file not in self._drafts:
-            self._drafts[file] = Draft(self._contents.get(file, Content()))
+            self._drafts[file] = MutableContent(self._contents.get(file, Content()))
         return self._drafts[file]
 
     def _take(self) -> None:

@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.durability.catalogue import requirements
-from conformance.durability.crashes import Kind
+from conformance.durability.crashes import CrashKind
 from conformance.durability.disk import Files
-from conformance.durability.judging import Difference
+from conformance.durability.judging import JobDifference
 from reference_server.profiles import Profile
 
 POWER_LOSS = "durability.power-loss"
 _KEPT = "persistence."
 """The beginning of requirements about what is kept; lost power may cost that."""
-_WITHOUT_LOSS = frozenset((Kind.KILLED, Kind.LOAD))
-_SIMPLEST = (Kind.KILLED, Kind.POWER, Kind.TORN, Kind.LOAD, Kind.DAMAGE)
+_WITHOUT_LOSS = frozenset((CrashKind.KILLED, CrashKind.LOAD))
+_SIMPLEST = (CrashKind.KILLED, CrashKind.POWER, CrashKind.TORN, CrashKind.LOAD, CrashKind.DAMAGE)
 
 
 @dataclass
-class Case:
+class CrashCase:
     """A crash that shows a difference: the disk in words, and the conversation before it."""
 
-    difference: Difference
+    difference: JobDifference
     kind: str
     place: tuple[int, int]
     """Its simplicity: its kind, and the number of operations before it."""
@@ -38,12 +38,12 @@ class Case:
 
 
 @dataclass
-class Finding:
+class CrashFinding:
     """All crashes that show the same; ``states`` counts them by their kinds."""
 
     requirement: str
     cause: str
-    case: Case
+    case: CrashCase
     states: Counter[str] = field(default_factory=Counter)
 
     def level(self, profile: Profile) -> str:
@@ -68,13 +68,13 @@ class Finding:
         }
 
 
-def grouped(cases: Iterable[Case]) -> list[Finding]:
+def grouped(cases: Iterable[CrashCase]) -> list[CrashFinding]:
     """Return the cases by causes; each is told once, however many jobs and crashes show it."""
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], CrashFinding] = {}
     states: dict[tuple[str, str], set[tuple[str, str, str]]] = {}
     for case in cases:
         key = case.difference.requirement, case.difference.cause
-        finding = found.setdefault(key, Finding(*key, case))
+        finding = found.setdefault(key, CrashFinding(*key, case))
         if case.place < finding.case.place:
             finding.case = case
         seen = states.setdefault(key, set())
@@ -82,14 +82,14 @@ def grouped(cases: Iterable[Case]) -> list[Finding]:
             seen.add((case.kind, case.scene, case.state))
             finding.states[case.kind] += 1
     for finding in found.values():
-        if not {Kind.KILLED, Kind.LOAD} & set(finding.states) and finding.requirement.startswith(
-            _KEPT
-        ):
+        if not {CrashKind.KILLED, CrashKind.LOAD} & set(
+            finding.states
+        ) and finding.requirement.startswith(_KEPT):
             # It is kept as long as the system goes on.
             finding.requirement = POWER_LOSS
     return sorted(found.values(), key=lambda one: (one.requirement, one.cause))
 
 
-def place(kind: Kind, at: int) -> tuple[int, int]:
+def place(kind: CrashKind, at: int) -> tuple[int, int]:
     """Return how simple a crash is to a reader."""
     return _SIMPLEST.index(kind), at

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from conformance.durability.expected_jobs import COUNTS, AllJobs, JobView
 from conformance.durability.inspection import Seen, shown
-from conformance.durability.story import COUNTS, Moment, View
 
 LATE = 2.0
 """Seconds by which the end of a delay may be told otherwise: replies tell whole seconds."""
@@ -20,7 +20,7 @@ LARGE = 2**14
 _LEFT = "time-left"
 
 
-class Difference(NamedTuple):
+class JobDifference(NamedTuple):
     """One thing that is not as it must be; ``cause`` says in which way, whatever the job."""
 
     requirement: str
@@ -59,8 +59,8 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 def differences(
-    seen: Seen, moments: Sequence[Moment], ids: dict[str, int], slowest: float = 0.0
-) -> Iterator[Difference]:
+    seen: Seen, moments: Sequence[AllJobs], ids: dict[str, int], slowest: float = 0.0
+) -> Iterator[JobDifference]:
     """Yield what is not as it is in any of these moments.
 
     ``slowest``: the seconds by which the server may have been later than the model.
@@ -68,7 +68,7 @@ def differences(
     if seen.fate:
         cause = _NUMBER.sub("N", f"the server {seen.fate}")
         expected = "a server that starts, with the jobs that it had"
-        yield Difference(STARTS, cause, expected, f"it {seen.fate}: {seen.said[-200:]}")
+        yield JobDifference(STARTS, cause, expected, f"it {seen.fate}: {seen.said[-200:]}")
         return
     for name, id in ids.items():
         views = [moment.jobs.get(name) for moment in moments]
@@ -76,10 +76,12 @@ def differences(
     known = set(ids.values())
     for id in sorted(set(seen.jobs) - known):
         what = f"a job with the id {id}, and the body {seen.jobs[id]['body']}"
-        yield Difference("durability.whole-jobs", "a job that nobody has put", "no such job", what)
+        yield JobDifference(
+            "durability.whole-jobs", "a job that nobody has put", "no such job", what
+        )
     if seen.counted not in (-1, len(seen.jobs)):
         counted = f"stats count {seen.counted} jobs, and {len(seen.jobs)} can be found"
-        yield Difference(
+        yield JobDifference(
             "durability.whole-jobs", "jobs that cannot be found", "as many jobs as stats", counted
         )
     yield from _buried(seen, moments, ids)
@@ -87,12 +89,12 @@ def differences(
 
 def _of_job(
     name: str,
-    views: Sequence[View | None],
+    views: Sequence[JobView | None],
     found: dict[str, str] | None,
     seen: Seen,
     id: int,
     slowest: float,
-) -> Iterator[Difference]:
+) -> Iterator[JobDifference]:
     """Yield how a job differs from all that it may be."""
     there = [view for view in views if view is not None]
     if found is None:
@@ -109,12 +111,12 @@ def _of_job(
     differing = [list(_fields(name, view, found, seen, slowest)) for view in reversed(there)]
     yield from min(differing, key=len)
     if found.get("id", str(id)) != str(id):
-        yield Difference("durability.whole-jobs", "another id", str(id), found["id"], name)
+        yield JobDifference("durability.whole-jobs", "another id", str(id), found["id"], name)
 
 
-def _missing(name: str, view: View) -> Difference:
+def _missing(name: str, view: JobView) -> JobDifference:
     large = len(view.body) >= LARGE
-    return Difference(
+    return JobDifference(
         "persistence.largest-body" if large else "persistence.put",
         f"a {'large ' if large else ''}job is lost, after {view.by}",
         f"a {view.state} job, as {view.by} was answered",
@@ -123,8 +125,8 @@ def _missing(name: str, view: View) -> Difference:
     )
 
 
-def _unexpected(name: str, views: Sequence[View | None], found: dict[str, str]) -> Difference:
-    return Difference(
+def _unexpected(name: str, views: Sequence[JobView | None], found: dict[str, str]) -> JobDifference:
+    return JobDifference(
         "persistence.delete",
         "a job is there that was deleted, or not yet put",
         "NOT_FOUND",
@@ -134,8 +136,8 @@ def _unexpected(name: str, views: Sequence[View | None], found: dict[str, str]) 
 
 
 def _fields(
-    name: str, view: View, found: dict[str, str], seen: Seen, slowest: float
-) -> Iterator[Difference]:
+    name: str, view: JobView, found: dict[str, str], seen: Seen, slowest: float
+) -> Iterator[JobDifference]:
     """Yield the fields of a job that are not as they are in a view."""
     due = {
         "body": shown(view.body),
@@ -148,23 +150,23 @@ def _fields(
         if found.get(key, value) != value:
             slug = _requirement(key, view, found[key])
             cause = f"another {key}, after {view.by}"
-            yield Difference(slug, cause, f"{key}: {value}", f"{key}: {found[key]}", name)
+            yield JobDifference(slug, cause, f"{key}: {value}", f"{key}: {found[key]}", name)
     for key in COUNTS:
         told = found.get(key, "0")
         if told.isdecimal() and int(told) > view.counts[key]:
             cause = f"more {key} than there were"
             expected = f"{key}: {view.counts[key]} at most"
-            yield Difference(_OF_FIELD[key], cause, expected, f"{key}: {told}", name)
+            yield JobDifference(_OF_FIELD[key], cause, expected, f"{key}: {told}", name)
     left = found.get(_LEFT, "")
     if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
         least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE + slowest
         if not least <= int(left) <= most:
             expected = f"{_LEFT}: {least:.1f} to {most:.1f}"
             cause = f"another end of the delay, after {view.by}"
-            yield Difference("persistence.delay", cause, expected, f"{_LEFT}: {left}", name)
+            yield JobDifference("persistence.delay", cause, expected, f"{_LEFT}: {left}", name)
 
 
-def _requirement(key: str, view: View, found: str) -> str:
+def _requirement(key: str, view: JobView, found: str) -> str:
     """Return the requirement that a field of a job breaks."""
     if key in _OF_FIELD:
         return _OF_FIELD[key]
@@ -179,7 +181,7 @@ def _requirement(key: str, view: View, found: str) -> str:
     return _CHANGED.get(view.by, "persistence.put")
 
 
-def _buried(seen: Seen, moments: Sequence[Moment], ids: dict[str, int]) -> Iterator[Difference]:
+def _buried(seen: Seen, moments: Sequence[AllJobs], ids: dict[str, int]) -> Iterator[JobDifference]:
     """Yield the tubes of which the buried jobs are not in the order in which they were buried."""
     for tube, found in seen.buried.items():
         orders = [[ids[name] for name in one.buried.get(tube, ())] for one in moments]
@@ -188,4 +190,4 @@ def _buried(seen: Seen, moments: Sequence[Moment], ids: dict[str, int]) -> Itera
             expected = " ".join(map(str, alike[-1]))
             observed = " ".join(map(str, found))
             cause = "buried jobs in another order"
-            yield Difference("durability.buried-order", cause, expected, observed, tube)
+            yield JobDifference("durability.buried-order", cause, expected, observed, tube)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from conformance.durability.crashes import Kind
-from conformance.durability.findings import Case, place
+from conformance.durability.crashes import CrashKind
+from conformance.durability.expected_jobs import AllJobs
+from conformance.durability.findings import CrashCase, place
 from conformance.durability.inspection import Question, Seen, look_at, shown
 from conformance.durability.judging import differences
-from conformance.durability.load import Client
-from conformance.durability.story import Moment
+from conformance.durability.load import LoadClient
 from conformance.target.address import ask, connect
 from conformance.target.launch import Launched
 from conformance.target.transport import Transport
@@ -36,7 +36,7 @@ class Kills:
 
     count: int = 0
     commands: int = 0
-    cases: list[Case] = field(default_factory=list)
+    cases: list[CrashCase] = field(default_factory=list)
 
 
 def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
@@ -62,14 +62,14 @@ def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
 
 def _work(
     question: Question, folder: Path, number: int, left: Mapping[int, str]
-) -> Sequence[Client]:
+) -> Sequence[LoadClient]:
     """Let clients work, kill the server under them, and return them."""
     chosen = random.Random(f"kill {number}")
     values = {"binlog": str(folder)}
     with Launched(question.command, values=values, limits=question.limits) as server:
         _clear(server, question, left)
         clients = [
-            Client(server.where, n, f"kill{number}", question.profile, question.limits)
+            LoadClient(server.where, n, f"kill{number}", question.profile, question.limits)
             for n in range(CLIENTS)
         ]
         for client in clients:
@@ -84,7 +84,7 @@ def _work(
     return clients
 
 
-def _ids(clients: Sequence[Client]) -> tuple[int, ...]:
+def _ids(clients: Sequence[LoadClient]) -> tuple[int, ...]:
     """Return all ids that were given, and those that puts on their way may have got."""
     given = {id for client in clients for id in client.ids.values()}
     return tuple(sorted({id + more for id in given or {0} for more in range(CLIENTS + 1)}))
@@ -100,7 +100,7 @@ def _clear(server: Launched, question: Question, left: Mapping[int, str]) -> Non
             ask(client, line.encode(), limit, question.profile.tells_priority)
 
 
-def _cases(clients: Sequence[Client], seen: Seen, number: int) -> Iterator[Case]:
+def _cases(clients: Sequence[LoadClient], seen: Seen, number: int) -> Iterator[CrashCase]:
     """Yield what is wrong with what was seen after a kill."""
     ids = {name: id for client in clients for name, id in client.ids.items()}
     windows = [client.window for client in clients]
@@ -115,12 +115,12 @@ def _cases(clients: Sequence[Client], seen: Seen, number: int) -> Iterator[Case]
     seen = replace(seen, counted=-1)
     for difference in differences(seen, [before, after], ids, slowest):
         words = f"kill {number + 1}, after {sum(client.known for client in clients)} commands"
-        known = place(Kind.LOAD, number)
-        yield Case(difference, Kind.LOAD, known, words, list, str(number), {}, "load")
+        known = place(CrashKind.LOAD, number)
+        yield CrashCase(difference, CrashKind.LOAD, known, words, list, str(number), {}, "load")
 
 
-def _together(moments: Sequence[Moment]) -> Moment:
+def _together(moments: Sequence[AllJobs]) -> AllJobs:
     """Return the jobs of all clients."""
     jobs = {name: view for moment in moments for name, view in moment.jobs.items()}
     buried = {tube: names for moment in moments for tube, names in moment.buried.items()}
-    return Moment(jobs, buried)
+    return AllJobs(jobs, buried)

@@ -7,8 +7,8 @@ import random
 import threading
 import time
 
+from conformance.durability.expected_jobs import AllJobs, ExpectedJobs
 from conformance.durability.scenes import DELAY, Say, put
-from conformance.durability.story import Moment, Story
 from conformance.target.address import Address, connect, next_reply
 from conformance.target.limits import Limits
 from conformance.target.transport import Transport
@@ -19,7 +19,7 @@ _HELD = 12
 """Jobs of a client from which on it deletes rather than puts."""
 
 
-class Client(threading.Thread):
+class LoadClient(threading.Thread):
     """A client that says one command after the other, which the model hears, too.
 
     ``known``: so many commands were answered; there is one more in the story if one was on its way.
@@ -32,7 +32,7 @@ class Client(threading.Thread):
         super().__init__(daemon=True)
         self.tube = f"load-{number}"
         self.ids: dict[str, int] = {}
-        self.story = Story(profile, None)
+        self.story = ExpectedJobs(profile, None)
         self.known = 0
         self.refused = ""
         self.slowest = 0.0
@@ -97,7 +97,7 @@ class Client(threading.Thread):
         return next_reply(self._transport, self._reader, end)
 
     @property
-    def window(self) -> tuple[Moment, Moment]:
+    def window(self) -> tuple[AllJobs, AllJobs]:
         """Return how its jobs are without the command on its way, and with it."""
         moments = self.story.moments
         return moments[self.known], moments[-1]

@@ -44,7 +44,7 @@ class Rename(NamedTuple):
     to: str
 
 
-class Link(NamedTuple):
+class HardLink(NamedTuple):
     """A file gets one more name."""
 
     path: str
@@ -63,7 +63,7 @@ class Sync(NamedTuple):
     file: int | None
 
 
-class Said(NamedTuple):
+class SendBytes(NamedTuple):
     """Bytes are sent to a client."""
 
     size: int
@@ -73,7 +73,7 @@ class Idle(NamedTuple):
     """Time passes in which clients say nothing."""
 
 
-Operation = Create | Write | Resize | Rename | Link | Unlink | Sync | Said | Idle
+Operation = Create | Write | Resize | Rename | HardLink | Unlink | Sync | SendBytes | Idle
 
 
 class Timed(NamedTuple):
@@ -85,4 +85,4 @@ class Timed(NamedTuple):
 
 def changes_disk(operation: Operation) -> bool:
     """Return whether an operation changes what is on the disk."""
-    return not isinstance(operation, Said | Idle | Sync)
+    return not isinstance(operation, SendBytes | Idle | Sync)

@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from conformance.durability.crashes import Crash, Kind, safe
-from conformance.durability.operations import Idle, Operation, Said, Timed, Write
+from conformance.durability.crashes import Crash, CrashKind, safe
+from conformance.durability.expected_jobs import ExpectedJobs
+from conformance.durability.operations import Idle, Operation, SendBytes, Timed, Write
 from conformance.durability.scenes import Pause, Say, Scene
-from conformance.durability.story import Story
 from conformance.durability.strace import Reader, arguments
 from conformance.target.address import connect
 from conformance.target.failing_calls import needs_strace
@@ -56,14 +56,14 @@ class Spoken(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recording:
+class SceneRecording:
     """A scene as it went; ``story`` is its model, ``loss`` the seconds that lost power may cost."""
 
     scene: Scene
     spoken: list[Spoken]
     operations: list[Timed]
     mapped: frozenset[str]
-    story: Story
+    story: ExpectedJobs
     loss: float
 
     @cached_property
@@ -104,7 +104,7 @@ class Recording:
                     at += 1
                     break
                 operation = self.operations[at].operation
-                said += operation.size if isinstance(operation, Said) else 0
+                said += operation.size if isinstance(operation, SendBytes) else 0
                 at += 1
             found.append(at)
         return found
@@ -122,7 +122,7 @@ class Recording:
         """Return how many commands must have had their effect, and how many may have."""
         known = bisect_right(self.answered, crash.at)
         most = min(known + 1, len(self.spoken))
-        if crash.kind is Kind.KILLED or self.loss == 0:
+        if crash.kind is CrashKind.KILLED or self.loss == 0:
             return known, most
         kept = bisect_right(self.answered, self._safe[crash.at])
         if crash.at and self.loss != NEVER:
@@ -136,7 +136,7 @@ def _folded(text: str) -> str:
     return text if len(text) <= FOLD else f"{text[: FOLD - 40]} … {text[-30:]}"
 
 
-class Kept(NamedTuple):
+class RecordingFiles(NamedTuple):
     """The files of a recording, in a folder."""
 
     trace: Path
@@ -144,13 +144,13 @@ class Kept(NamedTuple):
     seen: Path
 
     @classmethod
-    def of(cls, folder: Path, name: str) -> Kept:
+    def of(cls, folder: Path, name: str) -> RecordingFiles:
         """Return where the recording of a scene is."""
         return cls(*(folder / f"{name}.{kind}" for kind in ("strace", "json", "seen")))
 
 
 def record(
-    command: str, scene: Scene, profile: Profile, limits: Limits, loss: float, kept: Kept
+    command: str, scene: Scene, profile: Profile, limits: Limits, loss: float, kept: RecordingFiles
 ) -> None:
     """Play a scene on a server under strace, and keep what comes of it; raise NotTestable."""
     needs_strace()
@@ -197,7 +197,7 @@ def play(server: Launched, scene: Scene, profile: Profile, limits: Limits, loss:
     idle: list[float] = []
     clients: dict[str, Transport] = {}
     # It is told again when the recording is read.
-    story = Story(profile, None, len(scene.steps))
+    story = ExpectedJobs(profile, None, len(scene.steps))
     said = 0
     for step in scene.steps:
         if isinstance(step, Pause):
@@ -234,7 +234,7 @@ def _ask(client: Transport, request: bytes, profile: Profile, limit: float) -> t
     return reply, size
 
 
-def _compare(step: Say, reply: Reply, due: Reply, ids: dict[str, int], story: Story) -> None:
+def _compare(step: Say, reply: Reply, due: Reply, ids: dict[str, int], story: ExpectedJobs) -> None:
     """Raise NotTestable if a reply is not the one that is due: then nothing can be said of jobs."""
     is_job = due.word == "RESERVED"
     same = reply.word == due.word and reply.body == due.body
@@ -244,7 +244,7 @@ def _compare(step: Say, reply: Reply, due: Reply, ids: dict[str, int], story: St
         raise NotTestable(f"before any crash, it answers {step.line!r} with {reply}, not {due}")
 
 
-def read(kept: Kept, scene: Scene, profile: Profile, loss: float) -> Recording:
+def read(kept: RecordingFiles, scene: Scene, profile: Profile, loss: float) -> SceneRecording:
     """Read a recording that was kept; raise NotTestable if it does not tell enough."""
     talk = json.loads(kept.talk.read_text(encoding="utf-8"))
     place = talk["place"]
@@ -252,13 +252,13 @@ def read(kept: Kept, scene: Scene, profile: Profile, loss: float) -> Recording:
     reader = Reader(talk["folder"], re.compile(pattern))
     with kept.trace.open(encoding="ascii", errors="replace") as lines:
         operations = _coalesced([*reader.read(lines), *(Timed(t, Idle()) for t in talk["idle"])])
-    story = Story(profile, None, scene.begin)
+    story = ExpectedJobs(profile, None, scene.begin)
     spoken = []
     steps = (step for step in scene.steps if isinstance(step, Say))
     for step, (id, said, begun, took, reply) in zip(steps, talk["spoken"], strict=True):
         story.say(step, begun)
         spoken.append(Spoken(step, id, said, begun, took, reply))
-    recording = Recording(scene, spoken, operations, frozenset(reader.mapped), story, loss)
+    recording = SceneRecording(scene, spoken, operations, frozenset(reader.mapped), story, loss)
     if not any(isinstance(one.operation, Write) for one in operations):
         raise NotTestable("strace does not show that it writes any file in {binlog}")
     assert recording.answered

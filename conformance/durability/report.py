@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.durability.findings import Finding
+from conformance.durability.findings import CrashFinding
 from conformance.printable import printable
 from reference_server.profiles import Profile
 from reports.crashes import tried
@@ -23,7 +23,7 @@ TALK = 24
 
 
 @dataclass
-class Report:
+class DurabilityReport:
     """The result for a server; ``parts`` tell what was tried, ``missing`` what was not, and why.
 
     ``untestable``: of what was to be tried, the kinds of which something cannot be tested, and why.
@@ -36,7 +36,7 @@ class Report:
     parts: list[CrashPart] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     untestable: dict[str, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CrashFinding] = field(default_factory=list)
 
     @property
     def crashes(self) -> Crashes:
@@ -88,7 +88,7 @@ class Report:
         replace(folder / RESULTS, json.dumps(told, indent=1).encode())
 
 
-def _finding(finding: Finding, profile: Profile, folder: Path) -> Iterator[str]:
+def _finding(finding: CrashFinding, profile: Profile, folder: Path) -> Iterator[str]:
     case = finding.case
     level = "fail" if finding.level(profile) == "must" else "non-strict"
     states = ", ".join(f"{count:,} {kind}" for kind, count in finding.states.items())

@@ -12,16 +12,16 @@ from pathlib import Path
 from conformance.catalogue import Requirement, catalogue
 from conformance.durability.catalogue import requirements
 from conformance.durability.damage import DAMAGED
-from conformance.durability.findings import Finding
+from conformance.durability.findings import CrashFinding
 from conformance.durability.judging import JUDGED
-from conformance.durability.report import DAMAGES, Report
-from conformance.run.aggregation import Judgement, Result, Tally
+from conformance.durability.report import DAMAGES, DurabilityReport
+from conformance.run.aggregation import RequirementVerdict, Result, Tally
 from conformance.run.evidence import clean
 from conformance.run.identity import identified, named, spoken
 from conformance.run.labels import labels_of, parsed
 from conformance.run.options import Options
-from conformance.run.record import now, this_suite
-from conformance.run.told import told_requirement
+from conformance.run.report_writer import now, this_suite
+from conformance.run.result_records import requirement_record
 from conformance.target.target import Target
 from reference_server.profiles import NEWEST
 from reports import results as format
@@ -56,7 +56,7 @@ def nothing_yet(target: Target, options: Options) -> format.Results:
         verdict=tally.conclusion(),
         labels={key: clean(value) for key, value in labels.items()},
         gone=[],
-        requirements=[told_requirement(entry) for entry in tally.entries.values()],
+        requirements=[requirement_record(entry) for entry in tally.entries.values()],
         tests=[],
         timings=format.Timings(),
     )
@@ -75,11 +75,11 @@ def earlier(folder: Path, empty: format.Results) -> format.Results:
     return found
 
 
-def _identity(target: format.Target) -> tuple[str, str, str]:
+def _identity(target: format.TargetRecord) -> tuple[str, str, str]:
     return target.label, target.version, target.profile
 
 
-def added(run: format.Results, report: Report, seconds: float) -> format.Results:
+def added(run: format.Results, report: DurabilityReport, seconds: float) -> format.Results:
     """Return the results of a run with those of a campaign, in place of an earlier one's."""
     earlier = [test for test in run.tests if test.id.startswith(PREFIX)]
     kept = [test for test in run.tests if not test.id.startswith(PREFIX)]
@@ -92,7 +92,7 @@ def added(run: format.Results, report: Report, seconds: float) -> format.Results
     for slug, entry in tally.entries.items():
         before = told.get(slug)
         known = before.known if before and before.verdict is entry.verdict else None
-        told[slug] = told_requirement(entry).model_copy(update={"known": known})
+        told[slug] = requirement_record(entry).model_copy(update={"known": known})
     whole = _tally(mine, run.target)
     whole.selected = _was_partial(run)
     whole.worlds, whole.crashes = run.worlds, report.crashes
@@ -114,7 +114,7 @@ def added(run: format.Results, report: Report, seconds: float) -> format.Results
     )
 
 
-def _tally(among: Mapping[str, Requirement], target: format.Target) -> Tally:
+def _tally(among: Mapping[str, Requirement], target: format.TargetRecord) -> Tally:
     name = target.name if target.dialect else named(target)
     return Tally(among, {}, name, target.stage, dialect=spoken(target))
 
@@ -125,20 +125,20 @@ def _was_partial(run: format.Results) -> bool:
     return run.verdict.word in _PARTIAL and not seen
 
 
-def _judgement(told: format.Requirement) -> Judgement:
+def _judgement(told: format.RequirementRecord) -> RequirementVerdict:
     levels = ((NEWEST.name, told.level),)
     requirement = Requirement(told.slug, levels, told.section, told.source, told.clause)
     verdict, blocked = Verdict(told.verdict), [*told.blocked_by]
-    return Judgement(requirement, verdict, told.reason, told.tests, None, blocked)
+    return RequirementVerdict(requirement, verdict, told.reason, told.tests, None, blocked)
 
 
-def _is_known(test: format.Test, told: Mapping[str, format.Requirement]) -> bool:
+def _is_known(test: format.Test, told: Mapping[str, format.RequirementRecord]) -> bool:
     """Return whether the baseline of the run lists what a test has found."""
     requirement = told[test.requirements[0]]
     return requirement.known is not None and test.verdict is requirement.verdict
 
 
-def _tests(report: Report) -> Iterator[format.Test]:
+def _tests(report: DurabilityReport) -> Iterator[format.Test]:
     """Yield a test for each finding, and one for each requirement that no crash breaks."""
     for finding in report.findings:
         yield _failed(finding, report)
@@ -150,7 +150,7 @@ def _tests(report: Report) -> Iterator[format.Test]:
             yield _passed(slug, report)
 
 
-def _failed(finding: Finding, report: Report) -> format.Test:
+def _failed(finding: CrashFinding, report: DurabilityReport) -> format.Test:
     case, difference = finding.case, finding.case.difference
     job = f"{difference.job}: " if difference.job else ""
     expected, observed = (clean(job + said) for said in (difference.expected, difference.observed))
@@ -163,7 +163,7 @@ def _failed(finding: Finding, report: Report) -> format.Test:
         reason=f"{clean(finding.cause)} ({states}): expected {expected}, observed {observed}",
         seconds=0.0,
         known=False,
-        cause=format.Cause(command="", expected=finding.requirement, observed=finding.cause),
+        cause=format.CauseRecord(command="", expected=finding.requirement, observed=finding.cause),
         evidence=format.Evidence(
             transcript=[*(f"  {clean(line)}" for line in case.talk()), f"> {clean(case.disk)}"],
             expected=expected,
@@ -174,7 +174,7 @@ def _failed(finding: Finding, report: Report) -> format.Test:
     )
 
 
-def _passed(slug: str, report: Report) -> format.Test:
+def _passed(slug: str, report: DurabilityReport) -> format.Test:
     """Return that no crash breaks a requirement, or why that cannot be said."""
     kinds = {DAMAGES} if slug == DAMAGED else {*report.untestable} - {DAMAGES}
     reasons = [report.untestable[kind] for kind in kinds if kind in report.untestable]

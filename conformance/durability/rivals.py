@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance.durability.damage import DAMAGED
 from conformance.durability.inspection import Question, Seen, look_at
-from conformance.durability.judging import Difference
+from conformance.durability.judging import JobDifference
 from conformance.target.address import ask, connect
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.transport import Transport
@@ -20,7 +20,7 @@ PUTS = 5
 """The jobs that each of them is given, in turns."""
 
 
-def rivals(question: Question) -> Iterator[Difference]:
+def rivals(question: Question) -> Iterator[JobDifference]:
     """Start a second server on the folder of a first one, and yield what must not come of it."""
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         values = {"binlog": folder}
@@ -59,7 +59,7 @@ def _put_in_turns(question: Question, *servers: Launched) -> list[str]:
     return answered
 
 
-def _lost(question: Question, folder: Path, answered: list[str]) -> Iterator[Difference]:
+def _lost(question: Question, folder: Path, answered: list[str]) -> Iterator[JobDifference]:
     """Yield what one server does not find of that which two have taken."""
     seen = look_at(replace(question, ids=tuple(range(1, 4 * PUTS))), folder)
     if seen.fate:
@@ -71,6 +71,6 @@ def _lost(question: Question, folder: Path, answered: list[str]) -> Iterator[Dif
         yield _wrong("two servers use one folder, and lose jobs", what)
 
 
-def _wrong(cause: str, observed: str) -> Difference:
+def _wrong(cause: str, observed: str) -> JobDifference:
     expected = "a second server that refuses to start, or loses nothing"
-    return Difference(DAMAGED, cause, expected, observed)
+    return JobDifference(DAMAGED, cause, expected, observed)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from conformance.durability.operations import (
     Create,
-    Link,
+    HardLink,
     Operation,
     Rename,
     Resize,
-    Said,
+    SendBytes,
     Sync,
     Timed,
     Unlink,
@@ -170,7 +170,7 @@ class Reader:
             raise NotTestable("it moves files into its folder, or out of it")
         if name.startswith("link"):
             self._names[new] = self._names[old]
-            yield Link(old, new)
+            yield HardLink(old, new)
         else:
             self._names[new] = self._names.pop(old)
             yield Rename(old, new)
@@ -189,7 +189,7 @@ class Reader:
         number, place = numbers[0]
         table = self._tables[process]
         if name in ("write", "writev", "sendto", "sendmsg") and self.place.search(place):
-            yield Said(int(returned))
+            yield SendBytes(int(returned))
         elif name == "copy_file_range" and len(numbers) > 1 and numbers[1][0] in table:
             raise NotTestable(f"it writes by {name}, of which strace shows no bytes")
         elif number in table:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from conformance import yamlish
 from conformance.catalogue import catalogue
-from conformance.oracle.footprint import traced
-from conformance.oracle.reenactment import Course, Recording, reenacted
+from conformance.oracle.reenactment import Course, PreparedTranscript, reenacted
+from conformance.oracle.used_parts import traced
 from conformance.oracle.violation import Violation
 from conformance.transcript import Entry
 from reference_server.faults import FAULTS, Fault
@@ -45,7 +45,7 @@ def broken(
         if rule is not None and not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
             (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
     silent = violation is not None and violation.is_silence
-    recording = Recording.of(entries, profile, silent)
+    recording = PreparedTranscript.of(entries, profile, silent)
     plain, footprint = traced(recording, profile)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):
         return []

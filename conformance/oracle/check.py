@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformance.oracle.diagnosis import Diagnosis, diagnose
+from conformance.oracle.earlier_state import with_earlier_jobs, with_its_limit
 from conformance.oracle.explanation import Explainer
-from conformance.oracle.judged_entries import Jobs, Judged, JudgedEntries
-from conformance.oracle.pace import Pace
-from conformance.oracle.past import with_earlier_jobs, with_its_limit
+from conformance.oracle.judged_entries import Jobs, JudgedEntries, JudgedMessages
 from conformance.oracle.reply_comparison import NOTHING
+from conformance.oracle.reply_delays import ReplyDelays
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.oracle.violation import Violation
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class TranscriptVerdict:
     """The finding of a transcript, if any.
 
     ``awaited``: the replies that had not come at its end, when there was time for them yet.
@@ -72,7 +72,7 @@ def judgement(
     transcript: Conversation,
     profile: Profile = NEWEST,
     progress: Callable[[float], object] = lambda share: None,
-) -> Judgement:
+) -> TranscriptVerdict:
     """Return what :func:`check` does, and what could not be judged."""
     profile = with_its_limit(transcript.entries, profile)
     judged = _judgement(transcript, profile, progress)
@@ -88,45 +88,45 @@ def judgement(
     try:
         later = _judgement(Transcript([*entries[restarts[-1] + 1 :]]), profile, progress)
     except Inconclusive:
-        later = Judgement(None)
+        later = TranscriptVerdict(None)
     if later.finding is not None and later.finding.level == "must":
         return judged
-    return Judgement(replace(finding, level="de-facto", about=KEEPS))
+    return TranscriptVerdict(replace(finding, level="de-facto", about=KEEPS))
 
 
 def _judgement(
     transcript: Conversation, profile: Profile, progress: Callable[[float], object]
-) -> Judgement:
+) -> TranscriptVerdict:
     entries, judged = _judged(transcript, profile, True, lambda share: progress(share / 2))
     if (violation := judged.violation) is not None:
         shown = _before(entries, violation)
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
-        return Judgement(_told_from(finding, shown))
+        return TranscriptVerdict(_told_from(finding, shown))
     entries, judged = _judged(transcript, profile, False, lambda share: progress(0.5 + share / 2))
     if (violation := judged.violation) is None:
-        return Judgement(None, judged.awaited, judged.explanations)
+        return TranscriptVerdict(None, judged.awaited, judged.explanations)
     shown = _before(entries, violation)
     finding = found(violation, diagnose(violation, shown, profile), False)
-    return Judgement(_told_from(finding, shown))
+    return TranscriptVerdict(_told_from(finding, shown))
 
 
 def _judged(
     transcript: Conversation, profile: Profile, lenient: bool, progress: Callable[[float], object]
-) -> tuple[Sequence[Entry], Judged]:
+) -> tuple[Sequence[Entry], JudgedMessages]:
     """Return the messages, with times, and how they are judged."""
     entries, begins = transcript.entries, transcript.begins
     untimed = are_unknown(entries)
-    pace, before = (None, UNTIMED) if untimed else (Pace.of(entries), NOTHING)
+    pace, before = (None, UNTIMED) if untimed else (ReplyDelays.of(entries), NOTHING)
 
-    def judge(timed: Sequence[Entry], earlier: Jobs | None) -> Judged:
+    def judge(timed: Sequence[Entry], earlier: Jobs | None) -> JudgedMessages:
         explainer = Explainer(profile) if len(timed) <= EXPLAINED else None
         judging = JudgedEntries(begins, profile, lenient, before, pace, earlier, explainer)
         judged = judging.judged(timed, progress)
         return replace(judged, explanations=explainer.latest) if explainer else judged
 
-    def judge_all(timed: Sequence[Entry]) -> Judged:
+    def judge_all(timed: Sequence[Entry]) -> JudgedMessages:
         if begins is not None:
             return judge(timed, None)
         return with_earlier_jobs(timed, profile, lambda jobs: judge(timed, jobs))

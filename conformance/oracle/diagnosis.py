@@ -21,7 +21,7 @@ from conformance.oracle.underspecification import (
 )
 from conformance.oracle.violation import UNASKED, Violation
 from conformance.transcript import Entry
-from conformance.verdict import WRONG_VALUE, Deviation, Fate, Kind, Step, TargetLost
+from conformance.verdict import WRONG_VALUE, Deviation, Fate, OutcomeKind, Step, TargetLost
 from reference_server.commands import COMMANDS, VERBS
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import CRLF, NOT_FOUND, UNKNOWN_COMMAND, escape
@@ -179,15 +179,15 @@ def _step(violation: Violation, command: str) -> Step:
         # What was sent last may be the next command already.
         command = _USUAL[words[0]]
     if violation.is_silence:
-        return Step(Kind.NO_REPLY, command, words)
+        return Step(OutcomeKind.NO_REPLY, command, words)
     if violation.is_end:
-        return Step(Kind.DISCONNECTED, command, words)
+        return Step(OutcomeKind.DISCONNECTED, command, words)
     if violation.expected == (UNASKED,):
-        return Step(Kind.EXTRA_REPLY, command, (), _word(violation.observed))
+        return Step(OutcomeKind.EXTRA_REPLY, command, (), _word(violation.observed))
     key = _KEY.match(violation.expected[0])
     if key is not None:
-        return Step(Kind.WRONG_VALUE, command, subject=key[1])
-    return Step(Kind.WRONG_REPLY, command, words, _word(violation.observed))
+        return Step(OutcomeKind.WRONG_VALUE, command, subject=key[1])
+    return Step(OutcomeKind.WRONG_REPLY, command, words, _word(violation.observed))
 
 
 def _word(reply: str) -> str:

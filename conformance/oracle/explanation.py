@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from conformance.oracle.open_model import OpenModel
 from conformance.oracle.underspecification import Lines
+from conformance.oracle.unspecified_model import UnspecifiedModel
 from reference_server.commands import WAITING
 from reference_server.profiles import Profile
 from reference_server.state import Client, Job
@@ -77,7 +77,7 @@ class Explainer:
         self._names[conn] = name
         talk.reader.read(data)
 
-    def received(self, conn: int, replies: Sequence[Reply], model: OpenModel) -> None:
+    def received(self, conn: int, replies: Sequence[Reply], model: UnspecifiedModel) -> None:
         """Take the replies that a client has got, with a state after them."""
         talk = self._talks.get(conn)
         for reply in replies if talk else ():
@@ -88,7 +88,7 @@ class Explainer:
             count = {"count": str(reply.args[0])} if reply.args else {}
             self._explain(conn, request, reply.word, model, count)
 
-    def ended(self, model: OpenModel) -> None:
+    def ended(self, model: UnspecifiedModel) -> None:
         """Explain why the last commands have no reply."""
         for conn, talk in self._talks.items():
             if conn not in model.connections:
@@ -100,7 +100,12 @@ class Explainer:
                 self._explain(conn, request, _NOTHING, model, {})
 
     def _explain(
-        self, conn: int, request: object, word: str, model: OpenModel, facts: Mapping[str, str]
+        self,
+        conn: int,
+        request: object,
+        word: str,
+        model: UnspecifiedModel,
+        facts: Mapping[str, str],
     ) -> None:
         command = request.verb if isinstance(request, Command) else "put"
         client = model.connections.get(conn)
@@ -113,7 +118,9 @@ class Explainer:
             told = f"{'no reply' if word == _NOTHING else word}, as {sentence}"
             self.latest = [*[one for one in self.latest if one != told][1 - MOST :], told]
 
-    def _facts(self, client: Client, request: Command | Put, model: OpenModel) -> dict[str, str]:
+    def _facts(
+        self, client: Client, request: Command | Put, model: UnspecifiedModel
+    ) -> dict[str, str]:
         facts = {
             "use": client.use.name,
             "watched": " and ".join(f"`{tube.name}`" for tube in client.watch),
@@ -127,7 +134,7 @@ class Explainer:
             facts["held"] = str(min(client.reserved.values(), key=lambda job: job.deadline).id)
         return facts | (_of_tubes(client, model) if request.verb in WAITING else {})
 
-    def _of_job(self, id: int, client: Client, model: OpenModel) -> dict[str, str]:
+    def _of_job(self, id: int, client: Client, model: UnspecifiedModel) -> dict[str, str]:
         job = model.jobs.get(id)
         if job is None:
             return {"id": str(id)} | ({"deleted": "yes"} if id in self._deleted else {})
@@ -163,7 +170,7 @@ class _Talk:
         return self.reader.requests[-1] if self.reader.requests else None
 
 
-def _of_tubes(client: Client, model: OpenModel) -> dict[str, str]:
+def _of_tubes(client: Client, model: UnspecifiedModel) -> dict[str, str]:
     """Return why a client that reserves gets no job."""
     watched = set(client.watch)
     facts: dict[str, str] = {}

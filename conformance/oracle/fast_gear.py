@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from conformance.oracle.oracle import Oracle
 from conformance.oracle.states import (
     EARLY,
-    Cause,
+    ReplyCause,
     State,
     Undecided,
     decided,
@@ -150,7 +150,7 @@ class FastGear:
             if self._is_certain(state, conn, request, now):
                 # All before it is done, so it need not be remembered.
                 client.note_request()
-                state.cause = Cause(now)
+                state.cause = ReplyCause(now)
                 state.owe(model.handle(request, max(now, model.now + 1), conn))
             else:
                 self._calm = None

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from conformance.oracle.fast_gear import FastGear
-from conformance.oracle.open_model import OpenModel
 from conformance.oracle.oracle import Oracle
-from conformance.oracle.pace import Pace
 from conformance.oracle.reply_comparison import NOTHING, Before
+from conformance.oracle.reply_delays import ReplyDelays
+from conformance.oracle.unspecified_model import UnspecifiedModel
 from conformance.oracle.violation import THE_END, Violation
 from conformance.transcript import Counters
 from reference_server.profiles import NEWEST, Profile
@@ -46,7 +46,7 @@ class Judge:
         lenient: bool = False,
         before: Before = NOTHING,
         linger: int = 0,
-        pace: Pace | None = None,
+        pace: ReplyDelays | None = None,
         earlier: Sequence[KeptJob] | None = None,
     ) -> None:
         oracle = Oracle(profile, lateness, counters is not None, fresh, pace)
@@ -69,7 +69,7 @@ class Judge:
         return self._gear.oracle
 
     @property
-    def model(self) -> OpenModel:
+    def model(self) -> UnspecifiedModel:
         """One of the states that the target may be in, to be looked at only."""
         return self._gear.oracle.model
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from conformance.oracle.explanation import Explainer
 from conformance.oracle.judge import Judge
-from conformance.oracle.pace import LATENESS, Pace
 from conformance.oracle.reply_comparison import NOTHING, Before
+from conformance.oracle.reply_delays import LATENESS, ReplyDelays
 from conformance.oracle.violation import Violation
 from conformance.transcript import AT_ONCE, CONTINUES, LIMITED, RESTARTS, STOPS, Counters, Entry
 from conformance.verdict import Inconclusive
@@ -25,7 +25,7 @@ EVERY = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedMessages:
     """The first violation that messages show, if any.
 
     ``awaited``: the replies that had not come at the end, when there was time for them yet.
@@ -70,7 +70,7 @@ class JudgedEntries:
         profile: Profile,
         lenient: bool = False,
         before: Before = NOTHING,
-        pace: Pace | None = None,
+        pace: ReplyDelays | None = None,
         earlier: Jobs | None = None,
         explainer: Explainer | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class JudgedEntries:
         entries: Sequence[Entry],
         progress: Callable[[float], object] = lambda share: None,
         look: Look = lambda position, judge, clients: None,
-    ) -> Judged:
+    ) -> JudgedMessages:
         """Judge all messages, and call ``look`` after each.
 
         ``progress`` is called now and then with the share that is done.
@@ -108,11 +108,11 @@ class JudgedEntries:
                 self._take(entry, position)
                 look(position, self._judge, self._clients)
         except Violation as violation:
-            return Judged(violation)
+            return JudgedMessages(violation)
         awaited = tuple(self._judge.awaits(self._last))
         if self._explainer is not None:
             self._explainer.ended(self._judge.model)
-        return Judged(None, awaited)
+        return JudgedMessages(None, awaited)
 
     def _pass(self, entry: Entry, position: int) -> None:
         """Let time pass up to an entry, and judge what is missing then."""

@@ -69,7 +69,7 @@ class _Step:
     handled: tuple[int, int] | None = None
 
 
-class History(Transitions):
+class ConcurrentHistory(Transitions):
     """The commands and replies of clients since the target had none of their jobs.
 
     Times are any numbers that grow; no timer may fall due meanwhile.

@@ -15,12 +15,12 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from conformance.oracle.pace import Pace
 from conformance.oracle.reply_comparison import NOTHING, difference, learn
+from conformance.oracle.reply_delays import ReplyDelays
 from conformance.oracle.states import (
     EARLY,
-    Cause,
     Frontier,
+    ReplyCause,
     State,
     adopt,
     counted_by,
@@ -60,7 +60,7 @@ class Oracle(Transitions):
         lateness: int = SECOND // 4,
         alone: bool = False,
         fresh: bool = True,
-        pace: Pace | None = None,
+        pace: ReplyDelays | None = None,
     ) -> None:
         super().__init__(profile, lateness if pace is None else pace.lateness)
         self.ends = math.inf
@@ -349,11 +349,11 @@ class Oracle(Transitions):
                 frontier.states += self._after(twin, alarms, handled, now)
         return False
 
-    def _next_cause(self, state: State, conn: int) -> Cause:
+    def _next_cause(self, state: State, conn: int) -> ReplyCause:
         client = self.clients[conn]
-        return Cause(max(client.items[state.done[conn]].at, client.heard))
+        return ReplyCause(max(client.items[state.done[conn]].at, client.heard))
 
-    def _is_late(self, cause: Cause, now: int) -> bool:
+    def _is_late(self, cause: ReplyCause, now: int) -> bool:
         """Tell whether the effect of a cause must have been observed by now."""
         assert self._pace is not None
         most = self._pace.punctual if cause.is_timer else self._pace.prompt
@@ -368,7 +368,7 @@ class Oracle(Transitions):
             if owed := state.owed[conn]:
                 cause, what = state.since[conn], str(owed[0])
             elif self._must_end(state, conn):
-                cause, what = Cause(client.items[-1].at), THE_END
+                cause, what = ReplyCause(client.items[-1].at), THE_END
             else:
                 continue
             # A slow target may answer one command after the other.
@@ -387,7 +387,7 @@ class Oracle(Transitions):
         if self._missing(state, now):
             return True
         due = state.model.next_due
-        if due is not None and due <= now and self._is_late(Cause(due, is_timer=True), now):
+        if due is not None and due <= now and self._is_late(ReplyCause(due, is_timer=True), now):
             return True
         return any(
             self.is_pending(state, conn) and self._is_late(self._next_cause(state, conn), now)

@@ -23,7 +23,7 @@ class Course(NamedTuple):
     last: Reply | None
 
 
-class Recording(NamedTuple):
+class PreparedTranscript(NamedTuple):
     """A transcript, prepared once for the re-enactments by all faults.
 
     ``times``: when each message was sent, in nanoseconds since the first. ``first_id``: the first
@@ -36,7 +36,7 @@ class Recording(NamedTuple):
     silent: bool
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], profile: Profile, silent: bool) -> Recording:
+    def of(cls, entries: Sequence[Entry], profile: Profile, silent: bool) -> PreparedTranscript:
         """Return the recording of a transcript's messages."""
         times = [round((entry.time - entries[0].time) * 1e9) for entry in entries]
         first_id = _first_id(entries, profile)
@@ -98,7 +98,7 @@ class _Link:
         return True
 
 
-def reenacted(fault: Fault, recording: Recording, profile: Profile) -> Course:
+def reenacted(fault: Fault, recording: PreparedTranscript, profile: Profile) -> Course:
     """Return how a recording goes on with a server that has a fault.
 
     What becomes of servers that are started again is another question.

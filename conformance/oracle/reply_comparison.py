@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 from conformance import yamlish
-from conformance.oracle.open_model import ANY_TUBE, Loose
+from conformance.oracle.unspecified_model import ANY_TUBE, PartialReply
 from conformance.transcript import OWN_TUBES
 from reference_server.wire import Reply
 
@@ -153,7 +153,7 @@ def difference(
     None if they agree. ``alone``: nobody else uses the target, so that its counters are compared.
     ``fresh``: values of statistics are those of now, and not just those of a while ago.
     """
-    free = given.free if isinstance(given, Loose) else frozenset()
+    free = given.free if isinstance(given, PartialReply) else frozenset()
     if given == observed or observed.word in free:
         return None
     if given.word != "OK" or observed.word != "OK":

@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from conformance.oracle.open_model import OpenModel
 from conformance.oracle.renaming import rename
+from conformance.oracle.unspecified_model import UnspecifiedModel
 from conformance.transcript import Counters
 from conformance.verdict import Inconclusive
 from reference_server.events import Connected, Hangup, Output
@@ -53,7 +53,7 @@ def as_told(reply: Reply, options: Sequence[T]) -> T | None:
     return next((option for option in options if option in told), None)
 
 
-class Cause(NamedTuple):
+class ReplyCause(NamedTuple):
     """The cause of a reply: a command sent at a time, in nanoseconds, or a timer."""
 
     at: int
@@ -65,13 +65,13 @@ class State:
 
     __slots__ = ("cause", "done", "guessed", "model", "owed", "since")
 
-    def __init__(self, model: OpenModel) -> None:
+    def __init__(self, model: UnspecifiedModel) -> None:
         self.model = model
         self.done: dict[int, int] = {}
         self.owed: dict[int, list[Reply]] = {}
-        self.cause = Cause(0)
+        self.cause = ReplyCause(0)
         """The cause of what is owed next."""
-        self.since: dict[int, Cause] = {}
+        self.since: dict[int, ReplyCause] = {}
         """The cause of the first reply that a client is owed, or was owed last."""
         self.guessed: set[int] = set()
         """Ids that nobody has told yet."""
@@ -214,12 +214,12 @@ def restored(saved: bytes) -> State:
     return state
 
 
-def new_model(profile: Profile) -> OpenModel:
+def new_model(profile: Profile) -> UnspecifiedModel:
     """Return the model of a server that has just begun, with all that the text leaves open."""
-    return OpenModel(profile, EARLY, decided)
+    return UnspecifiedModel(profile, EARLY, decided)
 
 
-def counted_by(model: OpenModel) -> Counters:
+def counted_by(model: UnspecifiedModel) -> Counters:
     """Return what a model has counted."""
     stats = {f"cmd-{verb}": count for verb, count in model.commands.items()}
     stats |= {
@@ -238,7 +238,7 @@ def counted_by(model: OpenModel) -> Counters:
     return Counters(told[0], told[1], model.next_id)
 
 
-def adopt(model: OpenModel, counters: Counters) -> None:
+def adopt(model: UnspecifiedModel, counters: Counters) -> None:
     """Let a model have counted what :func:`counted_by` tells."""
     stats, of_default, model.next_id = counters
     for key, value in stats.items():
@@ -284,18 +284,18 @@ class Frontier:
             yield state
 
 
-def waiting(model: OpenModel) -> int:
+def waiting(model: UnspecifiedModel) -> int:
     """Return how many clients wait for a job."""
     return sum(conn.waiting for conn in model.connections.values())
 
 
-def has_tie(model: OpenModel, conn: int) -> bool:
+def has_tie(model: UnspecifiedModel, conn: int) -> bool:
     """Tell whether the first two delays in a client's used tube end too close to tell apart."""
     delayed = model.connections[conn].use.delayed
     return any(b[0] - a[0] <= model.tie for a, b in itertools.pairwise(delayed))
 
 
-def is_open(model: OpenModel, event: object) -> bool:
+def is_open(model: UnspecifiedModel, event: object) -> bool:
     """Tell whether the outcome of an event depends on a time that the text leaves open."""
     if isinstance(event, Put):
         return event.size > model.max_job_size

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from conformance.oracle.open_model import OpenModel
 from conformance.oracle.states import (
     EARLY,
-    Cause,
+    ReplyCause,
     State,
     after,
     has_tie,
@@ -22,6 +21,7 @@ from conformance.oracle.states import (
     waiting,
 )
 from conformance.oracle.underspecification import LenientReader, Open
+from conformance.oracle.unspecified_model import UnspecifiedModel
 from reference_server.commands import ABOUT_A_JOB, COMMANDS, WAITING
 from reference_server.events import Close, Drain, Event, HalfClose, Output
 from reference_server.lifecycle import BECOMES, SAFETY_MARGIN
@@ -288,11 +288,11 @@ class Transitions:
         end = max(times[0], client.ended_at or 0)
         if client.deaf and item is not client.items[-1]:
             # What it had sent before may get lost with the connection.
-            yield from after(state, partial(self._lose, conn, Cause(item.at), end), False)
+            yield from after(state, partial(self._lose, conn, ReplyCause(item.at), end), False)
             only = False
         if reserver.waiting and not isinstance(item.event, HalfClose | Close):
             # The end is noticed while the client waits, before what it had sent meanwhile.
-            yield from after(state, partial(_half_close, conn, Cause(item.at), end), only)
+            yield from after(state, partial(_half_close, conn, ReplyCause(item.at), end), only)
             return
         verb = item.event.verb if isinstance(item.event, Command) else ""
         if reserver.deadlines and verb in WAITING:
@@ -311,7 +311,9 @@ class Transitions:
         for at in times:
             yield from after(state, partial(self._handle, conn, item, at, told=told), only, seen)
 
-    def may_choose(self, model: OpenModel, conn: int, event: Event | Open, untold: bool) -> bool:
+    def may_choose(
+        self, model: UnspecifiedModel, conn: int, event: Event | Open, untold: bool
+    ) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
 
         That is a hint: the oracle notices others when they choose.
@@ -326,7 +328,7 @@ class Transitions:
             return has_tie(model, conn)
         return verb in _TAKE_NEXT and untold and not self.profile.first_in_first_out
 
-    def _lose(self, conn: int, cause: Cause, at: int, state: State) -> list[Output]:
+    def _lose(self, conn: int, cause: ReplyCause, at: int, state: State) -> list[Output]:
         """End a connection with all that had been sent on it."""
         state.cause = cause
         state.done[conn] = len(self.clients[conn].items)
@@ -339,7 +341,7 @@ class Transitions:
         """Let an item be handled; ``told`` tells the id that the target may give a job."""
         assert not isinstance(item.event, Open)
         state.done[conn] += 1
-        state.cause = Cause(item.at)
+        state.cause = ReplyCause(item.at)
         if isinstance(item.event, Body):
             take_id(state, conn, told)
         return state.model.handle(item.event, at, conn)
@@ -352,7 +354,7 @@ def _job_named(event: Event | Open) -> int | None:
     return None
 
 
-def _half_close(conn: int, cause: Cause, at: int, state: State) -> list[Output]:
+def _half_close(conn: int, cause: ReplyCause, at: int, state: State) -> list[Output]:
     """Let the target notice that a client that waits sends nothing more."""
     state.cause = cause
     return state.model.handle(HalfClose(), at, conn)
@@ -360,5 +362,5 @@ def _half_close(conn: int, cause: Cause, at: int, state: State) -> list[Output]:
 
 def _fire(alarm: Alarm, at: int, state: State) -> list[Output]:
     """Let a timer fire."""
-    state.cause = Cause(at, is_timer=True)
+    state.cause = ReplyCause(at, is_timer=True)
     return state.model.fire(alarm, at)

@@ -12,7 +12,15 @@ from typing import NamedTuple, cast
 
 from conformance.transcript import Entry
 from conformance.verdict import NotApplicable
-from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, COMMANDS, U32, U64, VERBS, Kind
+from reference_server.commands import (
+    ABOUT_A_JOB,
+    ABOUT_A_TUBE,
+    COMMANDS,
+    U32,
+    U64,
+    VERBS,
+    ArgumentKind,
+)
 from reference_server.dialect import Added
 from reference_server.events import Close
 from reference_server.profiles import NAME_CHARS, Profile
@@ -48,7 +56,7 @@ _MAY_NOT_BE_FOUND = tuple(
 """Commands about a tube; they may answer that a tube with an impossible name does not exist."""
 _NO_NAME = re.compile(rb"[\x01-\x08\x0e-\x1f!-\xff]+")
 _WORD = re.compile(rb"[a-z][a-z-]*")
-_LETTERS = {Kind.TUBE: "t", Kind.COUNT: "c", Kind.TIMEOUT: "c"}
+_LETTERS = {ArgumentKind.TUBE: "t", ArgumentKind.COUNT: "c", ArgumentKind.TIMEOUT: "c"}
 KINDS = {
     verb: "".join(_LETTERS.get(kind, "n") for kind in grammar.kinds)
     for verb, grammar in COMMANDS.items()

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from conformance.oracle.judged_entries import Judged
+from conformance.oracle.judged_entries import JudgedMessages
 from conformance.oracle.reply_comparison import NOTHING
 from conformance.transcript import Entry
 from conformance.verdict import Inconclusive
@@ -37,8 +37,8 @@ def are_unknown(entries: Sequence[Entry]) -> bool:
 
 
 def at_any_times(
-    entries: Sequence[Entry], judge: Callable[[Sequence[Entry]], Judged]
-) -> tuple[Sequence[Entry], Judged]:
+    entries: Sequence[Entry], judge: Callable[[Sequence[Entry]], JudgedMessages]
+) -> tuple[Sequence[Entry], JudgedMessages]:
     """Return the messages at the times that explain most of them, and how they are judged then.
 
     ``judge`` judges them at some times. Raises Inconclusive if there are too many

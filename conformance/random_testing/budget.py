@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from conformance.target.address import ask, visit
-from conformance.target.pace import PACE
+from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.starvation import SEEN, CpuTime, Starvation
 from conformance.target.target import Target
 from conformance.verdict import Inconclusive
@@ -71,7 +71,7 @@ class Budget:
         ``count``.
         """
         # A gentle run takes longer, and tries as much.
-        self._end += PACE.begin()
+        self._end += COMMAND_RATE.begin()
         more = 0.0 if self.is_enough(count) else GRACE
         allowed = (late := time.monotonic() - self._end) < 0 or late < max(more, self._starved)
         self.begun += allowed

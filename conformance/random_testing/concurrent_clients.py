@@ -10,10 +10,10 @@ from functools import partial
 from random import Random
 
 from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
-from conformance.oracle.linearizability import History, Misplaced
+from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
 from conformance.oracle.violation import NOTHING, THE_END, UNASKED, Violation
-from conformance.random_testing.crowd_client import CrowdClient
-from conformance.random_testing.crowd_requests import NAME, Requests, Said
+from conformance.random_testing.concurrent_client import ConcurrentClient
+from conformance.random_testing.concurrent_requests import NAME, Requests, Said
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
@@ -32,7 +32,7 @@ class NotEnded(Violation):
     """The connection of a client that has half-closed it is not ended."""
 
 
-class Crowd:
+class ConcurrentClients:
     """Lets clients work on tubes that nobody else uses, and judges what they saw.
 
     ``ledger`` knows what became of jobs in the same server before. ``tidy``: clients hold nothing
@@ -61,11 +61,11 @@ class Crowd:
         self._half_closes = half_closes
         self._may_wait_on = half_closes and profile.half_close
         self._profile = profile
-        self._history = History(profile)
+        self._history = ConcurrentHistory(profile)
         self._requests = Requests(
             target, profile, tubes, chance, self._now, tidy, self._may_wait_on
         )
-        self._clients: list[CrowdClient] = []
+        self._clients: list[ConcurrentClient] = []
         self._letters = letters()
         self._tick = self._last = 0
 
@@ -154,7 +154,7 @@ class Crowd:
         transport = self._target.connect()
         self._last += 1
         reader = ReplyReader.of(self._profile)
-        client = CrowdClient(transport, self._last, next(self._letters), patient, reader)
+        client = ConcurrentClient(transport, self._last, next(self._letters), patient, reader)
         self._clients.append(client)
         self._history.connect(client.conn)
         if not self._profile.has_tubes:
@@ -165,7 +165,7 @@ class Crowd:
         first.append(of_tube(client, "ignore", "default"))
         self._say(client, [of_tube(client, "use", self._chance.choice(self._tubes)), *first])
 
-    def _leaves(self, client: CrowdClient, half: bool) -> None:
+    def _leaves(self, client: ConcurrentClient, half: bool) -> None:
         """Let a client close, or (``half``) send nothing more and read to the end."""
         if client.leaving:
             return
@@ -181,12 +181,12 @@ class Crowd:
         else:
             self._forget(client)
 
-    def _forget(self, client: CrowdClient) -> None:
+    def _forget(self, client: ConcurrentClient) -> None:
         self._history.ended(client.conn)
         self._clients.remove(client)
         client.transport.close()
 
-    def _goes_on(self, client: CrowdClient) -> None:
+    def _goes_on(self, client: ConcurrentClient) -> None:
         holds = client.held or (self._tidy and client.asked)
         leaves = client is not self._clients[0] and not holds
         if leaves and self._chance.random() < LEAVES:
@@ -199,7 +199,7 @@ class Crowd:
         elif not client.asked:
             self._say(client, self._requests.burst(client))
 
-    def _say(self, client: CrowdClient, burst: Sequence[Said]) -> None:
+    def _say(self, client: ConcurrentClient, burst: Sequence[Said]) -> None:
         for text, asked in burst:
             self._history.sent(client.conn, text, asked.at)
             self._ledger.asks(client.name, asked)
@@ -219,7 +219,7 @@ class Crowd:
             self._receive(clients[transport])
         return bool(ready)
 
-    def _receive(self, client: CrowdClient) -> None:
+    def _receive(self, client: ConcurrentClient) -> None:
         time = self._target.clock.time()
         data = client.transport.receive()
         if client.transport.ended:
@@ -238,7 +238,7 @@ class Crowd:
         except ProtocolError as error:
             raise Violation(["a reply of the protocol"], str(error), mark) from error
 
-    def _hears(self, client: CrowdClient, reply: Reply, mark: int) -> None:
+    def _hears(self, client: ConcurrentClient, reply: Reply, mark: int) -> None:
         now = self._now()
         if not client.asked:
             raise Violation([UNASKED], str(reply), mark)

@@ -15,18 +15,18 @@ from typing import NoReturn
 from conformance.oracle.diagnosis import diagnose
 from conformance.oracle.violation import Violation
 from conformance.random_testing.budget import Budget
-from conformance.random_testing.effort import Effort
 from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Happen, Program, play, waits
 from conformance.target.address import TargetError
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
 from conformance.verdict import Deviation, Fate, Inconclusive, NotTestable, TargetLost
 from reference_server.profiles import NEWEST, Profile
-from reports.results import World
+from reports.results import WorldRecord
 from reports.words import counted
 from reports.worlds import transitions
 
@@ -58,13 +58,13 @@ class Exploration:
     """Seconds in which hostile bytes are tried."""
     budget: Budget = field(default_factory=Budget)
     """The time for what is made up, without an end if none is given."""
-    effort: Effort = field(default_factory=Effort)
+    effort: ShrinkBudget = field(default_factory=ShrinkBudget)
     """The time for making small what is found."""
     undecided: int = 0
     """Conversations that were given up, as too many states were possible."""
     health: list[str] = field(default_factory=list)
     """Resources that the target was seen to take more and more of: told, and no verdict."""
-    worlds: list[World] = field(default_factory=list)
+    worlds: list[WorldRecord] = field(default_factory=list)
     """The small worlds that were looked at."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""

@@ -13,7 +13,7 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
 from conformance.transcript import CONTINUES, GRAIN, STOPS, Transcript
-from conformance.verdict import GOES_ON, Fate, Kind
+from conformance.verdict import GOES_ON, Fate, OutcomeKind
 from reference_server.commands import ABOUT_A_JOB, any_of
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
@@ -49,7 +49,7 @@ def told(violation: Violation, target: Target) -> Violation:
 
 def lost(error: OSError, session: Session) -> Violation:
     """Return the violation of a target that accepts no connections, or is gone otherwise."""
-    fate = session.target.fate() or Fate(Kind.GONE, str(error))
+    fate = session.target.fate() or Fate(OutcomeKind.GONE, str(error))
     return Violation([GOES_ON], str(fate), session.transcript.last, fate)
 
 

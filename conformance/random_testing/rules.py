@@ -14,7 +14,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
 from conformance.random_testing.session import Session
-from conformance.random_testing.smaller import Reducer
+from conformance.random_testing.shrinking import Reducer
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import GOES_ON, Inconclusive, TargetLost

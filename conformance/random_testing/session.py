@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from conformance import yamlish
-from conformance.dialogue.soon import STEP, looks
+from conformance.dialogue.grace_period import STEP, attempts
 from conformance.oracle.judge import Judge
 from conformance.oracle.states import EARLY
 from conformance.oracle.underspecification import is_plain
@@ -357,7 +357,7 @@ class Session:
         traits = self.target.traits
         # Where clients never end, they keep their tubes for ever.
         goes = traits.ends_connections and not traits.keeps_tubes
-        for is_last in looks(self._limits) if goes else (True,):
+        for is_last in attempts(self._limits) if goes else (True,):
             self._traffic.unforeseen = None
             if is_last:
                 self.judge.forget_gone()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from conformance import yamlish
-from conformance.dialogue.soon import STEP, looks
+from conformance.dialogue.grace_period import STEP, attempts
 from conformance.oracle.reply_comparison import Before
 from conformance.target.address import TargetError, ask, visit
 from conformance.target.clock import TargetClock, pause
@@ -37,7 +37,7 @@ class Unanswered(TargetError):
         self.line, self.word, self.expected = line, word, f"{word} …"
 
 
-class Counted(NamedTuple):
+class CountedTarget(NamedTuple):
     """The counters that a target tells; ``profile`` has its limits.
 
     ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if others may
@@ -53,7 +53,7 @@ class Counted(NamedTuple):
     taken: frozenset[bytes]
 
 
-def counted(target: Target, profile: Profile) -> Counted:
+def counted(target: Target, profile: Profile) -> CountedTarget:
     """Ask a target for its counters, on a connection that it counts, too, and that then ends.
 
     Raises TargetLost, GarbledReply, Unanswered, or TargetError if it does not tell its stats.
@@ -96,7 +96,7 @@ def counted(target: Target, profile: Profile) -> Counted:
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)
     known = Counters(stats, of_default, last + 1) if complete else None
     there = Before.of(stats, tubes, target.sync_verb)
-    return Counted(profile, fresh, known, there, _jobs(of_default), taken)
+    return CountedTarget(profile, fresh, known, there, _jobs(of_default), taken)
 
 
 class _Client:
@@ -148,7 +148,7 @@ class _Client:
 
 def _await_tubes(client: _Client, clock: TargetClock, limits: Limits) -> None:
     """Let tubes go that were left before, as far as they do."""
-    for is_last in looks(limits):
+    for is_last in attempts(limits):
         if is_last or all(client.has_jobs(tube) for tube in client.other_tubes()):
             return
         pause(clock, STEP)

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from conformance.dialogue.awaiting import Awaiting
+from conformance.dialogue.reply_wait import Awaiting
 from conformance.oracle.judge import Judge
 from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags

@@ -12,7 +12,7 @@ from conformance.run.baseline import DeviationKind, KnownDeviation, is_known
 from reference_server.profiles import NEWEST
 from reports.crashes import tried
 from reports.grouping import RANDOM
-from reports.results import Conclusion, Crashes, Test, Word, World
+from reports.results import Conclusion, Crashes, Test, Word, WorldRecord
 from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 from reports.words import by_numbers, counted
 from reports.worlds import transitions
@@ -24,7 +24,7 @@ _TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
 
 @dataclass(slots=True)
-class Judgement:
+class RequirementVerdict:
     """The verdict of one requirement, with a reason where it is not a pass.
 
     ``known`` is what the baseline says of it, if that covers this verdict and all ``kinds`` of its
@@ -70,10 +70,10 @@ class Tally:
     target: str = ""
     profile: str = NEWEST.name
     selected: bool = False
-    worlds: Sequence[World] = ()
+    worlds: Sequence[WorldRecord] = ()
     dialect: str = ""
     crashes: Crashes | None = None
-    entries: dict[str, Judgement] = field(default_factory=dict)
+    entries: dict[str, RequirementVerdict] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
         """Take in what came of tests."""
@@ -82,7 +82,7 @@ class Tally:
             for slug in result.test.requirements:
                 found[slug].append(result)
         for slug, requirement in self.catalogue.items():
-            entry = Judgement(requirement.judged_by(self.profile), tests=len(found[slug]))
+            entry = RequirementVerdict(requirement.judged_by(self.profile), tests=len(found[slug]))
             self.entries[slug] = entry
             if found[slug]:
                 entry.verdict, worst = min(
@@ -100,7 +100,7 @@ class Tally:
             if is_known(self.baseline, slug, entry.verdict, entry.kinds):
                 entry.known = self.baseline[slug]
 
-    def deviations(self, *, known: bool) -> list[Judgement]:
+    def deviations(self, *, known: bool) -> list[RequirementVerdict]:
         """Return the requirements that are not met, those of the baseline or the others."""
         found = (e for e in self.entries.values() if e.verdict in DEVIATIONS)
         return [entry for entry in found if (entry.known is not None) is known]
@@ -211,7 +211,7 @@ def grounds(reason: str) -> str:
     return reason.partition(": expected ")[0]
 
 
-def _missing(entries: Iterable[Judgement]) -> str:
+def _missing(entries: Iterable[RequirementVerdict]) -> str:
     """Return why requirements were not tested, counted."""
     reasons = by_numbers(
         _why(entry) for entry in entries if entry.verdict not in (*_TESTED, Verdict.SEEN)
@@ -222,7 +222,7 @@ def _missing(entries: Iterable[Judgement]) -> str:
     return "; ".join([*(f"{count} {reason}" for reason, count in told), *others])
 
 
-def _why(entry: Judgement) -> str:
+def _why(entry: RequirementVerdict) -> str:
     """Return why a requirement was not tested."""
     if entry.blocked_by:
         return f"blocked by {entry.blocked_by[0]}"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from conformance.target.traits import Traits
 from conformance.usual_answers import DRAINING, DRAINS, key_requirement, usual_answer
-from conformance.verdict import WRONG_VALUE, Deviation, Kind, Step, TargetLost
+from conformance.verdict import WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
 from reference_server.wire import UNKNOWN_COMMAND
 from reports.grouping import RANDOM
-from reports.results import Cause, Test
+from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
 
@@ -36,7 +36,7 @@ class Blame:
     def key(self) -> object:
         """The features that failures with one cause have in common."""
         if self.step.kind.is_loss:
-            return Kind.GONE, self.step.command
+            return OutcomeKind.GONE, self.step.command
         return self.step
 
 
@@ -49,7 +49,7 @@ def blame_of(deviation: Deviation, traits: Traits) -> Blame:
     if isinstance(deviation, TargetLost) and deviation.fate.signal == getattr(signal, DRAINS, None):
         # Nobody sends that signal but the suite, whatever the test was about.
         return Blame(step, DRAINING)
-    if step.kind is Kind.WRONG_VALUE and step.command and step.subject and not suspects:
+    if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject and not suspects:
         suspects = (key_requirement(step.command, step.subject),)
     return Blame(step, deviation.owner, suspects)
 
@@ -59,21 +59,25 @@ def _is_unknown(step: Step, traits: Traits) -> bool:
     return step.came == UNKNOWN_COMMAND.word and step.command in traits.unknown
 
 
-def cause_of(blame: Blame, traits: Traits) -> Cause:
+def cause_of(blame: Blame, traits: Traits) -> CauseRecord:
     """Return the cause of a failure: the same for all that fail alike.
 
     All commands that the target does not know are one cause.
     """
     step = blame.step
     if _is_unknown(step, traits):
-        return Cause(command="", expected="a command that the target knows", observed=step.came)
+        return CauseRecord(
+            command="", expected="a command that the target knows", observed=step.came
+        )
     if step.kind.is_loss and blame.owner == DRAINING:
         # A server without drain mode does not crash by itself.
-        return Cause(command="", expected="drain mode", observed=f"ended by {DRAINS}")
+        return CauseRecord(command="", expected="drain mode", observed=f"ended by {DRAINS}")
     if step.kind.is_loss:
-        return Cause(command=step.command, expected="a target that goes on", observed=step.kind)
+        return CauseRecord(
+            command=step.command, expected="a target that goes on", observed=step.kind
+        )
     expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)
-    return Cause(
+    return CauseRecord(
         command=step.command,
         expected=expected or step.subject or "as the text says",
         observed=step.came or step.kind,

@@ -15,7 +15,7 @@ from typing import Any, Self
 import yaml
 
 from conformance.catalogue import catalogue
-from conformance.verdict import Kind, Step
+from conformance.verdict import OutcomeKind, Step
 from reference_server.unique_keys import NotUnique, UniqueKeys
 from reports.files import replace
 from reports.verdicts import Verdict
@@ -29,7 +29,7 @@ _LONGEST = 60
 _SHIPPED = Path(__file__).parent.parent / "baselines"
 _LOST = "lost"
 """The outcome of each kind of loss: a race decides which of them is observed."""
-_OUTCOMES = (*(kind.value for kind in Kind if not kind.is_loss), _LOST)
+_OUTCOMES = (*(kind.value for kind in OutcomeKind if not kind.is_loss), _LOST)
 _WORD = re.compile(r"[a-z][a-z-]*")
 
 

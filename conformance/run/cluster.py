@@ -27,7 +27,7 @@ _ABANDONED = 60.0
 Result = TypeVar("Result")
 
 
-class Job(Generic[Result]):
+class ClusterJob(Generic[Result]):
     """Something to be done: a name that no other has, what it is, and what came of it."""
 
     def __init__(self, name: str, work: Callable[[], Result] | None = None) -> None:
@@ -55,7 +55,7 @@ class Cluster(Generic[Result]):
         except (OSError, ValueError) as error:
             raise refuse(f"no scheduler answers at {address}: {error}") from None
         self._name = name
-        self._pending: dict[Future, Job[Result]] = {}
+        self._pending: dict[Future, ClusterJob[Result]] = {}
 
     @property
     def threads(self) -> int:
@@ -72,7 +72,7 @@ class Cluster(Generic[Result]):
         for name in self._client.list_datasets():
             if name.startswith(beginning):
                 future = self._client.get_dataset(name)
-                self._pending[future] = Job(name.removeprefix(beginning))
+                self._pending[future] = ClusterJob(name.removeprefix(beginning))
         return [job.name for job in self._pending.values()]
 
     def number(self) -> int:
@@ -83,9 +83,9 @@ class Cluster(Generic[Result]):
 
     def done(
         self,
-        next_job: Callable[[], Job[Result] | None],
+        next_job: Callable[[], ClusterJob[Result] | None],
         meanwhile: Callable[[], None] = lambda: None,
-    ) -> Iterator[Job[Result]]:
+    ) -> Iterator[ClusterJob[Result]]:
         """Yield jobs in the order of their ends, with a result or an error.
 
         ``next_job`` gives what is to be done; None if there is nothing left to do. A result is
@@ -128,7 +128,7 @@ class Cluster(Generic[Result]):
             return ()
         return list(waited.done)
 
-    def _hand_out(self, job: Job[Result]) -> None:
+    def _hand_out(self, job: ClusterJob[Result]) -> None:
         name = f"{self._name}-{job.name}"
         future = self._client.submit(job.work, key=name, pure=False)
         self._client.publish_dataset(**{name: future})

@@ -10,12 +10,12 @@ from dataclasses import replace
 from conformance.catalogue import Requirement
 from conformance.diagrams.diagram import Wrong, diagram_of, diagram_of_order
 from conformance.printable import printable
-from conformance.run.keeping import Keeper
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.runner import Outcome
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation
 from reference_server.profiles import Profile
-from reports.results import Cause, Diagram, Evidence
+from reports.results import CauseRecord, Diagram, Evidence
 
 LONGEST = 20_000
 """Characters of any text from the target."""
@@ -28,7 +28,7 @@ def gather(
     outcome: Outcome,
     reproduce: Sequence[str],
     test: str,
-    keeper: Keeper,
+    keeper: TranscriptKeeper,
     profile: Profile,
 ) -> Evidence:
     """Return the evidence for a deviation; ``reproduce`` is a command that shows it again."""
@@ -66,9 +66,9 @@ def _diagram(
     return diagram_of(transcript, profile, wrong)
 
 
-def printable_cause(cause: Cause) -> Cause:
+def printable_cause(cause: CauseRecord) -> CauseRecord:
     """Return a cause that any reader of results takes."""
-    return Cause(
+    return CauseRecord(
         command=cause.command, expected=clean(cause.expected), observed=clean(cause.observed)
     )
 

@@ -8,9 +8,9 @@ from reference_server.profiles import Profile
 from reports import results
 
 
-def identified(target: Target, title: str, is_asked: bool) -> results.Target:
+def identified(target: Target, title: str, is_asked: bool) -> results.TargetRecord:
     """Return a target as results name it; ``is_asked``: the user has chosen its profile."""
-    return results.Target(
+    return results.TargetRecord(
         title=clean(title),
         label=clean(target.label),
         version="".join(c if c.isprintable() else "?" for c in target.version[:60]),
@@ -22,12 +22,12 @@ def identified(target: Target, title: str, is_asked: bool) -> results.Target:
     )
 
 
-def _departures(profile: Profile) -> results.Dialect | None:
+def _departures(profile: Profile) -> results.DialectRecord | None:
     """Return what a fork has otherwise, None if the profile is no fork's."""
     dialect = profile.dialect
     if not dialect.extends:
         return None
-    return results.Dialect(
+    return results.DialectRecord(
         extends=dialect.extends,
         told=dialect.told,
         departures=[
@@ -37,12 +37,12 @@ def _departures(profile: Profile) -> results.Dialect | None:
     )
 
 
-def named(target: results.Target) -> str:
+def named(target: results.TargetRecord) -> str:
     """Return the target as a summary names it."""
     return f"{target.name} (profile {target.profile})"
 
 
-def spoken(target: results.Target | None) -> str:
+def spoken(target: results.TargetRecord | None) -> str:
     """Return the dialect of a target as its verdict names it; empty if it has none."""
     if target is None or target.dialect is None:
         return ""

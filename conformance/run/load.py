@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.target.pace import GENTLE
+from conformance.target.command_rate import GENTLE
 
 FILE = Path(__file__).with_name("load.json")
 QUICK, WHOLE = "quick", "whole"

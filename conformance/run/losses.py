@@ -23,9 +23,9 @@ from conformance.verdict import (
     Deviation,
     Fate,
     Inconclusive,
-    Kind,
     NotApplicable,
     NotTestable,
+    OutcomeKind,
     TargetLost,
 )
 
@@ -98,7 +98,7 @@ class Losses:
         error = outcome.error
         if isinstance(error, TargetLost) and target.exclusive:
             outcome = self._once_more(Loss(item, outcome), target, others, again)
-        elif isinstance(error, TargetLost) and error.fate.kind is not Kind.HANGS:
+        elif isinstance(error, TargetLost) and error.fate.kind is not OutcomeKind.HANGS:
             outcome = self._dies(Loss(item, outcome), error, target, others)
         lost = isinstance(outcome.error, TargetLost)
         self.in_a_row = self.in_a_row + 1 if lost else 0
@@ -129,7 +129,7 @@ class Losses:
             return _explained(loss.outcome, SERIALLY, why)
         if not others:
             self._blame_last(error.fate, target)
-        elif error.fate.kind is Kind.CRASHED:
+        elif error.fate.kind is OutcomeKind.CRASHED:
             # It may be gone for a moment as another test has started it again.
             self._dismissed.append(loss)
         return outcome

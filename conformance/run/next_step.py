@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from conformance.run.aggregation import Judgement
+from conformance.run.aggregation import RequirementVerdict
 from conformance.target.traits import TUBE_COMMANDS
 from conformance.usual_answers import usual_answer
 from reference_server.profiles import Profile
 from reports.words import counted
 
 
-def next_step(unusable: Collection[str], profile: Profile, judgements: Iterable[Judgement]) -> str:
+def next_step(
+    unusable: Collection[str], profile: Profile, judgements: Iterable[RequirementVerdict]
+) -> str:
     """Return which of the ``unusable`` commands to implement first; empty if none blocks any.
 
     Commands of tubes count as one: no test can do with some of them.

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from conformance.run.attribution import Blame
 from conformance.run.baseline import DeviationKind, KnownDeviation, is_known
 from conformance.target.vitals import Vitals
-from reports.results import Target, Test, World
+from reports.results import TargetRecord, Test, WorldRecord
 
 _NAME = "observation"
 """The property of a report that carries it."""
@@ -31,10 +31,10 @@ class Observation:
     """
 
     test: Test
-    target: Target
+    target: TargetRecord
     blame: Blame | None = None
     health: tuple[str, ...] = ()
-    worlds: tuple[World, ...] = ()
+    worlds: tuple[WorldRecord, ...] = ()
     vitals: tuple[Vitals, ...] = ()
     selected: bool = False
     latencies: tuple[float, ...] = ()

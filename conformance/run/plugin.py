@@ -16,19 +16,19 @@ from conformance.catalogue import CatalogueError, Requirement, catalogue
 from conformance.dialogue.scenario import PARTS
 from conformance.run.attribution import blame_of, cause_of
 from conformance.run.baseline import BaselineError, KnownDeviation, read_baseline
+from conformance.run.belated_reports import BelatedReports, belated_property
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
 from conformance.run.entry import AUTO, PROGRAM
 from conformance.run.error_line import error_line
 from conformance.run.evidence import clean, describe, gather, printable_cause
+from conformance.run.fork_requirements import add_requirements, check_named
 from conformance.run.interruption import Interruption
-from conformance.run.keeping import Keeper
-from conformance.run.late import Late, late_property
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.listing import Listing
 from conformance.run.load import expected
 from conformance.run.observation import Observation, observation_of
 from conformance.run.options import Options
-from conformance.run.own import check_named, take_in
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
@@ -36,8 +36,8 @@ from conformance.run.suite import Suite, module_of, requirements, slugs, test_id
 from conformance.run.summary import REMARKS, Summary
 from conformance.run.worker_setup import WorkerSetup, set_up_worker
 from conformance.target.address import TargetError
+from conformance.target.command_rate import COMMAND_RATE, GENTLE
 from conformance.target.launch import LaunchError
-from conformance.target.pace import GENTLE, PACE
 from conformance.target.vitals import WATCH
 from conformance.verdict import (
     Deviation,
@@ -53,7 +53,7 @@ from reports.verdicts import DEVIATIONS, SERVER_LEVELS, Verdict
 LAST = Path(".beanstalk-conformance", "last")
 """The folder for the report of a run that names none."""
 _SUITE = pytest.StashKey[Suite]()
-_KEEPER = pytest.StashKey[Keeper]()
+_KEEPER = pytest.StashKey[TranscriptKeeper]()
 _BASELINE = pytest.StashKey[Mapping[str, KnownDeviation]]()
 
 
@@ -96,10 +96,10 @@ def pytest_configure(config: pytest.Config) -> None:
     options.check()
     if chosen.beanstalk_gentle and options.address is None:
         raise pytest.UsageError("--gentle needs --target: a server of our own is for this alone")
-    PACE.rate = GENTLE if chosen.beanstalk_gentle else math.inf
+    COMMAND_RATE.rate = GENTLE if chosen.beanstalk_gentle else math.inf
     if (own := chosen.beanstalk_requirements) is not None:
         _check_root(config, "--beanstalk-requirements", own)
-        take_in(config, own)
+        add_requirements(config, own)
     for level in SERVER_LEVELS:
         marker = level.replace("-", "_")
         config.addinivalue_line("markers", f"{marker}: tests of requirements of level {level}")
@@ -109,7 +109,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BASELINE] = {}
     is_recorded = not (config.option.collectonly or chosen.beanstalk_list_requirements)
     folder = chosen.beanstalk_report or (LAST if is_recorded else None)
-    config.stash[_KEEPER] = Keeper(folder, options.name)
+    config.stash[_KEEPER] = TranscriptKeeper(folder, options.name)
     path = chosen.beanstalk_baseline
     if chosen.beanstalk_update_baseline and path is None:
         raise pytest.UsageError("a baseline can be updated only where one is named")
@@ -133,16 +133,16 @@ def pytest_configure(config: pytest.Config) -> None:
         update = path if chosen.beanstalk_update_baseline else None
         summary = Summary(config.stash[_BASELINE], update, _source(config))
         config.pluginmanager.register(summary, "conformance-summary")
-        config.pluginmanager.register(Late(config), "conformance-late")
+        config.pluginmanager.register(BelatedReports(config), "conformance-late")
         config.pluginmanager.register(Ending(summary), "conformance-ending")
         if folder is not None:
             _check_root(config, "--beanstalk-report", folder)
             # It takes longer to import than the rest.
-            from conformance.run.record import Recorder
+            from conformance.run.report_writer import ReportWriter
 
             config.stash[_KEEPER].clear()
             is_asked = chosen.beanstalk_report is not None
-            recorder = Recorder(folder, summary, options, chosen.beanstalk_strict, is_asked)
+            recorder = ReportWriter(folder, summary, options, chosen.beanstalk_strict, is_asked)
             config.pluginmanager.register(recorder, "conformance-recorder")
 
 
@@ -294,7 +294,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     observation = _observe(pyfuncitem, outcome)
     pyfuncitem.user_properties += observation.properties()
     for loss in suite.late():
-        pyfuncitem.user_properties.append(late_property(pyfuncitem.config, _late(*loss)))
+        pyfuncitem.user_properties.append(belated_property(pyfuncitem.config, _late(*loss)))
     if suite.losses.are_too_many(suite.target):
         pyfuncitem.session.shouldfail = (
             f"the target was lost {suite.losses.in_a_row} times in a row: {outcome.error}"

@@ -14,7 +14,7 @@ import pytest
 
 from conformance.run.observation import observation_of
 from conformance.run.suite import slugs
-from reports.results import Cause
+from reports.results import CauseRecord
 
 EVERY = 0.2
 """Seconds between two looks."""
@@ -41,7 +41,7 @@ class ProgressLine:
         self._total = 0
         self._done = 0
         self._running: dict[str, None] = {}
-        self._causes: set[Cause | str] = set()
+        self._causes: set[CauseRecord | str] = set()
         self._begun = time.monotonic()
         self._terminal: TextIO | None = None
         self._lock = threading.Lock()

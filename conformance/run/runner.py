@@ -10,11 +10,11 @@ from conformance.dialogue.scenario import PARTS, Scenario
 from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.snapshot import Unanswered
-from conformance.run.doubt import Doubt, doubt
-from conformance.run.explain import as_deviation
+from conformance.run.assertions import as_deviation
+from conformance.run.suspected_flake import SuspectedFlake, suspect_flake
 from conformance.target.address import TargetError
-from conformance.target.pace import PACE
-from conformance.target.sanitizers import Report
+from conformance.target.command_rate import COMMAND_RATE
+from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.usual_answers import CLOSES, IN_STEP, usual_answer
@@ -23,13 +23,13 @@ from conformance.verdict import (
     Deviation,
     Fate,
     Inconclusive,
-    Kind,
     NotTestable,
+    OutcomeKind,
     Step,
     TargetLost,
 )
 from reference_server.wire import CRLF
-from reports.results import World
+from reports.results import WorldRecord
 
 MANY = 1000
 """Tests that may wait at the same time."""
@@ -41,7 +41,7 @@ Test = Callable[..., object]
 class Outcome:
     """The outcome of a test: an exception or none, its evidence, and how long it waited.
 
-    ``doubt`` says why a failure should be looked for again, see :func:`doubt`. ``reported``: what
+    ``suspected`` says why a failure may be a flake, see :func:`suspect_flake`. ``reported``: what
     sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
     ``health``: what else was remarked on the target, no matter for a verdict. ``worlds``: the
@@ -51,12 +51,12 @@ class Outcome:
 
     error: BaseException | None
     transcript: Transcript = field(default_factory=Transcript)
-    doubt: Doubt | None = None
-    reported: list[Report] = field(default_factory=list)
+    suspected: SuspectedFlake | None = None
+    reported: list[SanitizerReport] = field(default_factory=list)
     said: str = ""
     seen: str = ""
     health: list[str] = field(default_factory=list)
-    worlds: list[World] = field(default_factory=list)
+    worlds: list[WorldRecord] = field(default_factory=list)
     longest_wait: float = 0.0
     waited: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -70,20 +70,20 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     outcomes: list[Outcome] = []
     for arrival in target.limits.arrival:
         outcome = _attempt(test, arguments, target, arrival)
-        if outcome.doubt is None:
+        if outcome.suspected is None:
             return outcome
         outcomes.append(outcome)
     for outcome in outcomes:
-        if outcome.doubt is not None and not outcome.doubt.reason:
+        if outcome.suspected is not None and not outcome.suspected.reason:
             # Nobody was late, and yet it failed.
             return outcome
-    if outcome.doubt is not None and not outcome.doubt.is_race:
+    if outcome.suspected is not None and not outcome.suspected.is_race:
         # What keeps this server busy may be what it has been through.
         fresh = _attempt(test, arguments, target, target.limits.arrival[-1], fresh=True)
-        if (fresh.doubt is None or not fresh.doubt.reason) and isinstance(fresh.error, Deviation):
+        if (fresh.suspected is None or not fresh.suspected.reason) and isinstance(fresh.error, Deviation):
             return fresh
         assert isinstance(outcome.error, Deviation)
-        reason = f"{outcome.doubt.reason}, {len(outcomes)} times: {outcome.error}"
+        reason = f"{outcome.suspected.reason}, {len(outcomes)} times: {outcome.error}"
         outcome.error = Inconclusive(reason, outcome.error)
     return outcome
 
@@ -101,7 +101,7 @@ def _attempt(
     *,
     fresh: bool = False,
 ) -> Outcome:
-    PACE.begin()
+    COMMAND_RATE.begin()
     try:
         if "real_clock" in arguments:
             target = target.in_real_time()
@@ -152,7 +152,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         # It was asked before anything of the test was said.
         scenario.transcript.add("A", ">", error.line + CRLF, scenario.clock.now())
         command = error.line.split()[0].decode()
-        step = Step(Kind.NO_REPLY, command, (error.word,))
+        step = Step(OutcomeKind.NO_REPLY, command, (error.word,))
         outcome.error = Deviation(error.expected, str(error), step=step)
         outcome.error.owner = usual_answer(command, scenario.target.profile)
     except TargetError as error:
@@ -166,12 +166,12 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
         if scenario.target.generation != scenario.generation:
             # It has not seen what the test had sent before.
-            fate = Fate(Kind.GONE, "it was lost meanwhile")
+            fate = Fate(OutcomeKind.GONE, "it was lost meanwhile")
             outcome.error = TargetLost(outcome.error.expected, fate)
         elif scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
-            outcome.doubt = doubt(outcome.error, scenario)
+            outcome.suspected = suspect_flake(outcome.error, scenario)
     if fate := _end_of(scenario, outcome):
         seen, lost = outcome.error, TargetLost(GOES_ON, fate)
         if isinstance(seen, Deviation):
@@ -241,7 +241,7 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
     ):
         return None
     fate = scenario.target.fate()
-    return None if fate is None or fate.kind is Kind.HANGS else fate
+    return None if fate is None or fate.kind is OutcomeKind.HANGS else fate
 
 
 class Overlapped:

@@ -32,7 +32,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Counted:
+class LineCounts:
     """The counts of a source file, by line: how often it was run, and each of its branches."""
 
     lines: dict[int, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class CoverageReader:
 # ---------------------------------------------------------------- reading
 
 
-def _by_gcov(folder: Path, build: Path) -> dict[str, Counted]:
+def _by_gcov(folder: Path, build: Path) -> dict[str, LineCounts]:
     """Return what gcovr reads; raises Unreadable."""
     notes = defaultdict(list)
     for path in build.rglob("*.gcno"):
@@ -115,7 +115,7 @@ def _common_end(one: Path, other: Path) -> int:
     return (*alike, False).index(False)
 
 
-def _by_llvm(folder: Path, program: Path) -> dict[str, Counted]:
+def _by_llvm(folder: Path, program: Path) -> dict[str, LineCounts]:
     """Return what llvm-cov reads; raises Unreadable."""
     written = sorted(folder.glob("*.profraw"))
     if not written:
@@ -141,11 +141,11 @@ def _output(command: Sequence[str], folder: Path) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def counted_by_gcovr(text: str) -> dict[str, Counted]:
+def counted_by_gcovr(text: str) -> dict[str, LineCounts]:
     """Return the counts in the JSON of gcovr."""
-    files: dict[str, Counted] = {}
+    files: dict[str, LineCounts] = {}
     for told in json.loads(text)["files"]:
-        counted = files[told["file"]] = Counted()
+        counted = files[told["file"]] = LineCounts()
         for line in told["lines"]:
             number = line["line_number"]
             counted.lines[number] = counted.lines.get(number, 0) + line["count"]
@@ -154,15 +154,15 @@ def counted_by_gcovr(text: str) -> dict[str, Counted]:
     return files
 
 
-def counted_by_lcov(text: str) -> dict[str, Counted]:
+def counted_by_lcov(text: str) -> dict[str, LineCounts]:
     """Return the counts in the lines of lcov, as LLVM writes them."""
-    files: dict[str, Counted] = {}
-    counted = Counted()
+    files: dict[str, LineCounts] = {}
+    counted = LineCounts()
     for row in text.splitlines():
         kind, _, told = row.partition(":")
         values = told.split(",")
         if kind == "SF":
-            counted = files.setdefault(told, Counted())
+            counted = files.setdefault(told, LineCounts())
         elif kind == "DA":
             counted.lines[int(values[0])] = int(values[1])
         elif kind == "BRDA":
@@ -173,7 +173,7 @@ def counted_by_lcov(text: str) -> dict[str, Counted]:
 # ---------------------------------------------------------------- telling
 
 
-def _told(name: str, counted: Counted, root: Path) -> SourceFile:
+def _told(name: str, counted: LineCounts, root: Path) -> SourceFile:
     """Return what results tell of a source file."""
     path = root / name
     try:

@@ -12,16 +12,16 @@ import pytest
 from conformance.catalogue import Requirement, catalogue
 from conformance.dialogue.scenario import jobs_of_running_tests
 from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budget, round_trip
-from conformance.random_testing.effort import EACH, IN_ALL, Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
+from conformance.random_testing.shrink_budget import EACH, IN_ALL, ShrinkBudget
 from conformance.run.distribution import spread
 from conformance.run.entry import AUTO, TESTED
 from conformance.run.identity import identified, named
 from conformance.run.losses import Loss, Losses
 from conformance.run.options import Options
-from conformance.run.reported import remarks
 from conformance.run.runner import MANY, Outcome, Overlapped, run
+from conformance.run.sanitizer_reports import remarks
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
@@ -29,7 +29,7 @@ from conformance.target.traits import Traits
 from conformance.verdict import Deviation, NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile, profile_of_version
 from reports import results
-from reports.results import World
+from reports.results import WorldRecord
 from reports.words import counted
 
 AT_ONCE = 8
@@ -75,7 +75,7 @@ def _arguments(item: pytest.Function) -> Mapping[str, object]:
     return {name: values.get(name) for name in inspect.signature(item.function).parameters}
 
 
-class Known(NamedTuple):
+class MeasuredTarget(NamedTuple):
     """The survey of the target, and what goes with it, as one process has measured it for all."""
 
     traits: Traits
@@ -96,14 +96,14 @@ class Suite:
         self.options = options
         self.losses = Losses()
         self.selected = False
-        self.known: Known | None = None
+        self.known: MeasuredTarget | None = None
         """The survey of another process, if that has made it."""
-        self.effort = Effort(EACH, IN_ALL)
+        self.effort = ShrinkBudget(EACH, IN_ALL)
         """The time for making findings small; processes share that of a run."""
         self._distributed = distributed
         self._target: Target | None = None
         self._left = ""
-        self._identity: tuple[Target, results.Target] | None = None
+        self._identity: tuple[Target, results.TargetRecord] | None = None
         self._overlapped: list[Overlapped] | None = None
         self._round_trip = 0.0
 
@@ -137,7 +137,7 @@ class Suite:
             raise
         return target
 
-    def _like(self, known: Known) -> Target:
+    def _like(self, known: MeasuredTarget) -> Target:
         """Return a target of our own, of which another process has measured all that it needs."""
         options = self.options if known.movable else replace(self.options, clock="real")
         target = options.target(known.traits)
@@ -146,10 +146,10 @@ class Suite:
         self._round_trip = known.round_trip
         return target
 
-    def measured(self) -> Known:
+    def measured(self) -> MeasuredTarget:
         """Return what other processes need not measure again."""
         target = self.target
-        return Known(
+        return MeasuredTarget(
             target.traits,
             target.version,
             target.profile_reason,
@@ -173,7 +173,7 @@ class Suite:
         """The target, started on first use."""
         return self.start()
 
-    def identity(self) -> results.Target:
+    def identity(self) -> results.TargetRecord:
         """Return the target as results name it, the same for all tests."""
         target, is_asked = self.target, self.options.profile != AUTO
         if self._identity is None or self._identity[0] is not target:
@@ -283,7 +283,7 @@ class Suite:
         """Run a test."""
         arguments = dict(_arguments(item))
         health: list[str] = []
-        worlds: list[World] = []
+        worlds: list[WorldRecord] = []
         if "exploration" in arguments:
             arguments["exploration"] = exploration = self.exploration()
             health, worlds = exploration.health, exploration.worlds

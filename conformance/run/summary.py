@@ -24,7 +24,7 @@ from conformance.target.sanitizers import different
 from conformance.target.traits import Traits
 from conformance.target.vitals import Vitals
 from reference_server.profiles import NEWEST
-from reports.results import SourceCoverage, Test, World
+from reports.results import SourceCoverage, Test, WorldRecord
 from reports.verdicts import Verdict
 
 REMARKS = "remarks"
@@ -136,7 +136,7 @@ class Summary:
         """Return whether all that a test is about is blocked."""
         return set(self.blocked()[number]) == set(self.observations[number].test.requirements)
 
-    def worlds(self) -> list[World]:
+    def worlds(self) -> list[WorldRecord]:
         """Return the small worlds that were looked at."""
         return [world for observation in self.observations for world in observation.worlds]
 

@@ -11,10 +11,10 @@ from conformance.run.baseline import shipped
 from conformance.run.evidence import describe
 from conformance.run.next_step import next_step
 from conformance.run.progress import dots
+from conformance.run.result_records import requirement_record, test_records
 from conformance.run.summary import Summary
-from conformance.run.told import told_requirement, told_tests
 from reports.grouping import Group, grouped
-from reports.results import Requirement
+from reports.results import RequirementRecord
 from reports.source import coverage_lines
 from reports.verdicts import Verdict
 from reports.words import by_numbers, counted
@@ -48,7 +48,7 @@ def tell(summary: Summary, reporter: Any) -> None:
     verbosity = reporter.config.get_verbosity()
     tally = summary.tally()
     groups = grouped(
-        [told_requirement(entry) for entry in tally.entries.values()], list(told_tests(summary))
+        [requirement_record(entry) for entry in tally.entries.values()], list(test_records(summary))
     )
     health = list(_health(summary))
     most = LINES - dots(reporter, len(summary.reports))
@@ -122,7 +122,7 @@ def _shown(group: Group, profile: str) -> list[str]:
     return lines
 
 
-def _named(requirement: Requirement, first: Requirement) -> str:
+def _named(requirement: RequirementRecord, first: RequirementRecord) -> str:
     """Return the slug of a requirement, with its level if that of the heading has another."""
     other = requirement.level != first.level
     return f"{requirement.slug} ({requirement.level})" if other else requirement.slug

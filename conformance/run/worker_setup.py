@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conformance.run.suite import Suite
+from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.pace import PACE
 
 _KNOWN, _FOOTPRINT = "conformance-known", "conformance-footprint"
 
@@ -32,4 +32,4 @@ def set_up_worker(config: Any, suite: Suite) -> None:
     FOOTPRINT.join(*config.workerinput[_FOOTPRINT])
     suite.known = pickle.loads(config.workerinput[_KNOWN])
     suite.effort.left /= config.workerinput["workercount"]
-    PACE.rate /= config.workerinput["workercount"]
+    COMMAND_RATE.rate /= config.workerinput["workercount"]

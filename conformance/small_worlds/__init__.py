@@ -21,7 +21,7 @@ Tours at wire speed
 Unlike is not wrong
     The model takes what the text leaves open as beanstalkd does. So where a reply is unlike, the
     oracle judges the same conversation with all outcomes (`visit`), as it judges again the alarms
-    of its fast gear. If it is allowed, the tour goes on, judged step by step (`judged`).
+    of its fast gear. If it is allowed, the tour goes on, judged step by step (`judged_tour`).
 
 This package imports `random_testing` and what is below it.
 """

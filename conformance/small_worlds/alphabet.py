@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from conformance.small_worlds.view import View
+from conformance.small_worlds.view import StateView
 from conformance.small_worlds.world import World
 from reference_server.lifecycle import SAFETY_MARGIN
 from reference_server.model import Model
@@ -90,7 +90,7 @@ class Alphabet:
             yield from (f"{verb} {tube}" for verb in verbs for tube in world.tubes)
             yield from (f"{verb} {world.unknown}" for verb in ("ignore", "stats-tube"))
 
-    def actions(self, seen: View, model: Model, clients: dict[int, Client]) -> list[Action]:
+    def actions(self, seen: StateView, model: Model, clients: dict[int, Client]) -> list[Action]:
         """Return all actions that may come next in a state, in the same order for equal states."""
         world, found = self._world, list[Action]()
         for place, number in enumerate(seen.clients):
@@ -107,7 +107,9 @@ class Alphabet:
             found += [Action(nanoseconds=span) for span in _spans(model)]
         return found
 
-    def _requests(self, place: int, seen: View, model: Model, conn: Client) -> Iterator[Action]:
+    def _requests(
+        self, place: int, seen: StateView, model: Model, conn: Client
+    ) -> Iterator[Action]:
         world = self._world
         if len(seen.jobs) < world.jobs:
             yield from (Action(place, text) for text in self._puts)

@@ -28,11 +28,11 @@ _DOCUMENT = re.compile(rb"OK ([0-9]{1,7})\r\n(?=---\r\n)")
 _OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
 
 
-class Unlike(Exception):
+class DifferentReply(Exception):
     """A reply is not the one that was written down."""
 
 
-class Comparison:
+class ReplyComparison:
     """Compares what comes from a target with what was written down.
 
     ``alone``: nobody else uses the target. ``ids``: the ids of jobs by those that were written
@@ -65,20 +65,20 @@ class Comparison:
             return
         parts, told = mine.split(_CRLF), theirs.split(_CRLF)
         if len(parts) != len(told):
-            raise Unlike
+            raise DifferentReply
         for index, (part, other) in enumerate(zip(parts, told, strict=True)):
             if part == other:
                 continue
             if part.startswith(b"OK "):
                 if other != b"OK %d" % len(told[index + 1]):
-                    raise Unlike
+                    raise DifferentReply
             elif not (part.startswith(b"---\n") and self._says_the_same(part, other)):
-                raise Unlike
+                raise DifferentReply
 
     def _learn(self, mine: Sequence[bytes], theirs: Sequence[bytes]) -> None:
         """Take the ids of jobs."""
         if len(mine) != len(theirs):
-            raise Unlike
+            raise DifferentReply
         self._renames |= mine != theirs
         self.ids.update(zip(map(int, mine), map(int, theirs), strict=True))
 

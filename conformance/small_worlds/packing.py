@@ -38,7 +38,7 @@ class _Shape(NamedTuple):
     reached: int
 
 
-class Packed(NamedTuple):
+class PackedTour(NamedTuple):
     """A tour of a world: its graph, tables, and places in these tables.
 
     ``forms``: replies in the notation of ``%``. ``changes``: pairs of a form and differences.
@@ -64,7 +64,7 @@ class Packed(NamedTuple):
         return lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
 
     @classmethod
-    def read(cls, data: bytes) -> Packed:
+    def read(cls, data: bytes) -> PackedTour:
         """Return what a file of ours has."""
         return cls(*pickle.loads(lzma.decompress(data)))
 
@@ -83,7 +83,7 @@ class _Table(Generic[T]):
         return tuple(self.places)
 
 
-def pack(graph: Graph, segments: Iterable[Sequence[Turn]]) -> Packed:
+def pack(graph: Graph, segments: Iterable[Sequence[Turn]]) -> PackedTour:
     """Return a tour in its compact form."""
     return _Packer().packed(graph, segments)
 
@@ -94,7 +94,7 @@ class _Packer:
         self._all_steps, self._shapes = _Table[Step](), _Table[_Shape]()
         self._last: dict[int, Numbers] = {}
 
-    def packed(self, graph: Graph, segments: Iterable[Sequence[Turn]]) -> Packed:
+    def packed(self, graph: Graph, segments: Iterable[Sequence[Turn]]) -> PackedTour:
         replies, steps, turns, reached, parts = (array("l") for _ in range(5))
         put = before = 0
         for segment in segments:
@@ -115,7 +115,7 @@ class _Packer:
                 for transition in turn.reached:
                     reached.append(transition - before)
                     before = transition
-        return Packed(
+        return PackedTour(
             graph,
             *(self._forms.items, self._changes.items, self._all_steps.items, self._shapes.items),
             *map(_smallest, (replies, steps, turns, reached, parts)),
@@ -144,13 +144,13 @@ def _smallest(places: array[int]) -> array[int]:
     return places
 
 
-def unpack(packed: Packed) -> Iterator[list[Turn]]:
+def unpack(packed: PackedTour) -> Iterator[list[Turn]]:
     """Yield the segments of a tour, each when it is asked for."""
     return _Unpacker(packed).segments()
 
 
 class _Unpacker:
-    def __init__(self, packed: Packed) -> None:
+    def __init__(self, packed: PackedTour) -> None:
         self._packed = packed
         self._replies = self._said()
         self._steps, self._reached = iter(packed.steps), iter(packed.reached)

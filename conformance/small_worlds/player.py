@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
-from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines
+from conformance.small_worlds.comparison import DifferentReply, ReplyComparison, with_plain_lines
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
 from conformance.target.cleanup import sweep
@@ -31,13 +31,13 @@ _BUSY = 10
 _CRLF = b"\r\n"
 
 
-class Player:
+class TourPlayer:
     """Plays turns on a target. ``comparison`` tells what may differ from what is written down.
 
     ``own``: the tube that stands for ``HOME`` in what is written down, if any does.
     """
 
-    def __init__(self, target: Target, comparison: Comparison, own: str = "") -> None:
+    def __init__(self, target: Target, comparison: ReplyComparison, own: str = "") -> None:
         self._own = own
         # What does not come in that time is judged again.
         self._patience = max(target.limits.reply / 4, target.short_timeout())
@@ -103,7 +103,7 @@ class Player:
             # What is unlike already may be shorter, and is not waited for as long.
             more = replies.next_bytes(math.inf if expected.startswith(came) else STALL)
             if not more:
-                raise Unlike
+                raise DifferentReply
             raw += more
             came = with_plain_lines(raw)
         self._comparison.check(at_home(expected, self._own), came)
@@ -114,7 +114,7 @@ class Player:
             end = time.monotonic() + self._patience
             while not transport.ended:
                 if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
-                    raise Unlike
+                    raise DifferentReply
 
 
 def _names_no_job(replies: tuple[int, bytes]) -> bool:

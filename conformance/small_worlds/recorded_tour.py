@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from conformance.small_worlds.cache import keep
 from conformance.small_worlds.graph import Explorer
-from conformance.small_worlds.recording import Recorder, Segment, Turn
+from conformance.small_worlds.recording import Segment, TourRecorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.world import World
@@ -27,7 +27,7 @@ class RecordedTour:
         self.world = world
         self.graph = Explorer(world, profile, limit).explore()
         self._of = world, profile, limit
-        self._recorder = Recorder(profile)
+        self._recorder = TourRecorder(profile)
         self._route = Route(self.graph)
         self._tour = Tour(world, self._recorder, self._route)
         self._segments: list[Segment] = []

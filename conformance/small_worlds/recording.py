@@ -47,7 +47,7 @@ class Segment(NamedTuple):
         return turns
 
 
-class Recorder:
+class TourRecorder:
     """Writes down what is said to the model. ``turns`` has what is complete."""
 
     def __init__(self, profile: Profile) -> None:

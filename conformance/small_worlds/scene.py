@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 
 from conformance.small_worlds.alphabet import GONE, Action
-from conformance.small_worlds.view import View, view
+from conformance.small_worlds.view import StateView, view
 from conformance.small_worlds.world import World
 from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Tick
 from reference_server.model import Model
@@ -83,12 +83,12 @@ class Scene:
                 self.replies[receiver] += reply.spoken(self._texts)
 
 
-def look(scene: Scene, world: World) -> View:
+def look(scene: Scene, world: World) -> StateView:
     """Return the abstract state of a world."""
     return view(scene.model, world, scene.clients())
 
 
-def act(scene: Scene, world: World, action: Action, seen: View, gone: int) -> None:
+def act(scene: Scene, world: World, action: Action, seen: StateView, gone: int) -> None:
     """Take an action in a state that was looked at; ``gone``: the id of a job that was deleted."""
     if action.nanoseconds:
         scene.wait(action.nanoseconds)
@@ -106,12 +106,12 @@ def act(scene: Scene, world: World, action: Action, seen: View, gone: int) -> No
             scene.close(number)
 
 
-def free_number(seen: View) -> int:
+def free_number(seen: StateView) -> int:
     """Return a number that no client has."""
     return next(number for number in itertools.count(1) if number not in seen.clients)
 
 
-def request(action: Action, seen: View, gone: int) -> bytes:
+def request(action: Action, seen: StateView, gone: int) -> bytes:
     """Return what a client sends."""
     if action.job is None:
         return action.text

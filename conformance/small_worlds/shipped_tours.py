@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conformance.small_worlds.graph import Graph
-from conformance.small_worlds.packing import Packed, pack, unpack
+from conformance.small_worlds.packing import PackedTour, pack, unpack
 from conformance.small_worlds.recorded_tour import RecordedTour
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.sources import digest
@@ -31,7 +31,7 @@ RECORDED_BY = "recorded-by.txt"
 class ShippedTour:
     """A tour that was recorded as a whole."""
 
-    def __init__(self, world: World, packed: Packed) -> None:
+    def __init__(self, world: World, packed: PackedTour) -> None:
         self.world = world
         self._packed = packed
 
@@ -48,7 +48,7 @@ class ShippedTour:
         """Do nothing: it is kept already."""
 
 
-class Place(NamedTuple):
+class TourFile(NamedTuple):
     """A world under a profile that a tour is shipped of."""
 
     world: World
@@ -61,49 +61,49 @@ class Place(NamedTuple):
         return Path(self.profile.name) / f"{self.world.name.replace(' ', '-')}{shared}.xz"
 
 
-def places() -> list[Place]:
+def places() -> list[TourFile]:
     """Return all worlds of a run under each profile, in tubes of our own, too."""
     found = []
     for profile in PROFILES.values():
         for world in (world for world in WORLDS if world.is_of(profile)):
-            found.append(Place(world, profile))
+            found.append(TourFile(world, profile))
             if profile.has_tubes and not world.drains:
-                found.append(Place(world.at(HOME), profile))
+                found.append(TourFile(world.at(HOME), profile))
     return found
 
 
 def shipped_tour(world: World, profile: Profile, folder: Path = FOLDER) -> ShippedTour | None:
     """Return the tour of a world; None if there is none, or if other code has recorded it."""
-    place = Place(world, profile)
+    place = TourFile(world, profile)
     if profile != PROFILES.get(profile.name) or place not in places():
         return None
     try:
         if (folder / RECORDED_BY).read_text(encoding="ascii").strip() != digest():
             return None
-        return ShippedTour(world, Packed.read((folder / place.file).read_bytes()))
+        return ShippedTour(world, PackedTour.read((folder / place.file).read_bytes()))
     except (OSError, ValueError, TypeError, EOFError, lzma.LZMAError, pickle.UnpicklingError):
         return None
 
 
-def recorded(place: Place) -> Packed:
+def recorded(place: TourFile) -> PackedTour:
     """Record a tour as the model says today."""
     tour = RecordedTour(place.world, place.profile)
     return pack(tour.graph, tour.segments())
 
 
-def is_current(place: Place, folder: Path = FOLDER) -> bool:
+def is_current(place: TourFile, folder: Path = FOLDER) -> bool:
     """Record a tour; tell whether the shipped one is the same."""
     return _shipped_as(recorded(place), folder / place.file)
 
 
-def _shipped_as(packed: Packed, path: Path) -> bool:
+def _shipped_as(packed: PackedTour, path: Path) -> bool:
     try:
-        return Packed.read(path.read_bytes()) == packed
+        return PackedTour.read(path.read_bytes()) == packed
     except (OSError, ValueError, TypeError, EOFError, lzma.LZMAError, pickle.UnpicklingError):
         return False
 
 
-def ship(place: Place, folder: Path = FOLDER) -> bool:
+def ship(place: TourFile, folder: Path = FOLDER) -> bool:
     """Record a tour, and write its file if it differs; tell whether it does."""
     packed, path = recorded(place), folder / place.file
     if _shipped_as(packed, path):

@@ -15,7 +15,7 @@ from conformance.small_worlds.alphabet import GONE, Action
 from conformance.small_worlds.observation import Observer
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.scene import free_number
-from conformance.small_worlds.view import View, view
+from conformance.small_worlds.view import StateView, view
 from conformance.small_worlds.world import World
 from reference_server.commands import U64
 from reference_server.model import Model
@@ -90,7 +90,7 @@ class Tour:
         self.take(self.look(), path[-1])
         self._stage.end_turn()
 
-    def look(self) -> View:
+    def look(self) -> StateView:
         """Return the abstract state of now."""
         return view(self._stage.model, self._world, self._stage.clients())
 
@@ -109,7 +109,7 @@ class Tour:
 
     # ------------------------------------------------------------ one step
 
-    def take(self, seen: View, action: Action) -> None:
+    def take(self, seen: StateView, action: Action) -> None:
         """Take an action, and look at what has come of it."""
         stage = self._stage
         tags = {job: stage.tag(job) for job in stage.model.jobs}
@@ -120,7 +120,7 @@ class Tour:
         if self.look().key != seen.key:
             self._observe_tubes()
 
-    def _act(self, seen: View, action: Action) -> int:
+    def _act(self, seen: StateView, action: Action) -> int:
         """Take an action; return the number of the client that has taken it."""
         actor = OBSERVER
         if action.nanoseconds:
@@ -136,7 +136,7 @@ class Tour:
                 self._stage.leave(actor, action.half)
         return actor
 
-    def _say(self, number: int, seen: View, action: Action) -> None:
+    def _say(self, number: int, seen: StateView, action: Action) -> None:
         text, job = action.text, None
         if action.job is not None:
             job = self._gone if action.job == GONE else self._stage.tag(seen.jobs[action.job])

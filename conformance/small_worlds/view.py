@@ -19,7 +19,7 @@ Key = tuple[object, ...]
 """An abstract state."""
 
 
-class View(NamedTuple):
+class StateView(NamedTuple):
     """A state as it is looked at: its ``key``, and what stands for the numbers in it.
 
     ``clients``: the numbers of the clients that are connected; ``jobs``: the ids of all jobs.
@@ -30,7 +30,7 @@ class View(NamedTuple):
     jobs: tuple[int, ...]
 
 
-def view(model: Model, world: World, clients: Mapping[int, Client]) -> View:
+def view(model: Model, world: World, clients: Mapping[int, Client]) -> StateView:
     """Return the abstract state of a model; ``clients`` are by number, those of the world first."""
     clients = {number: clients[number] for number in clients if number <= world.clients}
     named = {tube: place for place, tube in enumerate(world.tubes)}
@@ -62,7 +62,7 @@ def view(model: Model, world: World, clients: Mapping[int, Client]) -> View:
         for tube in sorted(model.tubes, key=lambda tube: named.get(tube.name, -1))
         if tube.name in named and (tube.pause or tube.buried or tube.delayed or tube.waiting)
     )
-    return View((jobs, tuple(seen[number] for number in numbers), tubes), numbers, ids)
+    return StateView((jobs, tuple(seen[number] for number in numbers), tubes), numbers, ids)
 
 
 def _of_job(job: Job, left: Callable[[int | None], object]) -> Key:

@@ -17,24 +17,24 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, program_of, told
-from conformance.random_testing.smaller import Reducer
+from conformance.random_testing.shrinking import Reducer
 from conformance.random_testing.steps import Ask, Program, Step
-from conformance.small_worlds.comparison import Comparison, Unlike
-from conformance.small_worlds.judged import JudgedStage
-from conformance.small_worlds.player import Player
+from conformance.small_worlds.comparison import DifferentReply, ReplyComparison
+from conformance.small_worlds.judged_tour import JudgedStage
+from conformance.small_worlds.player import TourPlayer
 from conformance.small_worlds.recorded_tour import STEPS
-from conformance.small_worlds.recording import Recorder, Turn
+from conformance.small_worlds.recording import TourRecorder, Turn
 from conformance.small_worlds.route import Route
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.tour_time import TourTime
 from conformance.small_worlds.tours import WorldTour
 from conformance.small_worlds.world import HOME, World, at_home
+from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.pace import PACE
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable
-from reports.results import World as WorldSeen
+from reports.results import WorldRecord as WorldSeen
 
 DEVIATES, NOT_TAKEN, TAKEN = "!01"
 """The marks of the transitions of a command in a state; the worst is the least."""
@@ -75,7 +75,7 @@ class Visit:
         while forks < FORKS and not self._time.is_over:
             with self._time.uncounted():
                 turns = next(segments, None)
-                PACE.begin()
+                COMMAND_RATE.begin()
             if turns is None:
                 break
             done = 0
@@ -87,7 +87,7 @@ class Visit:
                     if self._time.is_over:
                         break
                     begun = time.monotonic()
-            except (Unlike, OSError):
+            except (DifferentReply, OSError):
                 player.close()
                 if found := self._judge(turns, done):
                     return found
@@ -128,8 +128,8 @@ class Visit:
             return DEVIATES
         return NOT_TAKEN if transition in self.left else TAKEN
 
-    def _player(self) -> Player:
-        return Player(self._target, Comparison(self._target.exclusive), self._world.home)
+    def _player(self) -> TourPlayer:
+        return TourPlayer(self._target, ReplyComparison(self._target.exclusive), self._world.home)
 
     # ------------------------------------------------------------ judged again
 
@@ -164,7 +164,7 @@ class Visit:
     def _shortest(self, number: int) -> Program:
         """Return the shortest program that takes a transition from the beginning."""
         world, graph = self._world, self._tour.graph
-        recorder = Recorder(self._target.profile)
+        recorder = TourRecorder(self._target.profile)
         Tour(world, recorder, Route(graph, ())).follow(graph.path_through(number))
         return [step for turn in recorder.turns for step in turn.steps]
 

@@ -20,7 +20,7 @@ from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
 from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
-from conformance.verdict import Fate, Kind, NotTestable, TargetLost
+from conformance.verdict import Fate, NotTestable, OutcomeKind, TargetLost
 from reference_server.binlog import BinlogError
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.loop import Loop
@@ -190,7 +190,9 @@ class BuiltIn(Target):
         try:
             self._serve()
         except BinlogError as error:
-            raise TargetLost("a server that starts again", Fate(Kind.GONE, str(error))) from error
+            raise TargetLost(
+                "a server that starts again", Fate(OutcomeKind.GONE, str(error))
+            ) from error
 
     def signal(self, number: int) -> None:
         if number != named("SIGUSR1"):

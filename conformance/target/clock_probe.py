@@ -16,8 +16,8 @@ from conformance.target.clock import GRANULARITY, FakeClock
 from conformance.target.probe_clients import (
     DOES_NOT_FOLLOW,
     IN_TIME,
-    Doubt,
     ProbeClients,
+    UnsafeClock,
     must,
     probe_clients,
 )
@@ -50,7 +50,7 @@ def why_not(
     try:
         with probe_clients(address, limit, traits or Traits(), clock) as clients:
             _Probe(clients, clock).run()
-    except Doubt as doubt:
+    except UnsafeClock as doubt:
         return str(doubt)
     return ""
 

@@ -36,7 +36,7 @@ _REFUSED = {
 _STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
 
 
-class Draft:
+class DialectDraft:
     """The draft of the dialect of a target, whose profile is the one that it is most like."""
 
     def __init__(self, target: Target) -> None:

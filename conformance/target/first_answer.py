@@ -9,7 +9,7 @@ from conformance.target.address import Address, connect
 from conformance.target.traits import Failure
 from conformance.target.transport import Transport
 from conformance.transcript import Transcript
-from conformance.verdict import Kind, Step
+from conformance.verdict import OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.wire import CRLF, escape
 
@@ -62,13 +62,13 @@ def first_answer(address: Address, line: bytes, limit: float) -> FirstAnswer | N
     shown = escape(arrived[:_SHOWN])
     if ended:
         transcript.add("A", "!", b"closed by the target", passed())
-        kind, observed = Kind.DISCONNECTED, "the target closed the connection"
+        kind, observed = OutcomeKind.DISCONNECTED, "the target closed the connection"
         if shown:
             observed += f" after {shown}"
     elif arrived:
-        kind, observed = Kind.NOT_A_REPLY, f"no reply that ends with \\r\\n, but {shown}"
+        kind, observed = OutcomeKind.NOT_A_REPLY, f"no reply that ends with \\r\\n, but {shown}"
     else:
-        kind, observed = Kind.NO_REPLY, f"no reply within {limit:g} seconds"
+        kind, observed = OutcomeKind.NO_REPLY, f"no reply within {limit:g} seconds"
     step = Step(kind, line.split()[0].decode())
     failure = Failure(step, "a reply that ends with \\r\\n", observed, transcript)
     return FirstAnswer(failure, (arrived.split() or [b""])[0] in _WORDS)

@@ -28,7 +28,7 @@ from conformance.target.starvation import Timeout
 from conformance.target.transport import FLOOD, Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
-from conformance.verdict import Fate, Kind
+from conformance.verdict import Fate, OutcomeKind
 from reference_server.profiles import LIST_TUBE_USED
 from reference_server.wire import CRLF
 
@@ -70,8 +70,10 @@ class DidNotStart(LaunchError):
         """Return it as the fate of a target that was to start again."""
         how = f"the launched server {self.fate}"
         if self.status is None:
-            return Fate(Kind.HANGS, how)
-        return Fate(Kind.CRASHED if self.status < 0 else Kind.GONE, how, max(-self.status, 0))
+            return Fate(OutcomeKind.HANGS, how)
+        return Fate(
+            OutcomeKind.CRASHED if self.status < 0 else OutcomeKind.GONE, how, max(-self.status, 0)
+        )
 
 
 @contextlib.contextmanager

@@ -16,19 +16,19 @@ from conformance.target.address import Address, TargetError, ask
 from conformance.target.clock import FakeClock, RealClock, faketime_library
 from conformance.target.clock_probe import why_not
 from conformance.target.failing_allocations import FailingAllocations
-from conformance.target.instants import late_instants
+from conformance.target.immediate_replies import late_instants
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
 from conformance.target.profile_detection import known_line
-from conformance.target.sanitizers import Report, reports
+from conformance.target.sanitizers import SanitizerReport, reports
 from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Printed, Target
 from conformance.target.traits import Failure, Traits
 from conformance.transcript import Transcript
 from conformance.usual_answers import CLOSES
-from conformance.verdict import GOES_ON, Fate, Kind, NotTestable, Step, TargetLost
+from conformance.verdict import GOES_ON, Fate, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import CRLF, ProtocolError
 
@@ -254,7 +254,7 @@ class LaunchedTarget(Target):
         transcript.add("B", ">", line + CRLF, 0.0)
         status = server.exit_status()
         how = "a new client got no answer after the first one had left"
-        fate = Fate(Kind.CRASHED, status) if status else Fate(Kind.HANGS, how)
+        fate = Fate(OutcomeKind.CRASHED, status) if status else Fate(OutcomeKind.HANGS, how)
         step = Step(fate.kind, self.sync_line.split()[0].decode())
         return Failure(step, GOES_ON, str(fate), transcript, fate)
 
@@ -277,7 +277,7 @@ class LaunchedTarget(Target):
         server, fate = self._server, super().fate()
         if fate is None:
             return None
-        if fate.kind is Kind.HANGS:
+        if fate.kind is OutcomeKind.HANGS:
             self._hanging = server
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -297,7 +297,7 @@ class LaunchedTarget(Target):
         # What it has started may go on without it.
         if status is None or self._fate(self.limits.alive) is None:
             return None
-        return Fate(Kind.CRASHED, status, max(-(server.process.returncode or 0), 0))
+        return Fate(OutcomeKind.CRASHED, status, max(-(server.process.returncode or 0), 0))
 
     def cpu_time(self) -> CpuTime:
         return self._server.meter.read()
@@ -338,7 +338,7 @@ class LaunchedTarget(Target):
         self._server.end(self._server is self._hanging)
         self._unread += self._server.news()
 
-    def reported(self) -> list[Report]:
+    def reported(self) -> list[SanitizerReport]:
         printed, self._unread = self._unread + self._server.news(), ""
         found = [r for r in reports(printed) if r.kind not in self.reported_kinds]
         kinds = {report.kind: report for report in reversed(found)}

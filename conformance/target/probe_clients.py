@@ -19,7 +19,7 @@ _AHEAD = 1.0
 """Seconds by which the clock is moved to see whether a missing reply waits for that."""
 
 
-class Doubt(Exception):
+class UnsafeClock(Exception):
     """The clock must not be moved; the text says why."""
 
 
@@ -37,7 +37,7 @@ def held_back(line: bytes) -> str:
 def must(holds: bool, reason: str) -> None:
     """Raise :class:`Doubt` if something does not hold."""
     if not holds:
-        raise Doubt(reason)
+        raise UnsafeClock(reason)
 
 
 class ProbeClients:
@@ -125,7 +125,7 @@ def probe_clients(
                 yield clients
             except TimeoutError:
                 if clock is not None and clients.are_answered_after_move(clock):
-                    raise Doubt(held_back(clients.asked)) from None
-                raise Doubt(unanswered(clients.asked)) from None
+                    raise UnsafeClock(held_back(clients.asked)) from None
+                raise UnsafeClock(unanswered(clients.asked)) from None
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, IndexError):
-        raise Doubt(DOES_NOT_FOLLOW) from None
+        raise UnsafeClock(DOES_NOT_FOLLOW) from None

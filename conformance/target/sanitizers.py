@@ -58,7 +58,7 @@ def has_sanitizer(leader: int, kind: re.Pattern[bytes]) -> bool:
     return False
 
 
-class Report(NamedTuple):
+class SanitizerReport(NamedTuple):
     """A report: its first line, and all of it."""
 
     head: str
@@ -88,7 +88,7 @@ def different(remarks: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def reports(printed: str) -> Iterator[Report]:
+def reports(printed: str) -> Iterator[SanitizerReport]:
     """Yield the reports in what a server has printed."""
     lines = printed.splitlines()
     at = 0
@@ -97,7 +97,7 @@ def reports(printed: str) -> Iterator[Report]:
             at += 1
             continue
         end = _end(lines[: at + MOST], at + 1, head[0])
-        yield Report(head[0], "\n".join(lines[at:end]).strip())
+        yield SanitizerReport(head[0], "\n".join(lines[at:end]).strip())
         at = end
 
 

@@ -24,7 +24,7 @@ from conformance.target.traits import TUBE_COMMANDS, Failure, Traits
 from conformance.target.transport import Transport
 from conformance.transcript import Direction, Transcript
 from conformance.usual_answers import IN_STEP, usual_answer
-from conformance.verdict import Fate, Kind, Step
+from conformance.verdict import Fate, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.state import JobState
@@ -360,7 +360,7 @@ class _Dialogue:
             if isinstance(reply, EOFError | ConnectionResetError | BrokenPipeError):
                 return _Answer(seconds, None)
 
-        def failed(kind: Kind, observed: str, came: str = "") -> _Answer:
+        def failed(kind: OutcomeKind, observed: str, came: str = "") -> _Answer:
             step = Step(kind, verb, words, came)
             failure = Failure(step, expected, observed, self._transcript)
             return _Answer(seconds, failure, kind in _SILENT)
@@ -368,18 +368,18 @@ class _Dialogue:
         match reply:
             case Reply():
                 if reply in (UNKNOWN_COMMAND, BAD_FORMAT) and verb != "quit":
-                    return failed(Kind.WRONG_REPLY, str(reply), reply.word)
+                    return failed(OutcomeKind.WRONG_REPLY, str(reply), reply.word)
                 # Whether it is the right one is for the tests of this command.
                 return _Answer(seconds, None)
             case TimeoutError():
-                kind = Kind.NOT_DISCONNECTED if verb == "quit" else Kind.NO_REPLY
+                kind = OutcomeKind.NOT_DISCONNECTED if verb == "quit" else OutcomeKind.NO_REPLY
                 return failed(kind, f"no reply within {self._limits.reply:g} seconds")
             case ProtocolError():
-                return failed(Kind.NOT_A_REPLY, str(reply))
-        return failed(Kind.DISCONNECTED, "the target closed the connection")
+                return failed(OutcomeKind.NOT_A_REPLY, str(reply))
+        return failed(OutcomeKind.DISCONNECTED, "the target closed the connection")
 
 
-_SILENT = (Kind.NO_REPLY, Kind.DISCONNECTED, Kind.NOT_DISCONNECTED)
+_SILENT = (OutcomeKind.NO_REPLY, OutcomeKind.DISCONNECTED, OutcomeKind.NOT_DISCONNECTED)
 
 
 # ---------------------------------------------------------------- other traits
@@ -426,7 +426,7 @@ class _Look:
                 left -= len(data)
             if surplus := reader.pending:
                 transcript.add("A", "<", surplus, 0.0)
-                step = Step(Kind.EXTRA_REPLY, self._sync.split()[0].decode())
+                step = Step(OutcomeKind.EXTRA_REPLY, self._sync.split()[0].decode())
                 expected = "no reply without a request"
                 return Failure(step, expected, escape(surplus[:100]), transcript)
         return None
@@ -447,7 +447,7 @@ class _Look:
                     return None
                 if second.receive_within(starvation.since().target) or second.ended:
                     return None
-            step = Step(Kind.NO_REPLY, self._sync.split()[0].decode())
+            step = Step(OutcomeKind.NO_REPLY, self._sync.split()[0].decode())
             observed = f"no reply within {seconds:g} seconds, while another client is connected"
             return Failure(step, "a reply", observed, transcript)
         return None

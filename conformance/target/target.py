@@ -16,7 +16,7 @@ from conformance.target.first_answer import first_answer
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import answers, known_line, recognise
-from conformance.target.sanitizers import Report
+from conformance.target.sanitizers import SanitizerReport
 from conformance.target.serving import ServerProcess
 from conformance.target.starvation import CpuTime, Starvation, pressure
 from conformance.target.survey import survey
@@ -24,7 +24,7 @@ from conformance.target.timeouts import SHORT, end_timeout, lengthened
 from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from conformance.usual_answers import usual_answer
-from conformance.verdict import Fate, Kind, NotTestable
+from conformance.verdict import Fate, NotTestable, OutcomeKind
 from reference_server.profiles import Profile
 from reference_server.wire import NotAReply, ProtocolError
 
@@ -129,7 +129,7 @@ class Target(ABC):
             # It has not come to that, where others need the CPU.
             starved = (
                 fate is not None
-                and fate.kind is Kind.HANGS
+                and fate.kind is OutcomeKind.HANGS
                 and starvation.since().seconds > timeout / 4
                 and self.cpu_time().ran - before <= _ENOUGH * timeout
             )
@@ -142,7 +142,7 @@ class Target(ABC):
                 ask(sock, self.sync_line, limit)
         except TimeoutError:
             how = f"a new client got no answer within {limit:g} seconds"
-            return Fate(Kind.HANGS, how)
+            return Fate(OutcomeKind.HANGS, how)
         except ConnectionRefusedError:
             return self._gone("it refuses connections")
         except (OSError, EOFError) as error:
@@ -153,7 +153,7 @@ class Target(ABC):
 
     def _gone(self, how: str) -> Fate:
         self.generation += 1
-        return Fate(Kind.GONE, how)
+        return Fate(OutcomeKind.GONE, how)
 
     def note_hang(self) -> None:
         """Note that it will not end by itself, as it serves nobody."""
@@ -182,7 +182,7 @@ class Target(ABC):
         """Return the last that it printed since then, if we can see that."""
         return ""
 
-    def reported(self) -> list[Report]:
+    def reported(self) -> list[SanitizerReport]:
         """Return what sanitizers have reported since this was asked last, each kind once."""
         return []
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from conformance.transcript import Transcript
 from conformance.usual_answers import usual_answer
-from conformance.verdict import Deviation, Fate, Kind, Step, TargetLost
+from conformance.verdict import Deviation, Fate, OutcomeKind, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile
 from reference_server.wire import UNKNOWN_COMMAND
 
@@ -147,9 +147,9 @@ def answer_of(failure: Failure) -> str:
 
 _UNKNOWN = "unknown"
 _WITHOUT_REPLY = {
-    Kind.NO_REPLY: "no reply",
-    Kind.NOT_DISCONNECTED: "no reply",
-    Kind.DISCONNECTED: "disconnected",
+    OutcomeKind.NO_REPLY: "no reply",
+    OutcomeKind.NOT_DISCONNECTED: "no reply",
+    OutcomeKind.DISCONNECTED: "disconnected",
 }
 TUBE_COMMANDS = ("use", "watch", "ignore")
 """The commands by which a client gets a tube of its own."""

@@ -10,7 +10,7 @@ import struct
 import time
 from collections.abc import Iterable, Mapping
 
-from conformance.target.pace import PACE
+from conformance.target.command_rate import COMMAND_RATE
 
 CHUNK = 2**18
 """Bytes that are taken in at once."""
@@ -61,7 +61,7 @@ class Transport:
 
     def send(self, data: bytes | bytearray) -> None:
         """Send bytes, as far as the server reads; the rest is kept."""
-        PACE.sends(data)
+        COMMAND_RATE.sends(data)
         self.unsent += data
         self.send_on()
 

@@ -18,7 +18,7 @@ from conformance.dialogue import circumstances
 from conformance.dialogue.circumstances import A_WHILE, Circumstance
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.drain import drain, is_told
-from conformance.dialogue.fitting import largest_body
+from conformance.dialogue.scaled_lines import largest_body
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target

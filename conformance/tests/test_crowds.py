@@ -4,8 +4,8 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.crowd import gather, served
 from conformance.dialogue.growth import LONG
+from conformance.dialogue.many_clients import gather, served
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.random_testing.budget import Budget

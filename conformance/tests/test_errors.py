@@ -4,7 +4,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.fitting import fitted_length
+from conformance.dialogue.scaled_lines import scaled_length
 from conformance.dialogue.scenario import Connect, NewTube
 from reference_server.wire import (
     BAD_FORMAT,
@@ -23,7 +23,7 @@ from reference_server.wire import (
 @pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
 def test_a_line_of_more_than_224_bytes(client: Connection, length: int) -> None:
     # Of a command that every server knows: otherwise that might as well be what is wrong.
-    zeros = "0" * (fitted_length(length, client.profile) - 9)
+    zeros = "0" * (scaled_length(length, client.profile) - 9)
     client.send(f"delete {zeros}").expect(BAD_FORMAT)
 
 
@@ -43,7 +43,7 @@ def test_a_line_of_224_bytes_is_not_too_long(client: Connection) -> None:
 )
 @pytest.mark.parametrize("length", [226, 300, 447, 1000, 5000])
 def test_after_a_long_line_the_next_one_is_read(client: Connection, length: int) -> None:
-    length = fitted_length(length, client.profile)
+    length = scaled_length(length, client.profile)
     both = client.raw(b"x" * (length - 2) + b"\r\n" + client.ping, replies=2)
     both.expect(BAD_FORMAT)
     both.nth(1).expect(client.pong)
@@ -58,7 +58,7 @@ def test_a_long_line_that_comes_in_pieces_gets_one_error(
     client: Connection, other: Connection
 ) -> None:
     for length in (300, 200, 100):
-        client.raw(b"x" * fitted_length(length, client.profile), replies=0)
+        client.raw(b"x" * scaled_length(length, client.profile), replies=0)
         other.is_in_step()
     client.raw(b"\r\n" + client.ping, replies=2)
     client.receives(BAD_FORMAT, client.pong)
@@ -73,7 +73,7 @@ def test_a_long_line_that_comes_in_pieces_gets_one_error(
 def test_the_end_of_a_long_line_may_come_in_two_pieces(
     client: Connection, other: Connection, length: int
 ) -> None:
-    client.raw(b"x" * fitted_length(length, client.profile) + b"\r", replies=0)
+    client.raw(b"x" * scaled_length(length, client.profile) + b"\r", replies=0)
     other.is_in_step()
     client.raw(b"\n" + client.ping, replies=2)
     client.receives(BAD_FORMAT, client.pong)

@@ -13,7 +13,7 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage, leaves_descriptors, let_calls_succeed
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, Kind, TargetLost
+from conformance.verdict import Deviation, OutcomeKind, TargetLost
 
 SERVED, SPARE, TOO_MANY = 8, 2, 6
 """Clients that are connected before, that may come, and that come."""
@@ -85,7 +85,7 @@ def _come(connect: Connect) -> list[Connection]:
         try:
             late.append(connect())
         except TargetLost as lost:
-            if lost.fate.kind is not Kind.HANGS:
+            if lost.fate.kind is not OutcomeKind.HANGS:
                 raise
             # It lets the system keep others away, until somebody leaves.
             break

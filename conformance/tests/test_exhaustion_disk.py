@@ -20,7 +20,7 @@ from conformance.dialogue.shortage import (
 from conformance.target.resources import FAULTS, Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
-from conformance.verdict import Deviation, Fate, Kind, NotTestable, TargetLost
+from conformance.verdict import Deviation, Fate, NotTestable, OutcomeKind, TargetLost
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.wire import FOUND, NOT_FOUND
@@ -151,7 +151,7 @@ def _may_give_up() -> Iterator[None]:
     try:
         yield
     except TargetLost as lost:
-        if lost.fate.signal or lost.fate.kind is not Kind.CRASHED:
+        if lost.fate.signal or lost.fate.kind is not OutcomeKind.CRASHED:
             raise
 
 
@@ -298,7 +298,7 @@ def test_jobs_are_kept_when_a_server_cannot_start(
         if fate is None:
             continue
         crashes += fate.signal in FAULTS
-        if crashes > most or fate.kind is Kind.HANGS:
+        if crashes > most or fate.kind is OutcomeKind.HANGS:
             raise Deviation("a server that starts, or ends with a message", str(fate))
     own_server.restart()
     connect().says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])

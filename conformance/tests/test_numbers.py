@@ -19,7 +19,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.dialogue.twin import Twin
 from conformance.oracle.underspecification import is_free, is_unlimited
 from conformance.verdict import Deviation, NotApplicable
-from reference_server.commands import COMMANDS, U32, U64, Kind
+from reference_server.commands import COMMANDS, U32, U64, ArgumentKind
 from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, TIMED_OUT
 
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     verb: str
     position: int
-    kind: Kind
+    kind: ArgumentKind
 
     def __str__(self) -> str:
         return f"{self.verb} {self.kind.name.lower()}{self.position}"
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     def text(self, number: str, job: str, tube: str) -> str:
         """Return the command with this number; other numbers are such that it succeeds."""
         arguments = [
-            {Kind.JOB: job, Kind.TUBE: tube}.get(kind, usual)
+            {ArgumentKind.JOB: job, ArgumentKind.TUBE: tube}.get(kind, usual)
             for kind, usual in zip(COMMANDS[self.verb].kinds, _usual(self.verb), strict=True)
         ]
         arguments[self.position] = number
@@ -55,7 +55,7 @@ PLACES = [
     Place(verb, position, kind)
     for verb, grammar in COMMANDS.items()
     for position, kind in enumerate(grammar.kinds)
-    if kind is not Kind.TUBE
+    if kind is not ArgumentKind.TUBE
 ]
 """The numbers of all commands."""
 ZEROS = "0" * 20
@@ -92,18 +92,18 @@ def _is_ttr(place: Place) -> bool:
 def _values(place: Place) -> tuple[str, ...]:
     """Return numbers that are well-formed; those of jobs in terms of the id of one."""
     match place.kind:
-        case Kind.JOB:
+        case ArgumentKind.JOB:
             return ("{0}", "{1}", "{2}", str(U64))
-        case Kind.SIZE | Kind.COUNT | Kind.TIMEOUT:
+        case ArgumentKind.SIZE | ArgumentKind.COUNT | ArgumentKind.TIMEOUT:
             return SMALL
     return tuple(str(value) for value in VALUES if value or not _is_ttr(place))
 
 
 def _with_zeros(place: Place) -> tuple[str, ...]:
     match place.kind:
-        case Kind.JOB:
+        case ArgumentKind.JOB:
             return ("0{0}", "00{0}", f"{ZEROS}{{0}}")
-        case Kind.SIZE | Kind.COUNT | Kind.TIMEOUT:
+        case ArgumentKind.SIZE | ArgumentKind.COUNT | ArgumentKind.TIMEOUT:
             return ("00", "007", "010", f"{ZEROS}7")
     return (*("00",) * (not _is_ttr(place)), "007", "010", f"{ZEROS}7", f"{ZEROS}{U32}")
 
@@ -111,37 +111,37 @@ def _with_zeros(place: Place) -> tuple[str, ...]:
 def _beyond(place: Place) -> tuple[str, ...]:
     """Return numbers that are too large."""
     match place.kind:
-        case Kind.JOB:
+        case ArgumentKind.JOB:
             return ("{3}", *(str(number) for number in BEYOND if number > U64))
-        case Kind.PRIORITY | Kind.SECONDS:
+        case ArgumentKind.PRIORITY | ArgumentKind.SECONDS:
             return tuple(map(str, BEYOND))
     return ()
 
 
 def _no_decimals(place: Place) -> tuple[str, ...]:
     """Return what may be a number elsewhere; who takes it for one finds no job of others."""
-    if place.kind is Kind.JOB:
+    if place.kind is ArgumentKind.JOB:
         return ("0x0", "0x{0:x}", "0{0}e0", "0{0}.0", "0_{0}", "0,{0}", "{0}x", "{4}", "{5}")
     return ("0x10", "1e3", "1.0", "1_000", "1,0", "7x", "\u0667", "\uff17")
 
 
 def _negative(place: Place) -> tuple[str, ...]:
-    return ("-{0}",) if place.kind is Kind.JOB else ("-1",)
+    return ("-{0}",) if place.kind is ArgumentKind.JOB else ("-1",)
 
 
 def _with_plus(place: Place) -> tuple[str, ...]:
-    return ("+{0}", "+00{0}") if place.kind is Kind.JOB else ("+0", "+1")
+    return ("+{0}", "+00{0}") if place.kind is ArgumentKind.JOB else ("+0", "+1")
 
 
 def _behind_a_blank(place: Place) -> tuple[str, ...]:
-    return (" {0}" if place.kind is Kind.JOB else " 7",)
+    return (" {0}" if place.kind is ArgumentKind.JOB else " 7",)
 
 
 def _before_a_blank(place: Place) -> tuple[str, ...]:
     is_last = place.position == len(COMMANDS[place.verb].kinds) - 1
     if place.verb == "put" or not is_last:
         return ()
-    return ("{0} " if place.kind is Kind.JOB else "7 ",)
+    return ("{0} " if place.kind is ArgumentKind.JOB else "7 ",)
 
 
 def _strictly(spellings: Spellings) -> Spellings:
@@ -191,7 +191,8 @@ def _lines(
         for text, line in all_lines
         if not is_free(line.format(*[U64] * 6).encode(), profile)
         and not (
-            place.kind is Kind.SECONDS and is_unlimited(line.format(*[0] * 6).encode(), profile)
+            place.kind is ArgumentKind.SECONDS
+            and is_unlimited(line.format(*[0] * 6).encode(), profile)
         )
     ]
     if not lines:
@@ -244,12 +245,12 @@ class _Numbers:
 
     def _say(self, place: Place, text: str, line: str, say: Callable[..., bool]) -> bool:
         jobs: list[int] = []
-        if place.kind is Kind.COUNT:
+        if place.kind is ArgumentKind.COUNT:
             jobs = [self.job_in("buried") for _ in range(BURIED)]
         elif place.verb not in ("put", "pause-tube"):
             jobs = [self.job_in(state_for(place.verb))]
         if place.verb == "put":
-            line += f"\r\n{'a' * (int(text) if place.kind is Kind.SIZE else 1)}"
+            line += f"\r\n{'a' * (int(text) if place.kind is ArgumentKind.SIZE else 1)}"
         named = [jobs[0], jobs[0] + 2**31, jobs[0] + 2**32] if jobs else []
         if not say(line, *named):
             self._delete(*jobs)
@@ -268,7 +269,7 @@ class _Numbers:
             self.twin.observe(self.about, job)
         if place.verb == "put":
             self.twin.observe("peek {0}", *jobs)
-        if place.kind is Kind.PRIORITY:
+        if place.kind is ArgumentKind.PRIORITY:
             if place.verb != "put":
                 self.twin.prepare("kick 1")
             self.order(number, *jobs)
@@ -288,7 +289,7 @@ class _Numbers:
 def test_a_number_and_what_it_does(
     client: Connection, profile: Profile, place: Place, spellings: tuple[str, ...]
 ) -> None:
-    if place.kind is Kind.SECONDS:
+    if place.kind is ArgumentKind.SECONDS:
         client.minds_time()
     numbers = _Numbers(client, profile)
     for text, line in _lines(client, profile, place, spellings):
@@ -299,7 +300,7 @@ def _with_each(
     client: Connection, new_client: Connect, place: Place, spellings: Sequence[str]
 ) -> Iterator[tuple[str, bool]]:
     """Yield each line, and whether it was taken, for what it is, or refused with BAD_FORMAT."""
-    if place.kind is Kind.SECONDS:
+    if place.kind is ArgumentKind.SECONDS:
         client.minds_time()
     numbers = _Numbers(client, client.profile)
     for text, line in _lines(client, client.profile, place, spellings):

@@ -10,7 +10,7 @@ from conformance.dialogue.scenario import NewTube
 from conformance.oracle.invariants import Ledger, NotReleased
 from conformance.oracle.linearizability import Misplaced
 from conformance.oracle.violation import Violation
-from conformance.random_testing.concurrent_clients import Crowd, NotEnded
+from conformance.random_testing.concurrent_clients import ConcurrentClients, NotEnded
 from conformance.random_testing.exploration import Exploration
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
@@ -40,7 +40,9 @@ def test_any_overlap(
     for _, clients in zip(exploration.budget.turns(count), cycle(SIZES), strict=False):
         count_of_tubes = chance.choice((1, 2, 3, 5)) if exploration.profile.has_tubes else 0
         tubes = [new_tube() for _ in range(count_of_tubes)]
-        crowd = Crowd(server, tubes, chance, ledger, exploration.profile, tidy, half_closes)
+        crowd = ConcurrentClients(
+            server, tubes, chance, ledger, exploration.profile, tidy, half_closes
+        )
         exploration.remember(crowd.transcript)
         try:
             crowd.run(clients, 40 + 4 * clients)

@@ -5,8 +5,8 @@ import pytest
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Role
-from conformance.dialogue.fitting import largest_body
 from conformance.dialogue.malformed import refuse, refuse_body
+from conformance.dialogue.scaled_lines import largest_body
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile

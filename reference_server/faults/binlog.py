@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from reference_server.binlog import Binlog, BinlogError, Kept
+from reference_server.binlog import Binlog, BinlogError, KeptState
 from reference_server.faults.persistence import comes_back
 from reference_server.faults.registry import fault
 from reference_server.keeping import Keeper
@@ -39,9 +39,9 @@ def _read(requirement: str, summary: str, change: Callable[[list[KeptJob]], list
     """Register a fault in what is read of all jobs."""
 
     class Read(Binlog):
-        def load(self) -> Kept:
+        def load(self) -> KeptState:
             jobs, next_id = super().load()
-            return Kept(change(jobs), next_id)
+            return KeptState(change(jobs), next_id)
 
     fault(requirement, summary)(Read)
 
@@ -175,7 +175,7 @@ class KeepsOnce(Binlog):
         super().__init__(folder, every)
         self.old: set[int] = set()
 
-    def load(self) -> Kept:
+    def load(self) -> KeptState:
         kept = super().load()
         self.old = {job.id for job in kept.jobs}
         self.write((), self.old, kept.next_id)
@@ -186,7 +186,7 @@ class KeepsOnce(Binlog):
 class DeletesNew(Binlog):
     old: frozenset[int] = frozenset()
 
-    def load(self) -> Kept:
+    def load(self) -> KeptState:
         kept = super().load()
         self.old = frozenset(job.id for job in kept.jobs)
         return kept

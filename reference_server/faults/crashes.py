@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reference_server.binlog import Binlog, BinlogError, Kept
+from reference_server.binlog import Binlog, BinlogError, KeptState
 from reference_server.faults.binlog import written
 from reference_server.faults.registry import fault
 from reference_server.keeping import Keeper
@@ -149,6 +149,6 @@ written(
 
 @fault("durability.buried-order", "buried jobs come back in reverse")
 class Backwards(Binlog):
-    def load(self) -> Kept:
+    def load(self) -> KeptState:
         jobs, next_id = super().load()
-        return Kept(jobs[::-1], next_id)
+        return KeptState(jobs[::-1], next_id)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from operator import le
 
-from reference_server.commands import COMMANDS, U32, U64, Grammar, Kind
+from reference_server.commands import COMMANDS, U32, U64, ArgumentKind, Grammar
 from reference_server.dialect import Added
 from reference_server.profiles import NAME_CHARS, Profile
 from reference_server.wire.messages import (
@@ -74,7 +74,7 @@ def _parse_put(text: bytes, profile: Profile) -> Request:
 _Parse = Callable[[bytes, Profile], Request]
 
 
-def _numeric(verb: str, kinds: Sequence[Kind]) -> _Parse:
+def _numeric(verb: str, kinds: Sequence[ArgumentKind]) -> _Parse:
     pattern, limits = _numbers(len(kinds)), [kind.limit for kind in kinds]
 
     def parse(text: bytes, _: Profile) -> Request:
@@ -154,13 +154,13 @@ def _parser(grammar: Grammar) -> _Parse:
     if all(kind.is_number for kind in grammar.kinds):
         return _numeric(grammar.verb, grammar.kinds)
     match grammar.kinds:
-        case (Kind.TUBE,):
+        case (ArgumentKind.TUBE,):
             return _named(grammar.verb)
-        case (Kind.TUBE, Kind.SECONDS):
+        case (ArgumentKind.TUBE, ArgumentKind.SECONDS):
             return _named_and_numeric(grammar.verb)
-        case (Kind.COUNT,):
+        case (ArgumentKind.COUNT,):
             return _counted(grammar.verb)
-        case (Kind.TIMEOUT,):
+        case (ArgumentKind.TIMEOUT,):
             return _timed(grammar.verb)
     raise ValueError(f"no parser for the arguments of {grammar.verb}")
 
@@ -181,7 +181,7 @@ def _words(
         if optional or not grammar.kinds:
             bare[word] = Command(grammar.verb)
         if optional:
-            words[word] = _numeric(grammar.verb, [Kind.JOB])
+            words[word] = _numeric(grammar.verb, [ArgumentKind.JOB])
         elif grammar.kinds:
             words[word] = _parser(grammar)
     for one in added:

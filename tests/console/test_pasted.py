@@ -14,7 +14,7 @@ from conformance.console import progress
 from conformance.oracle.check import check
 from conformance.oracle.judge import Judge
 from conformance.reading import parse
-from conformance.recorded import Packed, Recorded
+from conformance.recorded import PackedEntries, Recorded
 from conformance.transcript import Entry, NotATranscript
 from tests.command_line import check_text
 
@@ -82,7 +82,7 @@ def talk(rounds: int) -> str:
 
 def test_packed_entries_are_what_they_were() -> None:
     entries = [*parse(FAILURE).entries, Entry("B", "!", b"closes", 2.0)]
-    packed = Packed()
+    packed = PackedEntries()
     for entry in entries:
         packed.append(entry)
     assert list(packed) == entries

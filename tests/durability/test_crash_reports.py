@@ -8,10 +8,10 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.durability.catalogue import requirements
-from conformance.durability.crashes import Kind
-from conformance.durability.findings import Case, Finding
-from conformance.durability.judging import JUDGED, Difference
-from conformance.durability.report import DAMAGES, KILLS, STATES, Report
+from conformance.durability.crashes import CrashKind
+from conformance.durability.findings import CrashCase, CrashFinding
+from conformance.durability.judging import JUDGED, JobDifference
+from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
 from conformance.durability.results import PREFIX, added, nothing_yet
 from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
@@ -20,27 +20,29 @@ from reference_server.profiles import NEWEST
 from reports.html import report_page
 from reports.junit import junit
 from reports.markdown import report_text
-from reports.results import CrashPart, Known, Requirement, Results, read_results
+from reports.results import CrashPart, KnownRecord, RequirementRecord, Results, read_results
 from reports.verdicts import Verdict
 from reports.write import write_report
 from tests import made
 from tests.servers import BEANSTALKD, needs_beanstalkd
 
-LOST = Difference("persistence.put", "a job is lost, after put", "a ready job", "NOT_FOUND", "a")
-LIES = Difference("durability.whole-jobs", "another body, after put", "body: x", "body: y", "a")
+LOST = JobDifference("persistence.put", "a job is lost, after put", "a ready job", "NOT_FOUND", "a")
+LIES = JobDifference("durability.whole-jobs", "another body, after put", "body: x", "body: y", "a")
 
 
-def finding(difference: Difference, *talk: str) -> Finding:
-    case = Case(
-        difference, Kind.KILLED, (0, 7), "killed: <b>", lambda: [*talk], "state", {}, "lives"
+def finding(difference: JobDifference, *talk: str) -> CrashFinding:
+    case = CrashCase(
+        difference, CrashKind.KILLED, (0, 7), "killed: <b>", lambda: [*talk], "state", {}, "lives"
     )
-    found = Finding(difference.requirement, difference.cause, case)
-    found.states[Kind.KILLED] = 3
+    found = CrashFinding(difference.requirement, difference.cause, case)
+    found.states[CrashKind.KILLED] = 3
     return found
 
 
-def report(*differences: Difference, parts: tuple[str, ...] = (STATES, DAMAGES)) -> Report:
-    told = Report("server", NEWEST, "beanstalk-conformance durability --launch server")
+def report(
+    *differences: JobDifference, parts: tuple[str, ...] = (STATES, DAMAGES)
+) -> DurabilityReport:
+    told = DurabilityReport("server", NEWEST, "beanstalk-conformance durability --launch server")
     told.parts = [
         CrashPart(name=f"part {kind}", kind=kind, tried=1234, said="all killed", rate=56.7)
         for kind in parts
@@ -89,7 +91,7 @@ def test_what_was_not_tried_is_not_passed(empty: Results) -> None:
     assert found["persistence.put"].reason == "lives: strace is not installed"
 
 
-def run_with(*changed: Requirement) -> Results:
+def run_with(*changed: RequirementRecord) -> Results:
     """Return the results of a run of the suite, complete but for what crashes show."""
     return made.results(*changed, made.requirement("put.a"))
 
@@ -113,7 +115,7 @@ def test_what_the_run_has_found_stays() -> None:
 
 
 def test_what_the_baseline_of_the_run_lists_is_known() -> None:
-    known = Known(reason="as ever", link="")
+    known = KnownRecord(reason="as ever", link="")
     listed = made.requirement("persistence.put", Verdict.NON_STRICT, level="de-facto", known=known)
     told = added(run_with(listed), report(LOST, LIES), 1.0)
     assert {test.id.partition(":: ")[0]: test.known for test in told.tests if test.evidence} == {

@@ -14,10 +14,10 @@ from conformance.durability.damage import damages, other_files, wrong
 from conformance.durability.disk import Content
 from conformance.durability.inspection import Question, Seen
 from conformance.durability.kills import kills
-from conformance.durability.older import left_by
-from conformance.durability.recording import Kept, record
+from conformance.durability.recording import RecordingFiles, record
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import scenes
+from conformance.durability.upgrades import left_by
 from conformance.target.limits import USUAL
 from conformance.usage import USAGE
 from conformance.verdict import NotTestable
@@ -109,7 +109,7 @@ def test_an_older_version_that_does_not_start_leaves_nothing() -> None:
 def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None:
     scene = scenes(NEWEST, 100)[0]
     with pytest.raises(NotTestable, match="under strace, it exited with status 1"):
-        record("false {port}", scene, NEWEST, USUAL, 0.0, Kept.of(tmp_path, scene.name))
+        record("false {port}", scene, NEWEST, USUAL, 0.0, RecordingFiles.of(tmp_path, scene.name))
 
 
 @needs_beanstalkd

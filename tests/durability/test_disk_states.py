@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance.durability.crashes import Crash, Kind, crashes, points, safe
+from conformance.durability.crashes import Crash, CrashKind, crashes, points, safe
 from conformance.durability.disk import BLOCK, Content, Disk, digest, write_out
 from conformance.durability.operations import (
     Create,
     Operation,
     Rename,
     Resize,
-    Said,
+    SendBytes,
     Sync,
     Timed,
     Unlink,
@@ -28,7 +28,7 @@ def timed(*operations: Operation) -> list[Timed]:
     return [Timed(float(second), operation) for second, operation in enumerate(operations)]
 
 
-def states(*operations: Operation, kind: Kind) -> list[dict[str, bytes]]:
+def states(*operations: Operation, kind: CrashKind) -> list[dict[str, bytes]]:
     """Return the files of each different state of a kind."""
     found: dict[str, Crash] = {}
     for crash in crashes(timed(*operations), power=True):
@@ -75,21 +75,23 @@ def test_a_disk_does_what_operations_do() -> None:
 
 
 def test_a_server_that_is_killed_leaves_each_prefix() -> None:
-    found = states(Create(1, LOG), Write(1, 0, b"ab"), Write(1, 2, b"cd"), kind=Kind.KILLED)
+    found = states(Create(1, LOG), Write(1, 0, b"ab"), Write(1, 2, b"cd"), kind=CrashKind.KILLED)
     assert found == [{LOG: b""}, {LOG: b"ab"}, {LOG: b"abcd"}]
 
 
 def test_a_write_is_torn_at_each_byte_and_a_long_one_at_each_sector() -> None:
-    assert states(Create(1, LOG), Write(1, 0, b"abc"), kind=Kind.TORN) == [
+    assert states(Create(1, LOG), Write(1, 0, b"abc"), kind=CrashKind.TORN) == [
         {LOG: b"a"},
         {LOG: b"ab"},
     ]
-    long = states(Create(1, LOG), Write(1, 500, b"x" * 1100), kind=Kind.TORN)
+    long = states(Create(1, LOG), Write(1, 500, b"x" * 1100), kind=CrashKind.TORN)
     assert [len(one[LOG]) for one in long] == [512, 1024, 1536]
 
 
 def test_what_is_synced_is_not_lost() -> None:
-    found = states(Create(1, LOG), Write(1, 0, b"ab"), Sync(1), Write(1, 2, b"cd"), kind=Kind.POWER)
+    found = states(
+        Create(1, LOG), Write(1, 0, b"ab"), Sync(1), Write(1, 2, b"cd"), kind=CrashKind.POWER
+    )
     # Before it was synced, all of it may be lost; afterwards only what came later.
     assert found == [{}, {LOG: b""}, {LOG: b"\0\0"}, {LOG: b"ab"}]
 
@@ -98,7 +100,7 @@ def test_blocks_are_lost_apart_from_each_other() -> None:
     found = states(
         *(Create(1, LOG), Write(1, 0, b"a" * BLOCK), Sync(1)),
         *(Write(1, 0, b"b" * BLOCK), Write(1, BLOCK, b"c" * BLOCK)),
-        kind=Kind.POWER,
+        kind=CrashKind.POWER,
     )
     old, new, later = b"a" * BLOCK, b"b" * BLOCK, b"c" * BLOCK
     assert {LOG: old + later} in found  # The later block without the earlier one.
@@ -111,12 +113,14 @@ def test_a_new_file_may_be_there_empty_where_the_old_one_is_gone() -> None:
         *(Create(1, "old"), Write(1, 0, b"jobs"), Sync(1)),
         *(Create(2, "new"), Write(2, 0, b"jobs"), Unlink("old"), Sync(2)),
     )
-    assert {"new": b""} in states(*operations, kind=Kind.POWER)
+    assert {"new": b""} in states(*operations, kind=CrashKind.POWER)
     synced = (*operations[:5], Sync(2), *operations[5:])
-    assert {"new": b""} not in states(*synced, kind=Kind.POWER)
+    assert {"new": b""} not in states(*synced, kind=CrashKind.POWER)
 
 
-MANY = [op for n in range(9) for op in (Create(n, f"{n}"), Write(n, 0, b"a"), Said(1), Sync(n))]
+MANY = [
+    op for n in range(9) for op in (Create(n, f"{n}"), Write(n, 0, b"a"), SendBytes(1), Sync(n))
+]
 
 
 def test_of_many_operations_some_of_each_kind_are_tried() -> None:
@@ -133,9 +137,9 @@ def test_of_many_operations_some_of_each_kind_are_tried() -> None:
 
 def test_of_many_losses_at_a_point_a_few_are_tried() -> None:
     operations = timed(*(Write(1, n * BLOCK, b"a") for n in range(50)), Sync(1))
-    lost = [c for c in crashes(operations, True, among={50}) if c.kind is Kind.POWER]
+    lost = [c for c in crashes(operations, True, among={50}) if c.kind is CrashKind.POWER]
     assert 5 <= len(lost) <= 20
-    assert len([c for c in crashes(operations, True) if c.kind is Kind.POWER]) > 150
+    assert len([c for c in crashes(operations, True) if c.kind is CrashKind.POWER]) > 150
 
 
 def test_a_write_that_is_synced_at_once_cannot_be_lost() -> None:

@@ -11,22 +11,29 @@ import pytest
 from conformance.__main__ import main
 from conformance.console.durability import promised
 from conformance.durability.campaign import states_of
-from conformance.durability.crashes import Crash, Kind, crashes
-from conformance.durability.findings import Case, grouped
+from conformance.durability.crashes import Crash, CrashKind, crashes
+from conformance.durability.expected_jobs import ExpectedJobs
+from conformance.durability.findings import CrashCase, grouped
 from conformance.durability.inspection import Question, Seen, look
-from conformance.durability.judging import Difference, differences
+from conformance.durability.judging import JobDifference, differences
 from conformance.durability.operations import (
     Create,
     Idle,
     Operation,
-    Said,
+    SendBytes,
     Sync,
     Write,
 )
-from conformance.durability.recording import NEVER, Kept, Recording, Spoken, record, usual_loss
+from conformance.durability.recording import (
+    NEVER,
+    RecordingFiles,
+    SceneRecording,
+    Spoken,
+    record,
+    usual_loss,
+)
 from conformance.durability.recording import read as read_recording
 from conformance.durability.scenes import TUBES, Say, Scene, put, scenes
-from conformance.durability.story import Story
 from conformance.target.limits import USUAL
 from conformance.usage import USAGE
 from conformance.verdict import NotTestable
@@ -37,8 +44,8 @@ from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
 # ------------------------------------------------------------ the story, and what is judged
 
 
-def story(*steps: Say) -> Story:
-    told = Story(NEWEST, None)
+def story(*steps: Say) -> ExpectedJobs:
+    told = ExpectedJobs(NEWEST, None)
     for second, step in enumerate(steps):
         told.say(step, float(second))
     return told
@@ -50,7 +57,9 @@ def seen(**jobs: dict[str, str]) -> Seen:
     return Seen(began=10.0, ended=10.0, jobs=found, counted=len(found))
 
 
-def wrong(told: Story, seen: Seen, least: int, most: int | None = None) -> list[tuple[str, str]]:
+def wrong(
+    told: ExpectedJobs, seen: Seen, least: int, most: int | None = None
+) -> list[tuple[str, str]]:
     moments = told.moments[least : (least if most is None else most) + 1]
     return [(d.requirement, d.cause) for d in differences(seen, moments, told.ids)]
 
@@ -78,7 +87,7 @@ def test_a_job_is_lost_after_the_last_command_that_was_answered() -> None:
 
 def test_a_story_keeps_what_is_behind_its_beginning() -> None:
     steps = (*RELEASED, put("b"), Say("reserve"), Say("bury {b} 3"), Say("kick 1"))
-    whole, late = story(*steps), Story(NEWEST, None, 5)
+    whole, late = story(*steps), ExpectedJobs(NEWEST, None, 5)
     for second, step in enumerate(steps):
         late.say(step, float(second))
     assert late.moments[5:] == whole.moments[5:]
@@ -90,7 +99,7 @@ def test_a_story_keeps_what_is_behind_its_beginning() -> None:
 
 def test_thousands_of_jobs_are_in_all_states_when_the_crashes_begin() -> None:
     scene = scenes(NEWEST, 100)[-1]
-    told = Story(NEWEST, None, scene.begin)
+    told = ExpectedJobs(NEWEST, None, scene.begin)
     said = [told.say(step, 1.0) for step in scene.steps if isinstance(step, Say)]
     assert sum(reply.word == "INSERTED" for reply in said) >= 2000
     there = Counter(view.state for view in told.moments[scene.begin].jobs.values())
@@ -159,11 +168,11 @@ def test_a_server_that_does_not_start_is_one_cause() -> None:
 # ------------------------------------------------------------ what must be there
 
 
-def recorded(loss: float, *operations: Operation) -> Recording:
+def recorded(loss: float, *operations: Operation) -> SceneRecording:
     """Return a put that is answered by the 4th operation, as written down each second."""
     step = put("a")
     scene = Scene("one", (step,))
-    return Recording(
+    return SceneRecording(
         scene,
         [Spoken(step, 1, 2, 0.0, 0.0, "")],
         timed(*operations),
@@ -173,24 +182,24 @@ def recorded(loss: float, *operations: Operation) -> Recording:
     )
 
 
-ANSWERED = (Create(1, LOG), Write(1, 0, b"a"), Write(1, 1, b"b"), Said(2))
+ANSWERED = (Create(1, LOG), Write(1, 0, b"a"), Write(1, 1, b"b"), SendBytes(2))
 
 
 @pytest.mark.parametrize(
     ("kind", "loss", "at", "more", "least"),
     [
-        (Kind.KILLED, NEVER, 3, (), 0),
-        (Kind.KILLED, NEVER, 4, (), 1),
-        (Kind.POWER, 0.0, 4, (), 1),
-        (Kind.POWER, 0.05, 4, (), 0),
-        (Kind.POWER, 0.05, 5, (Sync(1),), 1),
-        (Kind.POWER, NEVER, 5, (Idle(),), 0),
-        (Kind.POWER, 0.05, 6, (Idle(), Idle()), 1),
-        (Kind.POWER, 2.0, 6, (Idle(), Idle()), 0),
+        (CrashKind.KILLED, NEVER, 3, (), 0),
+        (CrashKind.KILLED, NEVER, 4, (), 1),
+        (CrashKind.POWER, 0.0, 4, (), 1),
+        (CrashKind.POWER, 0.05, 4, (), 0),
+        (CrashKind.POWER, 0.05, 5, (Sync(1),), 1),
+        (CrashKind.POWER, NEVER, 5, (Idle(),), 0),
+        (CrashKind.POWER, 0.05, 6, (Idle(), Idle()), 1),
+        (CrashKind.POWER, 2.0, 6, (Idle(), Idle()), 0),
     ],
 )
 def test_what_must_be_there_was_answered_and_synced(
-    kind: Kind, loss: float, at: int, more: tuple[Operation, ...], least: int
+    kind: CrashKind, loss: float, at: int, more: tuple[Operation, ...], least: int
 ) -> None:
     recording = recorded(loss, *ANSWERED, *more)
     assert recording.bounds(Crash(kind, at, {}, ""))[0] == least
@@ -199,16 +208,16 @@ def test_what_must_be_there_was_answered_and_synced(
 @pytest.mark.parametrize(
     ("loss", "begin", "kinds", "untried"),
     [
-        (0.0, 0, {Kind.KILLED, Kind.TORN, Kind.POWER}, False),
-        (0.0, 1, {Kind.KILLED, Kind.TORN, Kind.POWER}, False),
-        (NEVER, 1, {Kind.KILLED}, True),
+        (0.0, 0, {CrashKind.KILLED, CrashKind.TORN, CrashKind.POWER}, False),
+        (0.0, 1, {CrashKind.KILLED, CrashKind.TORN, CrashKind.POWER}, False),
+        (NEVER, 1, {CrashKind.KILLED}, True),
     ],
 )
 def test_a_large_scene_is_crashed_behind_its_beginning(
-    loss: float, begin: int, kinds: set[Kind], untried: bool
+    loss: float, begin: int, kinds: set[CrashKind], untried: bool
 ) -> None:
     more = (Write(1, 2, b"cd"), Sync(1), Write(1, 4, b"ef"), Sync(1))
-    recording = recorded(loss, *ANSWERED[:3], Sync(1), Said(2), *more)
+    recording = recorded(loss, *ANSWERED[:3], Sync(1), SendBytes(2), *more)
     large = replace(recording, scene=recording.scene._replace(begin=begin, points=2))
     found, outcome = states_of(large, 99)
     tried = [one.crash for state in found.values() for one in state.crashes]
@@ -225,22 +234,22 @@ def test_a_large_scene_is_not_crashed_in_the_pause_behind_its_beginning() -> Non
     large = replace(recording, scene=recording.scene._replace(begin=1, points=9))
     found, outcome = states_of(large, 99)
     tried = [one.crash for state in found.values() for one in state.crashes]
-    assert {one.kind for one in tried} >= {Kind.KILLED, Kind.TORN}
+    assert {one.kind for one in tried} >= {CrashKind.KILLED, CrashKind.TORN}
     assert min(one.at for one in tried) == 6
     assert not outcome.left_out.total()
 
 
 def test_a_state_is_told_by_the_simplest_crash_that_leaves_it() -> None:
     # The rest of the write is zeros, as is what was there before it.
-    zeros = (Create(1, LOG), Write(1, 0, bytes(9)), Sync(1), Write(1, 0, b"a\0\0"), Said(2))
+    zeros = (Create(1, LOG), Write(1, 0, bytes(9)), Sync(1), Write(1, 0, b"a\0\0"), SendBytes(2))
     found, outcome = states_of(recorded(0.0, *zeros), 99)
     ways = [{one.crash.kind for one in state.crashes} for state in found.values()]
-    assert {Kind.TORN, Kind.KILLED} in ways
-    assert outcome.states[Kind.KILLED] == sum(Kind.KILLED in kinds for kinds in ways)
+    assert {CrashKind.TORN, CrashKind.KILLED} in ways
+    assert outcome.states[CrashKind.KILLED] == sum(CrashKind.KILLED in kinds for kinds in ways)
 
 
 def test_a_recording_without_its_replies_is_not_judged() -> None:
-    crash = Crash(Kind.KILLED, 3, {}, "")
+    crash = Crash(CrashKind.KILLED, 3, {}, "")
     recording = recorded(0.0, *ANSWERED[:3])
     assert recording.bounds(crash) == (0, 1)  # The last one may just not have been told.
     spoken = [recording.spoken[0], recording.spoken[0]._replace(said=4)]
@@ -249,15 +258,19 @@ def test_a_recording_without_its_replies_is_not_judged() -> None:
 
 
 def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
-    difference = Difference("persistence.put", "lost", "a", "b")
+    difference = JobDifference("persistence.put", "lost", "a", "b")
 
-    def case(kind: Kind, at: int) -> Case:
-        return Case(difference, kind, (kind is Kind.TORN, at), "", list, f"{kind}{at}", {}, "one")
+    def case(kind: CrashKind, at: int) -> CrashCase:
+        return CrashCase(
+            difference, kind, (kind is CrashKind.TORN, at), "", list, f"{kind}{at}", {}, "one"
+        )
 
-    (finding,) = grouped([case(Kind.TORN, 1), case(Kind.KILLED, 9), case(Kind.KILLED, 5)])
+    (finding,) = grouped(
+        [case(CrashKind.TORN, 1), case(CrashKind.KILLED, 9), case(CrashKind.KILLED, 5)]
+    )
     assert (finding.requirement, finding.case.state) == ("persistence.put", "killed5")
     assert finding.states == {"killed": 2, "torn write": 1}
-    (finding,) = grouped([case(Kind.TORN, 1)])
+    (finding,) = grouped([case(CrashKind.TORN, 1)])
     assert finding.requirement == "durability.power-loss"
 
 
@@ -267,7 +280,7 @@ def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
 @pytest.mark.parametrize("name", [name for name in PROFILES if name not in ("0.6", "1.0")])
 def test_scenes_go_on_without_waiting_in_each_profile(name: str) -> None:
     for scene in scenes(PROFILES[name], 100):
-        told = Story(PROFILES[name], None)
+        told = ExpectedJobs(PROFILES[name], None)
         for step in scene.steps:
             if isinstance(step, Say):
                 word = told.say(step, 1.0).word
@@ -317,10 +330,10 @@ def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
 def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) -> None:
     command = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
     scene = scenes(NEWEST, 100)[0]
-    kept = Kept.of(tmp_path, scene.name)
+    kept = RecordingFiles.of(tmp_path, scene.name)
     record(command, scene, NEWEST, USUAL, 0.0, kept)
     recording = read_recording(kept, scene, NEWEST, 0.0)
-    *_, last = (c for c in crashes(recording.operations, power=True) if c.kind is Kind.KILLED)
+    *_, last = (c for c in crashes(recording.operations, power=True) if c.kind is CrashKind.KILLED)
     question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
     least, most = recording.bounds(last)
     assert least == most == len(recording.spoken)

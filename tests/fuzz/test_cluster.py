@@ -19,17 +19,17 @@ from conformance.console import explore as exploring
 from conformance.console.explore import Explored, Far
 from conformance.oracle.diagnosis import Diagnosis
 from conformance.random_testing.steps import Ask
-from conformance.run.handed_over import HandedOver
 from conformance.run.options import Options
+from conformance.run.transferred_files import HandedOver
 from conformance.small_worlds.world import WORLDS
 from conformance.transcript import Entry as Message
 from conformance.transcript import Transcript
+from fuzz.campaign_findings import Filed
 from fuzz.cluster import ClusterCampaign
 from fuzz.entries import dumps
-from fuzz.found import Filed
-from fuzz.guidance import Entry
+from fuzz.guidance import CorpusEntry
 from fuzz.hostile import Progress
-from fuzz.slices import Beat, FirstSight, Known, Outcome
+from fuzz.slices import Beat, FirstSight, SharedKnowledge, SliceOutcome
 from reports.words import counted
 from tests import ROOT
 from tests.servers import REFERENCE_COMMAND
@@ -117,7 +117,7 @@ def test_a_lost_client_and_a_lost_worker_lose_nothing(
     lost.send_signal(signal.SIGKILL)
     lost.wait()
     futures = [machines.client.get_dataset(name) for name in left]
-    outcomes: list[Outcome] = machines.client.gather(futures)
+    outcomes: list[SliceOutcome] = machines.client.gather(futures)
     assert len({outcome.worker for outcome in outcomes}) == 1
     del futures
     capfd.readouterr()
@@ -204,14 +204,14 @@ FILED = Filed(
     Path("/far/a/transcript"),
     "reproduced 3 of 3",
 )
-OUTCOME = Outcome(
+OUTCOME = SliceOutcome(
     "tcp://one",
     7,
     "beanstalkd 1.13",
     Progress(10, 20, 0.5),
     1,
     2,
-    Known(frozenset({b"use a\r\n"}), frozenset({("USING",)}), frozenset({("use",)})),
+    SharedKnowledge(frozenset({b"use a\r\n"}), frozenset({("USING",)}), frozenset({("use",)})),
     (FILED,),
     HandedOver("/far", {"a finding/transcript": b"first"}),
     ("the rest is in /far/a",),
@@ -236,7 +236,7 @@ def test_two_workers_find_together_what_each_has_found(tmp_path: Path) -> None:
         OUTCOME,
         worker="tcp://two",
         seed=8,
-        known=Known(frozenset({b"use b\r\n"})),
+        known=SharedKnowledge(frozenset({b"use b\r\n"})),
         found=(FILED, replace(FILED, diagnosis=Diagnosis("another", "b"))),
         files=HandedOver(
             "/far", {"a finding/transcript": b"second", "another/transcript": b"third"}
@@ -260,9 +260,9 @@ def test_two_workers_find_together_what_each_has_found(tmp_path: Path) -> None:
 
 def test_entries_that_reach_nothing_more_are_not_handed_out(tmp_path: Path) -> None:
     made = campaign(tmp_path)
-    first, second, both = (Entry([Ask(1, b"stats\r\n")] * n, n) for n in (1, 2, 3))
+    first, second, both = (CorpusEntry([Ask(1, b"stats\r\n")] * n, n) for n in (1, 2, 3))
     for worker, entry in (("tcp://one", both), ("tcp://two", first), ("tcp://two", second)):
-        known = Known(entries=frozenset({dumps(entry)}))
+        known = SharedKnowledge(entries=frozenset({dumps(entry)}))
         made._merge(replace(OUTCOME, worker=worker, known=known))
     assert made._all_known().entries == {dumps(first), dumps(second)}
     assert len(list((tmp_path / "corpus" / "programs").iterdir())) == 3

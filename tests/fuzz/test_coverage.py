@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Ask, take
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
@@ -26,9 +26,9 @@ from fuzz.coverage import CountedEdges, Unknown
 from fuzz.edges import count, edges, marked
 from fuzz.greybox import GreyBox
 from fuzz.instrumentation import CLASSIC, map_size
-from fuzz.reported import Reports
+from fuzz.sanitizer_findings import Reports
 from fuzz.scout import Lost, Scout
-from fuzz.shared_memory import Segment
+from fuzz.shared_memory import SharedSegment
 from tests.instrumented import STAGES, edge_of, instrumented_server
 from tests.servers import REFERENCE_COMMAND, changed_server
 from tests.target.test_sanitizers import UBSAN
@@ -45,7 +45,7 @@ def _sizes() -> set[str]:
 
 
 def test_memory_is_gone_when_nobody_has_it() -> None:
-    segment = Segment(4096)
+    segment = SharedSegment(4096)
     number = segment.environment["__AFL_SHM_ID"]
     assert number in _numbers()
     segment.close()
@@ -90,7 +90,7 @@ def test_edges_that_are_insisted_on_and_not_there_are_bad_usage(
 
 
 def _scout(command: str) -> tuple[Scout, CountedEdges]:
-    segment = Segment(4096)
+    segment = SharedSegment(4096)
     target = LaunchedTarget(command, "real", environment=segment.environment)
     target.profile = target.probe()
     coverage = CountedEdges(segment)
@@ -215,7 +215,7 @@ def test_what_sanitizers_print_is_kept_with_a_small_program(tmp_path: Path) -> N
     target = LaunchedTarget(changed_server(tmp_path, prints), "real")
     target.profile = target.probe()
     scout = Scout(target, Unknown())
-    kept = Reports(target, tmp_path / "found", Effort())
+    kept = Reports(target, tmp_path / "found", ShrinkBudget())
     program = [Ask(1, b"use a\r\n"), PUT, *ABOUT]
     scout.play(program)
     kept.hear(target.reported(), program)
@@ -234,10 +234,10 @@ def test_what_sanitizers_print_once_only_is_told_as_that(tmp_path: Path) -> None
     target = LaunchedTarget(REFERENCE_COMMAND, "real")
     target.profile = target.probe()
     (report,) = reports(UBSAN)
-    unkept = Reports(target, None, Effort())
+    unkept = Reports(target, None, ShrinkBudget())
     unkept.hear([report], [PUT])
     assert list(unkept.told.values()) == [f"the target has printed: {report.head}"]
-    kept = Reports(target, tmp_path, Effort())
+    kept = Reports(target, tmp_path, ShrinkBudget())
     kept.hear([report], [PUT])
     (told,) = kept.told.values()
     assert told.endswith("a new server did not print it again")

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.target.builtin import BuiltIn
 from fuzz import campaign
 from fuzz.corpus import Pool
@@ -36,7 +36,7 @@ def test_on_a_busy_machine_it_is_not_told(
 ) -> None:
     monkeypatch.setattr(campaign, "pressure", itertools.count(0, starved).__next__)
     target = BuiltIn(fault=Fault("", "wrong once", wrong_once()))
-    exploration = Exploration(1, effort=Effort(each=0.5))
+    exploration = Exploration(1, effort=ShrinkBudget(each=0.5))
     fuzzer = Fuzzer(exploration, target, Pool(None))
     while not (fuzzer.report.found or exploration.undecided):
         fuzzer.go_on(0.1, 1, lambda: None)

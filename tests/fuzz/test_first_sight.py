@@ -12,18 +12,18 @@ from typing import Any, cast
 import pytest
 
 from conformance.oracle.diagnosis import Diagnosis
-from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Ask, Program
 from conformance.target.builtin import BuiltIn
-from conformance.verdict import Fate, Kind
+from conformance.verdict import Fate, OutcomeKind
 from fuzz import campaign
 from fuzz import undefined_input as wild
 from fuzz.campaign import MakesUp
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.greybox import GreyBox
-from fuzz.undefined_input import Action
+from fuzz.undefined_input import UndefinedAction
 from reference_server.faults import Fault
 from tests.fuzz.test_findings_seen_once import wrong_once
 from tests.fuzz.test_fuzz import Lenient
@@ -36,7 +36,7 @@ class Scouts:
     """The scouts of a grey box who hand on some programs once, and then no more."""
 
     def __init__(self, lines: list[bytes]) -> None:
-        self.lost, self.reported = list[list[Action]](), ()
+        self.lost, self.reported = list[list[UndefinedAction]](), ()
         self._programs: list[Program] = [[Ask(1, line + b"\r\n", apart=True)] for line in lines]
 
     def watch(self, makes_up: MakesUp) -> MakesUp:
@@ -75,7 +75,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def fuzz(scouts: Scouts, most: int, folder: Path, told: list[str], fault: Fault = SILENT) -> int:
     """Return the number of programs that are undecided."""
     with contextlib.closing(BuiltIn(fault=replace(fault, reader=Lenient))) as target:
-        exploration = Exploration(1, effort=Effort(each=0.5), folder=folder)
+        exploration = Exploration(1, effort=ShrinkBudget(each=0.5), folder=folder)
         grey = cast(GreyBox, scouts)
         fuzzer = Fuzzer(exploration, target, Pool(None), grey, lambda _: told.append("seen"))
         fuzzer.run(0.01, most)
@@ -96,14 +96,14 @@ def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
 def test_a_crash_that_needs_many_messages_comes_last(
     most: int, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies = {True: Fate(Kind.CRASHED, "ended by SIGSEGV"), False: None}
+    dies = {True: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"), False: None}
 
-    def survives(_: object, done: list[Action], every: int = 1) -> wild.Survival:
+    def survives(_: object, done: list[UndefinedAction], every: int = 1) -> wild.Survival:
         return wild.Survival(dies[len(done) > 5], 0.0, len(done))
 
     monkeypatch.setattr(wild, "survives", survives)
     scouts = Scouts([b"delete 1 x"])
-    scouts.lost = [[Action(1, b"kick 1\r\n")] * 9]
+    scouts.lost = [[UndefinedAction(1, b"kick 1\r\n")] * 9]
     fuzz(scouts, most, tmp_path, told)
     assert told == ["seen", "delete", "kick"][: most + 1]
     assert len(list(tmp_path.glob("unreduced-*"))) == 2 - most

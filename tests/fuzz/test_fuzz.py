@@ -21,18 +21,18 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.target import Remote, Target
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
+from fuzz.campaign_findings import CampaignReport
 from fuzz.cli import main
 from fuzz.corpus import Pool
 from fuzz.coverage import ModelLines
 from fuzz.engine import judge
-from fuzz.found import Report
 from fuzz.fuzzer import Fuzzer
 from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import CaseAuthor, Progress
 from fuzz.mutate import Mutator
 from fuzz.suppression import Suppression
-from fuzz.undefined_input import Action, actions, with_single_lines
+from fuzz.undefined_input import UndefinedAction, actions, with_single_lines
 from reference_server.faults import FAULTS, Fault
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader
@@ -151,7 +151,9 @@ def test_connections_are_reset_only_on_a_server_of_our_own() -> None:
         assert _resets(Remote(f"{host}:{port}"), shared=True) == 0
 
 
-def _fuzz(target: Target, seconds: float, folder: Path | None = None, most: int = 1) -> Report:
+def _fuzz(
+    target: Target, seconds: float, folder: Path | None = None, most: int = 1
+) -> CampaignReport:
     profile = target.probe()
     shared = not target.exclusive
     exploration = Exploration(1, 3, profile=profile, folder=folder, shared=shared)
@@ -394,7 +396,7 @@ def test_a_line_is_only_seen_again_if_it_is_not_known(
 ) -> None:
     target = BuiltIn(fault=Fault("", "lenient", reader=Lenient))
     exploration, seen, replayed = Exploration(1), list[Program](), Exploration.replayed
-    campaign = Campaign(exploration, target)
+    campaign = ProgramCampaign(exploration, target)
 
     def counted(*asked: Any) -> Any:
         seen.append(asked[2])
@@ -410,6 +412,10 @@ def test_a_line_is_only_seen_again_if_it_is_not_known(
 
 
 def test_of_what_is_sent_at_once_the_first_line_may_be_enough() -> None:
-    done = [Action(1, b"a\r\nb\r\n"), Action(2, b"c"), Action(1, b"", "closes")]
+    done = [
+        UndefinedAction(1, b"a\r\nb\r\n"),
+        UndefinedAction(2, b"c"),
+        UndefinedAction(1, b"", "closes"),
+    ]
     assert with_single_lines(done, lambda _: False) == done
-    assert with_single_lines(done, lambda _: True) == [Action(1, b"a\r\n"), *done[1:]]
+    assert with_single_lines(done, lambda _: True) == [UndefinedAction(1, b"a\r\n"), *done[1:]]

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from conformance.random_testing.smaller import has_quirk
+from conformance.random_testing.shrinking import has_quirk
 from conformance.random_testing.steps import Ask, Leave, Step, Wait
-from fuzz.decency import decent
 from fuzz.edges import classed, count, edges, marked
 from fuzz.entries import Shelf, dumps, loads
-from fuzz.guidance import Entry, Guidance, union
+from fuzz.guidance import CorpusEntry, Guidance, union
+from fuzz.judgeable_steps import judgeable
 from fuzz.scout import turns_of
 from fuzz.variation import MOST, Variation
 from reference_server.profiles import NEWEST
@@ -43,16 +43,16 @@ def test_edges_are_told_by_number_whatever_their_counts() -> None:
 
 def test_another_class_of_a_known_edge_is_news() -> None:
     guidance = Guidance()
-    assert guidance.keep(Entry(PROGRAM, classed(b"\1\0")))
-    assert not guidance.keep(Entry(PROGRAM, classed(b"\1\0")))
-    assert guidance.keep(Entry(PROGRAM, classed(b"\2\0")))
+    assert guidance.keep(CorpusEntry(PROGRAM, classed(b"\1\0")))
+    assert not guidance.keep(CorpusEntry(PROGRAM, classed(b"\1\0")))
+    assert guidance.keep(CorpusEntry(PROGRAM, classed(b"\2\0")))
     assert guidance.edges == 1
 
 
 def test_an_edge_is_new_and_how_often_it_is_taken_is_not() -> None:
     guidance = Guidance()
     assert guidance.has_new_edge(classed(b"\1\0"))
-    guidance.keep(Entry(PROGRAM, classed(b"\1\0")))
+    guidance.keep(CorpusEntry(PROGRAM, classed(b"\1\0")))
     assert not guidance.has_new_edge(classed(b"\2\0"))
     assert guidance.has_new_edge(classed(b"\2\1"))
 
@@ -64,13 +64,13 @@ def test_what_is_not_reached_again_flickers_in_the_end() -> None:
         assert guidance.news(timer | real) == timer | real
         guidance.doubt(timer)
     assert guidance.news(timer | real) == real
-    guidance.keep(Entry(PROGRAM, timer | real))
+    guidance.keep(CorpusEntry(PROGRAM, timer | real))
     assert guidance.entries[0].reached == real
 
 
 def test_programs_that_reach_what_few_reach_are_varied_more_often() -> None:
     guidance = Guidance()
-    usual, rare = Entry([PUT], marked([1])), Entry(PROGRAM, marked([1, 2]))
+    usual, rare = CorpusEntry([PUT], marked([1])), CorpusEntry(PROGRAM, marked([1, 2]))
     for entry in (usual, rare):
         guidance.keep(entry)
     for _ in range(50):
@@ -83,22 +83,22 @@ def test_programs_that_reach_what_few_reach_are_varied_more_often() -> None:
 def test_a_new_edge_is_followed_up_at_once() -> None:
     guidance = Guidance()
     for number in range(50):
-        guidance.keep(Entry([PUT] * (number + 1), marked([number])))
+        guidance.keep(CorpusEntry([PUT] * (number + 1), marked([number])))
     chance = Random(1)
     picked = Counter(len(guidance.pick(chance).program) for _ in range(100))
     assert picked[50] > 30
 
 
 def test_a_union_reaches_all_with_short_programs_first() -> None:
-    mine = [Entry(PROGRAM, marked([1, 2])), Entry([PUT], marked([1]))]
-    yours = [Entry([PUT, PUT], marked([2])), Entry([PUT], marked([1]))]
+    mine = [CorpusEntry(PROGRAM, marked([1, 2])), CorpusEntry([PUT], marked([1]))]
+    yours = [CorpusEntry([PUT, PUT], marked([2])), CorpusEntry([PUT], marked([1]))]
     together = union([*mine, *yours])
     assert [len(entry.program) for entry in together] == [1, 2]
     assert together[0].reached | together[1].reached == marked([1, 2])
 
 
 def test_an_entry_is_the_same_when_it_is_read_again() -> None:
-    entry = Entry([*PROGRAM, Wait(0.5), Ask(1, b"\xff\0\r\n")], marked([700]))
+    entry = CorpusEntry([*PROGRAM, Wait(0.5), Ask(1, b"\xff\0\r\n")], marked([700]))
     assert loads(dumps(entry)) == entry
 
 
@@ -111,7 +111,7 @@ def test_what_is_no_entry_is_refused(text: str) -> None:
 def test_entries_are_shared_by_a_folder_and_others_files_let_alone(tmp_path: Path) -> None:
     mine, yours = Shelf(tmp_path), Shelf(tmp_path)
     (tmp_path / "other.json").write_text("{", encoding="utf-8")
-    entry = Entry(PROGRAM, marked([1]))
+    entry = CorpusEntry(PROGRAM, marked([1]))
     mine.put(entry)
     assert list(mine.news()) == []
     assert list(yours.news()) == [entry]
@@ -157,13 +157,13 @@ def test_variations_are_many_and_can_be_written_to_a_target() -> None:
 )
 def test_what_nobody_can_judge_is_left_out_of_what_is_judged(text: bytes) -> None:
     program: list[Step] = [PUT, Ask(1, text), Ask(1, b"delete %d\r\n", job=7), Leave(1, False)]
-    assert decent(program, NEWEST) == [PUT, *program[2:]]
+    assert judgeable(program, NEWEST) == [PUT, *program[2:]]
 
 
 def test_clients_that_are_judged_are_in_haste_while_few_commands_are_open() -> None:
     ask = Ask(1, b"list-tube-used\r\n")
     hasty = Ask(2, b"list-tube-used\r\n", apart=True, hasty=True)
     few, many = [ask] * 3 + [hasty], [ask] * 30 + [hasty, hasty]
-    assert decent(few, NEWEST) == few
+    assert judgeable(few, NEWEST) == few
     # The first waits for the thirty; the second, for nothing but the first.
-    assert decent(many, NEWEST) == [*many[:-2], hasty._replace(hasty=False), hasty]
+    assert judgeable(many, NEWEST) == [*many[:-2], hasty._replace(hasty=False), hasty]

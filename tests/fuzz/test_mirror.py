@@ -13,9 +13,9 @@ import pytest
 from conformance.random_testing.steps import Ask, Leave, Step
 from conformance.target.launched_target import LaunchedTarget
 from fuzz.coverage import Unknown
-from fuzz.decency import decent
 from fuzz.greybox import GreyBox
-from fuzz.mirror import Mirror
+from fuzz.judgeable_steps import judgeable
+from fuzz.model_comparison import Mirror
 from fuzz.scout import Discrepancy, Lost, Scout
 from fuzz.suppression import Suppression
 from fuzz.variation import Variation
@@ -97,7 +97,7 @@ def test_beanstalkd_replies_as_the_model_does() -> None:
         vary = Variation(Random(1), [])
         told = []
         for number in range(100):
-            scout.play(decent(vary.volley(), NEWEST) if number % 2 else VARIED)
+            scout.play(judgeable(vary.volley(), NEWEST) if number % 2 else VARIED)
             told += scout.discrepancies
     # Lines that no text decides, and where several may be served, may be answered otherwise.
     assert len(told) < 10

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.small_worlds.recording import Turn
 from conformance.target.builtin import BuiltIn
 from conformance.target.target import Target
@@ -25,7 +25,7 @@ LIMIT = 120.0
 
 
 def _run(target: Target) -> Counterexample | None:
-    recital = Recital(target, Exploration(1, effort=Effort(2.0)), time.monotonic() + LIMIT)
+    recital = Recital(target, Exploration(1, effort=ShrinkBudget(2.0)), time.monotonic() + LIMIT)
     return recital.run(recorded_programs(NEWEST)[:3])
 
 

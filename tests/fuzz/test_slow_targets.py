@@ -6,14 +6,14 @@ from contextlib import closing
 
 import pytest
 
-from conformance.random_testing.effort import Effort
 from conformance.random_testing.exploration import Exploration
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.target.builtin import BuiltIn
-from conformance.verdict import Fate, Kind
+from conformance.verdict import Fate, OutcomeKind
 from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.undefined_input import ACTIONS, EVERY, Action, Survival
+from fuzz.undefined_input import ACTIONS, EVERY, Survival, UndefinedAction
 from reference_server.faults import FAULTS
 
 
@@ -21,20 +21,20 @@ from reference_server.faults import FAULTS
 def test_of_many_actions_the_last_are_looked_at_first(
     monkeypatch: pytest.MonkeyPatch, needs: int
 ) -> None:
-    done = [Action(1, b"kick %d\r\n" % number) for number in range(ACTIONS)]
+    done = [UndefinedAction(1, b"kick %d\r\n" % number) for number in range(ACTIONS)]
     due, plays = done[100 : 100 + needs], []
 
-    def survives(_: object, played: list[Action], every: int = EVERY) -> Survival:
+    def survives(_: object, played: list[UndefinedAction], every: int = EVERY) -> Survival:
         plays.append(played)
         if not {*due} <= {*played}:
             return Survival(None, 0.0, len(played))
         # It is seen when somebody else wants a reply.
         seen = -(-(played.index(due[-1]) + 1) // every) * every
-        return Survival(Fate(Kind.HANGS, "it serves nobody"), 0.0, min(seen, len(played)))
+        return Survival(Fate(OutcomeKind.HANGS, "it serves nobody"), 0.0, min(seen, len(played)))
 
     monkeypatch.setattr(undefined_input, "survives", survives)
     with closing(BuiltIn()) as target:
-        exploration = Exploration(1, effort=Effort(each=600.0))
+        exploration = Exploration(1, effort=ShrinkBudget(each=600.0))
         fuzzer = Fuzzer(exploration, target, Pool(), to_first_failure=True)
         fuzzer._go_wild(done)
         fuzzer.close()

@@ -10,20 +10,22 @@ import pytest
 from rich.console import Console
 
 from fuzz.cli import main
-from fuzz.history import MOST, History
+from fuzz.history import MOST, CampaignHistory
 from fuzz.hostile import Progress
 from fuzz.live import LiveView, table
-from fuzz.news import News
-from reports.fuzzing import Moment, fuzz_page, over_time
+from fuzz.progress_updates import ProgressUpdates
+from reports.fuzzing import CampaignMoment, fuzz_page, over_time
 from reports.plots import BOX
 
 NEWS = (
-    News(0, Progress(1000, 3000, 0.1), shapes=7, found=(("a", True),)),
-    News(1, Progress(500, 900, 0.1), shapes=9, found=(("a", True), ("b", False)), ended=True),
+    ProgressUpdates(0, Progress(1000, 3000, 0.1), shapes=7, found=(("a", True),)),
+    ProgressUpdates(
+        1, Progress(500, 900, 0.1), shapes=9, found=(("a", True), ("b", False)), ended=True
+    ),
 )
 
 
-def shown(news: tuple[News, ...], history: History, seconds: float) -> str:
+def shown(news: tuple[ProgressUpdates, ...], history: CampaignHistory, seconds: float) -> str:
     console = Console(file=io.StringIO(), width=100)
     console.print(table(news, history, seconds))
     assert isinstance(console.file, io.StringIO)
@@ -31,7 +33,7 @@ def shown(news: tuple[News, ...], history: History, seconds: float) -> str:
 
 
 def test_each_worker_and_all_of_them() -> None:
-    history = History()
+    history = CampaignHistory()
     history.note(NEWS, 2.0)
     history.note(NEWS, 10.0)
     told = shown(NEWS, history, 10.0)
@@ -44,14 +46,14 @@ def test_each_worker_and_all_of_them() -> None:
 
 
 def test_edges_where_there_are_any() -> None:
-    told = shown((News(0, edges=12),), History(), 1.0)
+    told = shown((ProgressUpdates(0, edges=12),), CampaignHistory(), 1.0)
     assert "edges: none yet" in told
 
 
 def test_a_history_keeps_so_much_and_what_was_new() -> None:
-    history = History()
+    history = CampaignHistory()
     for second in range(5000):
-        news = News(0, Progress(second * 10), shapes=second // 1000)
+        news = ProgressUpdates(0, Progress(second * 10), shapes=second // 1000)
         history.note([news], float(second))
     assert len(history.moments) <= MOST
     assert history.moments[0].seconds == 0
@@ -75,7 +77,7 @@ def test_only_a_terminal_is_drawn_on(is_terminal: bool) -> None:
 
 
 def test_counts_are_drawn_from_zero() -> None:
-    moments = [Moment(0.0), Moment(5.0, 10), Moment(10.0, 40)]
+    moments = [CampaignMoment(0.0), CampaignMoment(5.0, 10), CampaignMoment(10.0, 40)]
     line = over_time("Cases", moments, [0, 10, 40])
     assert [point.x for point in line.points] == [BOX.left, (BOX.left + BOX.right) / 2, BOX.right]
     assert [point.y for point in line.points][::2] == [BOX.bottom, BOX.top]
@@ -83,7 +85,9 @@ def test_counts_are_drawn_from_zero() -> None:
 
 
 def test_a_page_shows_what_was_counted() -> None:
-    page = fuzz_page("<b>", [Moment(0.0), Moment(5.0, 10, 3)], ["<script>"], ["<i>more memory"])
+    page = fuzz_page(
+        "<b>", [CampaignMoment(0.0), CampaignMoment(5.0, 10, 3)], ["<script>"], ["<i>more memory"]
+    )
     assert "&lt;i&gt;more memory" in page
     assert "<h1>&lt;b&gt;</h1>" in page
     assert "&lt;script&gt;" in page
@@ -94,7 +98,7 @@ def test_a_page_shows_what_was_counted() -> None:
         ("Edges", False),
     ):
         assert (f"<strong>{title}" in page) == is_there
-    assert "before anything could be told" in fuzz_page("x", [Moment(0.0)], [], [])
+    assert "before anything could be told" in fuzz_page("x", [CampaignMoment(0.0)], [], [])
 
 
 def test_a_campaign_writes_its_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.transcript import NotATranscript, Transcript
 from conformance.verdict import Deviation, Inconclusive
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from reference_server.events import Connected
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -171,7 +171,7 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     faulty = Fault("use.using", "of no use", model=type("Deaf", (Model,), {"_use": _deaf_use}))
     server = BuiltIn(fault=faulty, limits=Limits(reply=1.0))
     exploration = Exploration(5, folder=tmp_path)
-    finding = Campaign(exploration, server).run(5)
+    finding = ProgramCampaign(exploration, server).run(5)
     assert finding is not None
     exploration.deviation(finding, Transcript())
     (path,) = tmp_path.glob("*/transcript")

@@ -13,7 +13,7 @@ from conformance.oracle.states import Undecided
 from conformance.random_testing.exploration import Exploration
 from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from fuzz.player import second_gear
 from reference_server import model
 from reference_server.commands import COMMANDS
@@ -91,5 +91,7 @@ def test_the_hints_name_every_command_that_asks(
     target = BuiltIn(profile)
     # Where any of equal priority may be next, hundreds of jobs leave too much open.
     for brisk in {False, profile.first_in_first_out}:
-        assert Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(10) is None
+        assert (
+            ProgramCampaign(exploration, target, partial(second_gear, brisk=brisk)).run(10) is None
+        )
     target.close()

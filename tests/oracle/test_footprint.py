@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from conformance.oracle.footprint import traced
-from conformance.oracle.reenactment import Recording, reenacted
+from conformance.oracle.reenactment import PreparedTranscript, reenacted
+from conformance.oracle.used_parts import traced
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.steps import take
 from conformance.reading import parse
@@ -29,7 +29,7 @@ A < NOT_FOUND\r\n
 """
 
 
-def spared(recording: Recording, profile: Profile) -> list[str]:
+def spared(recording: PreparedTranscript, profile: Profile) -> list[str]:
     """Return the faults that are not met; fail if one changes anything."""
     plain, footprint = traced(recording, profile)
     names = [name for name, fault in FAULTS.items() if not footprint.meets(fault)]
@@ -48,15 +48,15 @@ def test_faults_that_are_not_met_change_nothing(name: str, makes_up: MakesUp) ->
             take(session, step)
         session.finish()
         session.abandon()
-    assert spared(Recording.of(session.transcript.entries, profile, False), profile)
+    assert spared(PreparedTranscript.of(session.transcript.entries, profile, False), profile)
 
 
 def test_few_faults_are_met_by_one_command() -> None:
-    assert len(spared(Recording.of(parse(SHORT).entries, NEWEST, False), NEWEST)) > 450
+    assert len(spared(PreparedTranscript.of(parse(SHORT).entries, NEWEST, False), NEWEST)) > 450
 
 
 def test_a_line_that_a_fault_reads_otherwise_is_met() -> None:
-    recording = Recording.of(parse(r"A > kick 1x\r\n").entries, NEWEST, False)
+    recording = PreparedTranscript.of(parse(r"A > kick 1x\r\n").entries, NEWEST, False)
     _, footprint = traced(recording, NEWEST)
     assert footprint.meets(FAULTS["kick-1x-is-malformed"])
     assert not footprint.meets(FAULTS["reserve-with-timeout-0-x-is-malformed"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.oracle.linearizability import History, Misplaced
+from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
 from conformance.oracle.violation import Violation
 from conformance.verdict import Inconclusive
 from reference_server.wire import (
@@ -25,9 +25,9 @@ RESERVE = b"reserve-with-timeout 0\r\n"
 WAIT = b"reserve\r\n"
 
 
-def _history(*events: tuple[int, bytes | Reply]) -> History:
+def _history(*events: tuple[int, bytes | Reply]) -> ConcurrentHistory:
     """Return the history of what clients 1, 2 and 3 have sent (bytes) and heard, in order."""
-    history = History()
+    history = ConcurrentHistory()
     for conn in (1, 2, 3):
         history.connect(conn)
     for now, (conn, event) in enumerate(events):
@@ -127,7 +127,7 @@ def test_a_reply_that_nobody_has_heard_has_no_place(request_: bytes) -> None:
 
 
 def test_too_much_at_once_is_no_verdict() -> None:
-    history = History()
+    history = ConcurrentHistory()
     for conn in range(1, 31):
         history.connect(conn)
         history.sent(conn, PUT + RESERVE, conn)

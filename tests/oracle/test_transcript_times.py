@@ -7,7 +7,7 @@ import math
 import pytest
 
 from conformance.oracle.check import check, judgement
-from conformance.oracle.pace import LATENESS, PROMPT, Pace
+from conformance.oracle.reply_delays import LATENESS, PROMPT, ReplyDelays
 from conformance.random_testing.replay import program_of
 from conformance.random_testing.steps import Wait
 from conformance.reading import parse
@@ -84,10 +84,13 @@ def test_the_pace_is_that_of_the_slowest_reply_that_came_at_once() -> None:
     text = (
         "A > use a\\r\\n\n+ {}s\nA < USING a\\r\\n\nA > reserve\\r\\n\n+ 9s\nA < TIMED_OUT\\r\\n\n"
     )
-    assert Pace.of(parse(text.format(2)).entries).lateness == LATENESS + 2 * SECOND
+    assert ReplyDelays.of(parse(text.format(2)).entries).lateness == LATENESS + 2 * SECOND
     # What is missing is no pace.
-    assert Pace.of(parse(text.format(6)).entries) == Pace()
-    assert Pace.of(parse(text.format("3 ").replace("s\n", "s at once\n")).entries) == Pace()
+    assert ReplyDelays.of(parse(text.format(6)).entries) == ReplyDelays()
+    assert (
+        ReplyDelays.of(parse(text.format("3 ").replace("s\n", "s at once\n")).entries)
+        == ReplyDelays()
+    )
 
 
 def test_check_grants_what_a_run_grants() -> None:

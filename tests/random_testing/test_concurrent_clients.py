@@ -11,7 +11,7 @@ import pytest
 
 from conformance.oracle.invariants import Ledger, NotReleased
 from conformance.oracle.violation import Violation
-from conformance.random_testing.concurrent_clients import Crowd, NotEnded
+from conformance.random_testing.concurrent_clients import ConcurrentClients, NotEnded
 from conformance.random_testing.exploration import Exploration
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
@@ -43,7 +43,9 @@ def _crowds(target: Target, sizes: Sequence[int], profile: Profile) -> int:
     """Return how many of some crowds were not decided."""
     ledger, chance, undecided = Ledger(), Random(1), 0
     for number, clients in enumerate(sizes):
-        crowd = Crowd(target, [f"crowd-{number}", f"other-{number}"], chance, ledger, profile)
+        crowd = ConcurrentClients(
+            target, [f"crowd-{number}", f"other-{number}"], chance, ledger, profile
+        )
         try:
             crowd.run(clients, 60)
         except Inconclusive:
@@ -93,7 +95,7 @@ def test_jobs_that_are_not_given_back_are_no_must_and_hide_nothing() -> None:
 def _play(server: Target, numbers: Iterable[int], *, tidy: bool) -> None:
     for number in numbers:
         tube, chance = f"crowd-{number}", Random(number)
-        crowd = Crowd(server, [tube], chance, Ledger(), tidy=tidy)
+        crowd = ConcurrentClients(server, [tube], chance, Ledger(), tidy=tidy)
         try:
             crowd.run(4, 60)
         except Inconclusive:
@@ -109,7 +111,7 @@ def test_what_a_crowd_shows_is_told_in_few_lines(fault: str) -> None:
     server = BuiltIn(fault=FAULTS[fault], limits=HASTY)
     ledger, chance = Ledger(), Random(2)
     for number, clients in enumerate((2, 3, 4, 8) * 100):
-        crowd = Crowd(server, [f"crowd-{number}"], chance, ledger)
+        crowd = ConcurrentClients(server, [f"crowd-{number}"], chance, ledger)
         try:
             crowd.run(clients, 100)
         except Violation as violation:
@@ -142,7 +144,7 @@ def test_who_gets_no_reply_is_shown_with_what_it_has_asked() -> None:
     transcript, chance = Transcript(), Random(1)
     with contextlib.closing(server):
         for number in range(100):
-            crowd = Crowd(server, [f"crowd-{number}"], chance, Ledger())
+            crowd = ConcurrentClients(server, [f"crowd-{number}"], chance, Ledger())
             try:
                 crowd.run(3, 60)
             except Violation as violation:

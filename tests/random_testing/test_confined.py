@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.random_testing.again import replayed
 from conformance.random_testing.confined import Confinement
 from conformance.random_testing.replay import program_of
+from conformance.random_testing.replay_verdict import replayed
 from conformance.random_testing.steps import Ask
 from conformance.reading import parse
 from conformance.target.address import Address, ask, connect

@@ -11,8 +11,8 @@ from hypothesis.errors import Flaky
 from conformance import yamlish
 from conformance.oracle.violation import Violation
 from conformance.random_testing import rules
+from conformance.random_testing.delta_debugging import OutOfTime, minimise
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.minimise import OutOfTime, minimise
 from conformance.random_testing.rules import AnyConversation
 from conformance.random_testing.steps import Ask, Happen, Program, take
 from conformance.reading import parse

@@ -11,7 +11,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.target.target import Target
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from fuzz.player import second_gear
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -22,7 +22,7 @@ PROGRAMS = 6
 
 def _explore(target: Target, profile: Profile, seed: int, brisk: bool = False) -> None:
     exploration = Exploration(PROGRAMS, seed, profile=profile)
-    finding = Campaign(exploration, target, partial(second_gear, brisk=brisk)).run(PROGRAMS)
+    finding = ProgramCampaign(exploration, target, partial(second_gear, brisk=brisk)).run(PROGRAMS)
     target.close()
     if finding is not None:
         transcript = finding.transcript.render(finding.violation.mark)
@@ -59,7 +59,7 @@ def test_fast_random_programs_on_beanstalkd(seed: int) -> None:
 )
 def test_random_programs_find_faults_and_make_them_small(fault: str) -> None:
     server = BuiltIn(fault=FAULTS[fault], limits=Limits(reply=1.0))
-    finding = Campaign(Exploration(40), server).run(40)
+    finding = ProgramCampaign(Exploration(40), server).run(40)
     server.close()
     assert finding is not None
     assert len(finding.program) <= 6

@@ -10,11 +10,11 @@ from typing import cast
 
 import pytest
 
-from conformance.random_testing.effort import BUSY, Effort
+from conformance.random_testing.delta_debugging import minimise
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.minimise import minimise
 from conformance.random_testing.replay import Counterexample
-from conformance.random_testing.smaller import TRY, Reducer
+from conformance.random_testing.shrink_budget import BUSY, ShrinkBudget
+from conformance.random_testing.shrinking import TRY, Reducer
 from conformance.random_testing.steps import Ask, Leave, Program, Step, Wait
 from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import CpuTime
@@ -52,7 +52,7 @@ def _found(target: BuiltIn, exploration: Exploration, program: Program) -> Count
 
 
 def test_all_findings_share_the_time_for_making_them_small() -> None:
-    effort = Effort(each=0.05, left=0.08)
+    effort = ShrinkBudget(each=0.05, left=0.08)
     assert not effort.remaining
     for longest in (0.05, 0.03, 0.0):
         with effort.spent(_idle):
@@ -65,7 +65,7 @@ def test_all_findings_share_the_time_for_making_them_small() -> None:
 
 
 def test_the_time_that_the_target_waits_for_a_cpu_does_not_count() -> None:
-    effort, waited = Effort(each=60.0, left=60.0), iter((0.0, *[1000.0] * 9))
+    effort, waited = ShrinkBudget(each=60.0, left=60.0), iter((0.0, *[1000.0] * 9))
     with effort.spent(lambda: CpuTime(0.0, next(waited))):
         time.sleep(0.1)
     assert 60 - effort.left < 0.1 / 2
@@ -113,7 +113,7 @@ def test_a_finding_that_depends_on_what_was_said_before_is_made_small() -> None:
 
 @pytest.mark.parametrize("left", [0.0, 1.5 * TRY])
 def test_nothing_is_tried_when_the_time_of_the_run_is_over(left: float) -> None:
-    exploration = Exploration(1, effort=Effort(left=left))
+    exploration = Exploration(1, effort=ShrinkBudget(left=left))
     with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
         found = _found(target, exploration, SHOWS)
         target.restart = None  # type: ignore[method-assign, assignment]
@@ -128,7 +128,7 @@ def test_a_finding_that_takes_too_long_to_be_seen_again_is_not_waited_for(
     def takes_long(*args: object) -> None:
         limits.append(cast(float, args[4]))
 
-    exploration = Exploration(1, effort=Effort(each=600.0))
+    exploration = Exploration(1, effort=ShrinkBudget(each=600.0))
     with closing(BuiltIn(fault=Fault("", "urgent", model=Urgent))) as target:
         found = _found(target, exploration, SHOWS)
         monkeypatch.setattr(Exploration, "replayed", takes_long)

@@ -20,7 +20,7 @@ from conformance.target.failing_calls import FailingCalls
 from conformance.target.launch import Launched
 from conformance.target.transport import wait_for
 from reference_server import binlog as module
-from reference_server.binlog import Binlog, BinlogError, Kept
+from reference_server.binlog import Binlog, BinlogError, KeptState
 from reference_server.engine import Engine, RecordingLink
 from reference_server.keeping import Observed
 from reference_server.model import Model
@@ -50,9 +50,9 @@ def _crashed(folder: Path, other: Path) -> Path:
     return Path(shutil.copytree(folder, other))
 
 
-def _history(folder: Path) -> list[Kept]:
+def _history(folder: Path) -> list[KeptState]:
     """Write 20 transactions, and return what is kept after each; the last is left in the log."""
-    states = [Kept([], 1)]
+    states = [KeptState([], 1)]
     with _opened(folder) as binlog:
         kept = binlog.load().jobs
         for id in range(1, 21):
@@ -62,7 +62,7 @@ def _history(folder: Path) -> list[Kept]:
             binlog.write(added + changed, gone, id + 1)
             others = {job.id for job in changed} | {*gone}
             kept = [*changed, *(job for job in kept if job.id not in others), *added]
-            states.append(Kept(sorted(kept), id + 1))
+            states.append(KeptState(sorted(kept), id + 1))
         _crashed(folder, folder.with_name("crashed"))
     return states
 
@@ -114,7 +114,7 @@ def test_a_folder_has_one_server(tmp_path: Path) -> None:
     with _opened(tmp_path), pytest.raises(BinlogError, match="another server keeps its jobs in"):
         Binlog(tmp_path, 0)
     with _opened(tmp_path) as binlog:
-        assert binlog.load() == Kept([], 1)
+        assert binlog.load() == KeptState([], 1)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_buried_jobs_come_back_in_their_order(tmp_path: Path) -> None:
         jobs = [_job(id, state=JobState.BURIED, place=10 - id) for id in (1, 2, 3)]
         binlog.write(jobs, (), 4)
     with _opened(tmp_path) as binlog:
-        assert binlog.load() == Kept(jobs[::-1], 4)
+        assert binlog.load() == KeptState(jobs[::-1], 4)
 
 
 @pytest.mark.parametrize(("every", "mode"), [(0, 2), (0.05, 1), (None, 0)])

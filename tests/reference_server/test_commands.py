@@ -14,9 +14,9 @@ from conformance.random_testing.replay import program_of
 from conformance.random_testing.steps import Ask
 from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
-from fuzz.campaign import Campaign
+from fuzz.campaign import ProgramCampaign
 from fuzz.mutate import Mutator
-from reference_server.commands import ABOUT_A_JOB, COMMANDS, Grammar, Kind
+from reference_server.commands import ABOUT_A_JOB, COMMANDS, ArgumentKind, Grammar
 from reference_server.events import Connected
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -24,7 +24,7 @@ from reference_server.state import Client
 from reference_server.wire import Body, Command, Put, Reply, parse_line
 from tests.faults import profiles_of_today
 
-EXAMPLES = {Kind.TUBE: "default", Kind.COUNT: "1", Kind.TIMEOUT: "0"}
+EXAMPLES = {ArgumentKind.TUBE: "default", ArgumentKind.COUNT: "1", ArgumentKind.TIMEOUT: "0"}
 WITHOUT_PROBE = {
     "put": "it makes a job",
     "reserve": "it takes a job, or waits",
@@ -39,7 +39,7 @@ PROGRAMS = 30
 def _line(grammar: Grammar, job: int = 1) -> str:
     """Return a well-formed line of a command."""
     arguments = [
-        str(job) if kind is Kind.JOB else EXAMPLES.get(kind, "1") for kind in grammar.kinds
+        str(job) if kind is ArgumentKind.JOB else EXAMPLES.get(kind, "1") for kind in grammar.kinds
     ]
     return " ".join((grammar.verb, *arguments))
 
@@ -60,7 +60,7 @@ def _said(profile: Profile) -> dict[str, set[str]]:
 
     with mock.patch.object(Model, "_command", noted):
         target = BuiltIn(profile)
-        assert Campaign(Exploration(1, profile=profile), target).run(PROGRAMS) is None
+        assert ProgramCampaign(Exploration(1, profile=profile), target).run(PROGRAMS) is None
         target.close()
     return said
 

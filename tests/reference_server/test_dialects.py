@@ -17,7 +17,7 @@ from conformance.__main__ import main
 from conformance.catalogue import catalogue
 from conformance.oracle.underspecification import is_decided, is_free
 from conformance.target.builtin import BuiltIn
-from conformance.target.draft import Draft
+from conformance.target.draft import DialectDraft
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server import dialect_file
 from reference_server.commands import COMMANDS
@@ -377,8 +377,8 @@ def test_the_draft_of_a_dialect(tmp_path: Path, profile: Profile) -> None:
     for server in (plain, fork):
         server.profile = NEWEST
     with contextlib.closing(plain), contextlib.closing(fork):
-        assert set(yaml.safe_load(Draft(plain).text("a"))) == {"name", "extends"}
-        (tmp_path / "draft.yaml").write_text(Draft(fork).text("my-fork"))
+        assert set(yaml.safe_load(DialectDraft(plain).text("a"))) == {"name", "extends"}
+        (tmp_path / "draft.yaml").write_text(DialectDraft(fork).text("my-fork"))
     draft = read_dialect(tmp_path / "draft.yaml")
     assert set(draft.dialect.without) == {"pause-tube", "kick-job"}
     assert "stats.draining" in draft.lacks

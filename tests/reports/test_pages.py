@@ -14,7 +14,7 @@ from conformance.diagrams.diagram import Wrong, diagram_of
 from conformance.reading import parse
 from reference_server.profiles import NEWEST
 from reports.grouping import grouped
-from reports.results import Bucket, CommandTrait, Known, Measured, Timings, read_results
+from reports.results import Bucket, CommandTrait, KnownRecord, Measured, Timings, read_results
 from reports.verdicts import Verdict
 from reports.write import write_comparison, write_report
 from tests.command_line import suite
@@ -392,7 +392,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report on a server with commands that do not work, and a known deviation."""
     folder = tmp_path_factory.mktemp("answer")
     passing = [requirement(f"put.good-{n}", section=f"Part {n % 9}") for n in range(280)]
-    known = requirement("use.known", Verdict.FAIL, known=Known(reason="as it is", link=""))
+    known = requirement("use.known", Verdict.FAIL, known=KnownRecord(reason="as it is", link=""))
     conversation = parse("A > use a\\r\\n\nA < USING b\\r\\n\n")
     drawn = diagram_of(conversation, NEWEST, Wrong(1, "USING a\\r\\n", "USING b\\r\\n"))
     broken = [requirement(f"put.fails-{n}", Verdict.FAIL) for n in range(12)]

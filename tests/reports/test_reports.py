@@ -11,19 +11,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from conformance.__main__ import main
-from conformance.run.record import measured
+from conformance.run.report_writer import measured
 from reports.annotations import annotated
 from reports.badge import endpoint, svg
-from reports.comparison import Comparison, Difference
+from reports.comparison import ResultsComparison, ResultsDifference
 from reports.grouping import grouped
 from reports.html import GLYPHS, MEANINGS, report_page
 from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
 from reports.plots import BOX, duration, histogram
 from reports.results import (
-    Cause,
-    Known,
-    Requirement,
+    CauseRecord,
+    KnownRecord,
+    RequirementRecord,
     Results,
     ResultsError,
     read_results,
@@ -39,7 +39,7 @@ SCHEMA = ROOT / "reports" / "results.schema.json"
 NASTY = "`a` ``b`` | <script>alert(1)</script>\n# c\x1b[31m\x00"
 
 
-def failing(*slugs: str) -> list[Requirement]:
+def failing(*slugs: str) -> list[RequirementRecord]:
     return [requirement(slug, Verdict.FAIL) for slug in slugs]
 
 
@@ -51,7 +51,7 @@ def test_the_schema_is_that_of_the_code() -> None:
 
 
 def test_the_levels_and_verdicts_are_those_of_the_suite() -> None:
-    level = schema()["$defs"]["Requirement"]["properties"]["level"]["enum"]
+    level = schema()["$defs"]["RequirementRecord"]["properties"]["level"]["enum"]
     assert tuple(level) == LEVELS
     assert list(GLYPHS) == list(MEANINGS) == list(Verdict)
 
@@ -128,7 +128,7 @@ def junit_cases(made: Results) -> dict[str, ET.Element]:
 
 
 def test_junit_tells_failures_from_errors_and_from_what_was_left_out() -> None:
-    known = Known(reason="issue 17", link="")
+    known = KnownRecord(reason="issue 17", link="")
     verdicts = {
         "put.pass": (Verdict.PASS, None),
         "put.seen": (Verdict.SEEN, None),
@@ -186,8 +186,8 @@ def test_markdown_takes_nothing_from_the_target_for_markup() -> None:
     made = results(requirement("put.a", Verdict.FAIL, reason=NASTY))
     target = made.target.model_copy(update={"version": NASTY})
     text = report_text(made.model_copy(update={"target": target}))
-    other = difference_text(Difference.between(results(requirement("put.a")), made))
-    for told in (text, other, comparison_text(Comparison.of([made, made]))):
+    other = difference_text(ResultsDifference.between(results(requirement("put.a")), made))
+    for told in (text, other, comparison_text(ResultsComparison.of([made, made]))):
         for line in told.splitlines():
             outside = re.sub(r"(`+) ?(?:.*?[^`]) ?\1(?!`)", "", line)
             assert "<script>" not in outside
@@ -232,7 +232,7 @@ def test_annotations_tell_ten_causes_of_a_kind_and_hide_nothing(tmp_path: Path) 
 def test_a_comparison_tells_where_servers_differ() -> None:
     one = results(requirement("put.a"), requirement("put.b"), requirement("put.c"))
     other = results(*failing("put.a"), requirement("put.b"), requirement("put.d"))
-    comparison = Comparison.of([one, other])
+    comparison = ResultsComparison.of([one, other])
     assert [row.requirement.slug for row in comparison.differing] == ["put.a"]
     rows = comparison.sections["Producer Commands"]
     assert [row.requirement.slug for row in rows] == ["put.a", "put.b", "put.c", "put.d"]
@@ -244,7 +244,7 @@ def test_a_difference_tells_what_broke_and_what_was_fixed() -> None:
     def run(a: Verdict, b: Verdict, c: Verdict) -> Results:
         return results(requirement("put.a", a), requirement("put.b", b), requirement("put.c", c))
 
-    difference = Difference.between(
+    difference = ResultsDifference.between(
         run(Verdict.PASS, Verdict.FAIL, Verdict.NOT_TESTABLE),
         run(Verdict.FAIL, Verdict.PASS, Verdict.PASS),
     )
@@ -254,7 +254,9 @@ def test_a_difference_tells_what_broke_and_what_was_fixed() -> None:
     assert "1 broke, 1 fixed, 1 changed otherwise: 1 → 1 must" in text
     assert "- put.c: not testable → pass" in text
     same = run(Verdict.PASS, Verdict.FAIL, Verdict.PASS)
-    assert "No requirement fares differently." in difference_text(Difference.between(same, same))
+    assert "No requirement fares differently." in difference_text(
+        ResultsDifference.between(same, same)
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,11 +264,11 @@ def test_a_difference_tells_what_broke_and_what_was_fixed() -> None:
 )
 def test_only_what_passed_before_or_deviated_less_can_break(then: Verdict) -> None:
     before, after = (results(requirement("put.a", v)) for v in (then, Verdict.FAIL))
-    difference = Difference.between(before, after)
+    difference = ResultsDifference.between(before, after)
     assert bool(difference.broken) == (then is Verdict.NON_STRICT)
     assert bool(difference.other) == (then is not Verdict.NON_STRICT)
-    assert not Difference.between(after, before).broken
-    assert not Difference.between(after, before).fixed
+    assert not ResultsDifference.between(after, before).broken
+    assert not ResultsDifference.between(after, before).fixed
 
 
 def test_comparing_two_runs_tells_and_writes_their_difference(
@@ -340,7 +342,9 @@ def test_the_first_cause_that_is_shown_has_a_transcript() -> None:
 
 
 def test_a_cause_is_as_bad_as_its_own_tests_not_as_what_it_breaks() -> None:
-    causes = (Cause(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED"))
+    causes = (
+        CauseRecord(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED")
+    )
     verdicts = (Verdict.FAIL, Verdict.NON_STRICT)
     tests = [
         case("put.a", verdict, cause=cause) for verdict, cause in zip(verdicts, causes, strict=True)
@@ -351,7 +355,7 @@ def test_a_cause_is_as_bad_as_its_own_tests_not_as_what_it_breaks() -> None:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_heading_names_a_requirement_of_its_verdict(is_first: bool) -> None:
-    cause = Cause(command="put", expected="INSERTED", observed="OK")
+    cause = CauseRecord(command="put", expected="INSERTED", observed="OK")
     tests = [
         case("put.loose", Verdict.NON_STRICT, cause=cause, evidence=evidence(transcript=["> A"])),
         case("put.strict", Verdict.FAIL, cause=cause, evidence=evidence()),
@@ -371,7 +375,9 @@ def test_a_heading_names_a_requirement_of_its_verdict(is_first: bool) -> None:
 
 
 def test_a_heading_has_the_verdict_of_its_cause_not_of_another_one_of_its_requirement() -> None:
-    causes = (Cause(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED"))
+    causes = (
+        CauseRecord(command="put", expected="INSERTED", observed=word) for word in ("OK", "BURIED")
+    )
     made = results(
         requirement("put.a", Verdict.FAIL),
         tests=[
@@ -397,7 +403,7 @@ def test_a_must_is_named_before_what_else_its_test_is_about() -> None:
 
 
 def _failed(slug: str, number: int, **changes: object) -> Any:
-    cause = Cause(command="put", expected="INSERTED …", observed=f"cause {'x' * number}")
+    cause = CauseRecord(command="put", expected="INSERTED …", observed=f"cause {'x' * number}")
     values = {"cause": cause, "evidence": evidence(), **changes}
     return case(slug, Verdict.FAIL, **values)
 
@@ -476,7 +482,7 @@ def test_causes_that_differ_in_numbers_names_or_bodies_are_one(one: str, other: 
     for texts in ({"observed": "same"}, {"expected": "same"}):
         missing = "expected" if "observed" in texts else "observed"
         tests = [
-            _failed("put.a", 0, cause=Cause(command="put", **texts, **{missing: text}))
+            _failed("put.a", 0, cause=CauseRecord(command="put", **texts, **{missing: text}))
             for text in (one, other)
         ]
         (group,) = grouped(failing("put.a"), tests)
@@ -494,7 +500,7 @@ def test_causes_that_differ_in_numbers_names_or_bodies_are_one(one: str, other: 
 )
 def test_causes_that_differ_otherwise_are_several(one: str, other: str) -> None:
     tests = [
-        _failed("put.a", 0, cause=Cause(command="put", expected="same", observed=text))
+        _failed("put.a", 0, cause=CauseRecord(command="put", expected="same", observed=text))
         for text in (one, other)
     ]
     assert len(grouped(failing("put.a"), tests)) == 2

@@ -18,7 +18,7 @@ from reports import site as pages_of_site
 from reports.collection import LONGEST_TEXT, LONGEST_TRANSCRIPT, Collection
 from reports.lines import Value, line
 from reports.plots import BOX
-from reports.results import Requirement, Results, ResultsError, read_results
+from reports.results import RequirementRecord, Results, ResultsError, read_results
 from reports.servers import programs, servers
 from reports.shares import Share, by_section, share
 from reports.site import Site
@@ -32,7 +32,7 @@ EVIL = "</style></script><script>document.title='executed'</script><img src=x on
 
 
 def ran(
-    *requirements: Requirement, label: str = "beanstalkd", days: int = 0, **target: object
+    *requirements: RequirementRecord, label: str = "beanstalkd", days: int = 0, **target: object
 ) -> Results:
     """Return results of a server, some days after those of others."""
     made = results(*requirements)

@@ -18,7 +18,7 @@ from conformance.run.baseline import (
     shipped,
     write_baseline,
 )
-from conformance.verdict import Kind, Step
+from conformance.verdict import OutcomeKind, Step
 from reports.verdicts import Verdict
 from tests.command_line import FAST, suite
 from tests.made import case
@@ -116,10 +116,10 @@ def test_which_kinds_a_known_deviation_covers(
 @pytest.mark.parametrize(
     ("step", "written"),
     [
-        (Step(Kind.WRONG_REPLY, "kick", ("KICKED",), "NOT_FOUND"), "wrong reply at kick"),
-        (Step(Kind.WRONG_VALUE, subject="'buries'"), "wrong value"),
-        (Step(Kind.NO_REPLY, "\x00put"), "no reply"),
-        *((Step(kind, "put"), "lost") for kind in Kind if kind.is_loss),
+        (Step(OutcomeKind.WRONG_REPLY, "kick", ("KICKED",), "NOT_FOUND"), "wrong reply at kick"),
+        (Step(OutcomeKind.WRONG_VALUE, subject="'buries'"), "wrong value"),
+        (Step(OutcomeKind.NO_REPLY, "\x00put"), "no reply"),
+        *((Step(kind, "put"), "lost") for kind in OutcomeKind if kind.is_loss),
     ],
 )
 def test_how_the_kind_of_a_deviation_is_written(tmp_path: Path, step: Step, written: str) -> None:

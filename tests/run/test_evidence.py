@@ -13,7 +13,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.run.evidence import gather
-from conformance.run.keeping import Keeper
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.runner import run
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
@@ -69,7 +69,7 @@ def _evidence(model: type[Model], test: Callable[..., object], **values: object)
     # On a busy machine, it is what the failure looks like.
     deviation = error.deviation if isinstance(error, Inconclusive) else error
     assert isinstance(deviation, Deviation), outcome
-    return gather(deviation, outcome, ["replay"], "test", Keeper(None, ""), NEWEST)
+    return gather(deviation, outcome, ["replay"], "test", TranscriptKeeper(None, ""), NEWEST)
 
 
 def _marked(found: Evidence) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import fuzz
 from conformance import tests
-from conformance.run import explain
+from conformance.run import assertions
 from conformance.verdict import Deviation
 
 
@@ -22,7 +22,7 @@ def _failure(file: Path) -> Deviation:
     code = compile(file.read_text(encoding="utf-8"), file, "exec")
     with pytest.raises(AssertionError) as caught:
         exec(code, {})
-    return explain.as_deviation(caught.value)
+    return assertions.as_deviation(caught.value)
 
 
 def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> None:
@@ -48,15 +48,15 @@ def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> No
 )
 def test_a_sentence(code: str, sentence: str) -> None:
     values = {"job": 3, "jobs": [4, 5], "client": SimpleNamespace(tube="emails")}
-    assert explain._sentence(ast.parse(code, mode="eval").body, values) == sentence
+    assert assertions._sentence(ast.parse(code, mode="eval").body, values) == sentence
 
 
 def test_no_assertion_of_the_suite_is_shown_as_code() -> None:
     sentences = [
-        explain._sentence(test, {})
+        assertions._sentence(test, {})
         for folder in (tests, fuzz)
         for file in sorted(Path(folder.__path__[0]).glob("test_*.py"))
-        for _, test in explain._asserts(str(file))
+        for _, test in assertions._asserts(str(file))
     ]
     assert len(sentences) > 200
     assert [words for words in sentences if any(mark in words for mark in "[]()=`")] == []
@@ -78,7 +78,7 @@ def test_tests_in_the_background_read_their_files_one_after_the_other(
             met.set()
         return []
 
-    monkeypatch.setattr(explain, "_read", read)
+    monkeypatch.setattr(assertions, "_read", read)
     tests = [
         threading.Thread(target=_failure, args=(tmp_path / f"test_{name}.py",)) for name in "ab"
     ]

@@ -18,7 +18,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
 from conformance.target.transport import Transport
-from conformance.verdict import Fate, Kind
+from conformance.verdict import Fate, OutcomeKind
 from tests.servers import REFERENCE_COMMAND, changed_server, let_nobody_starve, silent_at
 
 HANGS = """
@@ -54,7 +54,7 @@ def test_a_server_that_hangs_is_restarted_without_being_asked_again(
         before = target.generation
         target.signal(signal.SIGSTOP)
         how = "a new client got no answer within 2 seconds"
-        assert target.fate() == Fate(Kind.HANGS, how)
+        assert target.fate() == Fate(OutcomeKind.HANGS, how)
         with monkeypatch.context() as patch:
             patch.setattr(target, "_fate", lambda _: pytest.fail("it was asked again"))
             target.restore()

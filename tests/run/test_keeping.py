@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from conformance.reading import parse
-from conformance.run.keeping import Keeper
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.verdict import Deviation
 
 
 def test_each_test_has_a_file_of_its_own(tmp_path: Path) -> None:
     transcript = parse("A > use a\\r\\n\nA < USING b\\r\\n")
-    error, keeper = Deviation("USING a", "USING b\x1b[31m"), Keeper(tmp_path, "../my fork")
+    error, keeper = (
+        Deviation("USING a", "USING b\x1b[31m"),
+        TranscriptKeeper(tmp_path, "../my fork"),
+    )
     keep = [
         keeper.keep(f"t::test[{name}]", transcript, error, 1) for name in ("a:b", "a?b", "x" * 999)
     ]
@@ -30,5 +33,5 @@ def test_each_test_has_a_file_of_its_own(tmp_path: Path) -> None:
 def test_what_cannot_be_kept_hides_no_finding(tmp_path: Path) -> None:
     (tmp_path / "transcripts").touch()
     transcript = parse("A > use a\\r\\n")
-    assert Keeper(tmp_path, "").keep("t::test", transcript, Deviation("a", "b"), 0) == ""
-    assert Keeper(None, "").keep("t::test", transcript, Deviation("a", "b"), 0) == ""
+    assert TranscriptKeeper(tmp_path, "").keep("t::test", transcript, Deviation("a", "b"), 0) == ""
+    assert TranscriptKeeper(None, "").keep("t::test", transcript, Deviation("a", "b"), 0) == ""

@@ -13,7 +13,7 @@ from conformance import yamlish
 from conformance.run.load import Load, measured
 from conformance.target.address import ask
 from conformance.target.builtin import BuiltIn
-from conformance.target.pace import PACE, Pace
+from conformance.target.command_rate import COMMAND_RATE, CommandRate
 from conformance.target.transport import Transport
 from tests.command_line import FAST, refuses, suite
 from tests.load import KINDS, measure
@@ -51,7 +51,7 @@ def test_what_is_launched_is_not_announced_and_not_spared() -> None:
 
 
 def test_no_more_commands_are_sent_than_the_pace_allows() -> None:
-    pace = Pace()
+    pace = CommandRate()
     pace.rate = 2000
     begun = time.monotonic()
     for _ in range(5):
@@ -62,7 +62,7 @@ def test_no_more_commands_are_sent_than_the_pace_allows() -> None:
 
 
 def test_what_is_sent_does_not_wait() -> None:
-    pace = Pace()
+    pace = CommandRate()
     pace.rate = 0.001
     done = threading.Thread(target=pace.sends, args=(b"stats\r\n" * 100,), daemon=True)
     done.start()
@@ -71,14 +71,14 @@ def test_what_is_sent_does_not_wait() -> None:
 
 
 def test_without_a_rate_nothing_waits() -> None:
-    pace = Pace()
+    pace = CommandRate()
     pace.sends(b"stats\r\n" * 10**6)
     assert pace.begin() == 0
 
 
 def test_a_transport_counts_what_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[bytes] = []
-    monkeypatch.setattr(PACE, "sends", sent.append)
+    monkeypatch.setattr(COMMAND_RATE, "sends", sent.append)
     with closing(BuiltIn()) as server, server.connect() as transport:
         assert isinstance(transport, Transport)
         transport.send(b"stats\r\n")

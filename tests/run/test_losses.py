@@ -17,7 +17,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import Transcript
 from conformance.usual_answers import OVERLAP, SERIALLY
-from conformance.verdict import Fate, Kind, NotTestable, TargetLost
+from conformance.verdict import Fate, NotTestable, OutcomeKind, TargetLost
 from reports.results import read_results
 from tests.command_line import suite
 from tests.servers import changed_server
@@ -96,7 +96,7 @@ def _lost(answered: bool = True) -> Outcome:
     transcript.add("A", ">", b"kick 1\r\n", 0)
     if answered:
         transcript.add("A", "<", b"KICKED 1\r\n", 0)
-    return Outcome(TargetLost("a reply", Fate(Kind.CRASHED, "ended by SIGSEGV")), transcript)
+    return Outcome(TargetLost("a reply", Fate(OutcomeKind.CRASHED, "ended by SIGSEGV")), transcript)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_many_have_lost_is_run_again_together(server: BuiltIn) -> None:
     def loses(client: Connection, name: str) -> None:
         runs[name] += 1
         if runs[name] == 1:
-            raise TargetLost("a reply", Fate(Kind.CRASHED, "ended by SIGSEGV"))
+            raise TargetLost("a reply", Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
         # Alone, it would be broken.
         at_once.wait(LIMIT)
 
@@ -184,7 +184,9 @@ def test_a_target_that_was_gone_when_a_test_began_died_before(
     second: Any = _Item("second")
     if begins:
         transcript.add("A", ">", begins, 0)
-    outcome = Outcome(TargetLost("a reply", Fate(Kind.GONE, "it refuses connections")), transcript)
+    outcome = Outcome(
+        TargetLost("a reply", Fate(OutcomeKind.GONE, "it refuses connections")), transcript
+    )
     assert losses.after(first, Outcome(None), server, 0, _lost).error is None
     told = losses.after(second, outcome, server, 0, _lost)
     late = [loss.item.name for loss in losses.late(is_over=True)]

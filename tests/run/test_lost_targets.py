@@ -15,7 +15,7 @@ from conformance.target.address import ask, connect, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.transport import Transport
-from conformance.verdict import Fate, Kind, TargetLost
+from conformance.verdict import Fate, OutcomeKind, TargetLost
 from tests.servers import changed_server
 
 
@@ -74,7 +74,7 @@ def test_jobs_of_a_server_that_was_lost_are_not_deleted_on_the_next(server: Buil
 def test_a_target_that_is_gone_may_come_back_as_another() -> None:
     target = BuiltIn()
     target.close()
-    assert target.fate() == Fate(Kind.GONE, "it refuses connections")
+    assert target.fate() == Fate(OutcomeKind.GONE, "it refuses connections")
     assert target.generation == 1
 
 

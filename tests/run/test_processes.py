@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from conformance.console.processes import MOST, processes
-from conformance.random_testing.effort import IN_ALL
+from conformance.random_testing.shrink_budget import IN_ALL
 from conformance.run.options import Options
 from conformance.run.suite import Suite
 from conformance.run.worker_setup import WorkerSetup, set_up_worker

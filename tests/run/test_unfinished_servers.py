@@ -10,7 +10,7 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.run import runner as running
-from conformance.run.aggregation import Judgement
+from conformance.run.aggregation import RequirementVerdict
 from conformance.run.attribution import blame_of, cause_of
 from conformance.run.next_step import next_step
 from conformance.target.builtin import BuiltIn
@@ -132,9 +132,9 @@ def test_all_unknown_commands_are_one_cause() -> None:
     assert len(causes) == 1
 
 
-def _judgement(slug: str, *blocked_by: str) -> Judgement:
+def _judgement(slug: str, *blocked_by: str) -> RequirementVerdict:
     verdict = Verdict.BLOCKED if blocked_by else Verdict.PASS
-    return Judgement(catalogue()[slug], verdict, blocked_by=[*blocked_by])
+    return RequirementVerdict(catalogue()[slug], verdict, blocked_by=[*blocked_by])
 
 
 def test_the_next_step_is_the_command_that_unblocks_most() -> None:
@@ -155,7 +155,7 @@ def test_the_next_step_is_the_command_that_unblocks_most() -> None:
 
 def test_a_crash_is_the_first_cause() -> None:
     def fails(slug: str, observed: str) -> results.Test:
-        cause = results.Cause(command="put", expected="INSERTED", observed=observed)
+        cause = results.CauseRecord(command="put", expected="INSERTED", observed=observed)
         return case(slug, Verdict.FAIL, cause=cause, evidence=evidence())
 
     slugs = ("put.inserted", "delete.not-found", "use.using")

@@ -12,12 +12,12 @@ from random import Random
 import pytest
 
 from conformance.small_worlds import shipped_tours, sources
-from conformance.small_worlds.packing import Packed, pack, unpack
+from conformance.small_worlds.packing import PackedTour, pack, unpack
 from conformance.small_worlds.recorded_tour import RecordedTour
 from conformance.small_worlds.shipped_tours import (
     FOLDER,
     RECORDED_BY,
-    Place,
+    TourFile,
     is_current,
     places,
     ship,
@@ -52,7 +52,7 @@ _TODAY = Random(datetime.now(UTC).date().toordinal()).sample(places(), 4)
 
 
 @pytest.mark.parametrize("place", _TODAY, ids=lambda place: str(place.file))
-def test_a_shipped_tour_is_what_the_model_says_today(place: Place) -> None:
+def test_a_shipped_tour_is_what_the_model_says_today(place: TourFile) -> None:
     assert is_current(place), REMEDY
 
 
@@ -71,7 +71,7 @@ def test_a_tour_of_the_newest_profile_takes_all_transitions(home: str) -> None:
 @pytest.mark.parametrize("profile", ["0.6", "1.13"])
 def test_what_is_packed_is_unpacked_as_it_was(profile: str) -> None:
     tour = RecordedTour(SMALL, PROFILES[profile])
-    packed = Packed.read(pack(tour.graph, tour.segments()).compressed())
+    packed = PackedTour.read(pack(tour.graph, tour.segments()).compressed())
     assert list(unpack(packed)) == list(tour.segments())
     assert packed.graph == tour.graph
 
@@ -79,7 +79,7 @@ def test_what_is_packed_is_unpacked_as_it_was(profile: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with one shipped tour."""
-    place = Place(SMALL, NEWEST)
+    place = TourFile(SMALL, NEWEST)
     (tmp_path / place.file).parent.mkdir()
     shutil.copy(FOLDER / place.file, tmp_path / place.file)
     shutil.copy(FOLDER / RECORDED_BY, tmp_path / RECORDED_BY)
@@ -99,7 +99,7 @@ def test_a_tour_that_other_code_has_recorded_is_not_played(
 
 
 def test_a_torn_tour_is_not_played(folder: Path) -> None:
-    path = folder / Place(SMALL, NEWEST).file
+    path = folder / TourFile(SMALL, NEWEST).file
     whole = path.read_bytes()
     for torn in (b"", whole[: len(whole) // 2], b"no tour"):
         path.write_bytes(torn)
@@ -109,11 +109,11 @@ def test_a_torn_tour_is_not_played(folder: Path) -> None:
 
 
 def test_a_tour_that_differs_is_seen_and_written_anew(folder: Path) -> None:
-    place = Place(SMALL, NEWEST)
+    place = TourFile(SMALL, NEWEST)
     path = folder / place.file
     assert is_current(place, folder)
     assert not ship(place, folder)
-    shutil.copy(FOLDER / Place(SMALL, PROFILES["1.12"]).file, path)
+    shutil.copy(FOLDER / TourFile(SMALL, PROFILES["1.12"]).file, path)
     assert not is_current(place, folder)
     assert ship(place, folder)
     assert path.read_bytes() == (FOLDER / place.file).read_bytes()
@@ -139,7 +139,7 @@ def test_the_digest_is_of_all_code_that_says_what_is_recorded() -> None:
         *("conformance/random_testing/__init__.py", "conformance/target/__init__.py"),
         *("reference_server/__init__.py", "reports/__init__.py"),
         *("conformance/target/footprint.py", "conformance/target/transport.py"),
-        *("conformance/target/pace.py", "conformance/transcript.py", "reports/words.py"),
+        *("conformance/target/command_rate.py", "conformance/transcript.py", "reports/words.py"),
         *("conformance/small_worlds/cache.py", "reports/files.py"),
     }
     assert ours - apart == set(MODULES)

@@ -20,13 +20,13 @@ from conformance.run.options import Options
 from conformance.small_worlds import recorded_tour, tours
 from conformance.small_worlds.alphabet import Action
 from conformance.small_worlds.cache import digest
-from conformance.small_worlds.comparison import Comparison, Unlike, with_plain_lines
+from conformance.small_worlds.comparison import DifferentReply, ReplyComparison, with_plain_lines
 from conformance.small_worlds.graph import Explorer
 from conformance.small_worlds.recorded_tour import RecordedTour
 from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.tour_time import LONGER, SPARE, Allowance, TourTime
 from conformance.small_worlds.tours import tour_of
-from conformance.small_worlds.view import View
+from conformance.small_worlds.view import StateView
 from conformance.small_worlds.visit import Visit, worlds_for
 from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
@@ -119,7 +119,7 @@ def test_a_walk_that_is_interrupted_is_not_kept(monkeypatch: pytest.MonkeyPatch)
     next(segments)
     take = Tour.take
 
-    def interrupted(self: Tour, seen: View, action: Action) -> None:
+    def interrupted(self: Tour, seen: StateView, action: Action) -> None:
         take(self, seen, action)
         raise KeyboardInterrupt
 
@@ -177,7 +177,7 @@ def test_a_tour_is_found_again_by_other_processes() -> None:
     ],
 )
 def test_what_no_two_servers_have_in_common_is_alike(mine: bytes, theirs: bytes) -> None:
-    Comparison(alone=True).check(mine, theirs)
+    ReplyComparison(alone=True).check(mine, theirs)
 
 
 @pytest.mark.parametrize(
@@ -192,15 +192,15 @@ def test_what_no_two_servers_have_in_common_is_alike(mine: bytes, theirs: bytes)
     ],
 )
 def test_what_differs_is_seen(mine: bytes, theirs: bytes) -> None:
-    with pytest.raises(Unlike):
-        Comparison(alone=True).check(mine, theirs)
+    with pytest.raises(DifferentReply):
+        ReplyComparison(alone=True).check(mine, theirs)
 
 
 def test_jobs_are_called_as_they_were_when_they_were_put() -> None:
-    comparison = Comparison(alone=True)
+    comparison = ReplyComparison(alone=True)
     comparison.check(b"INSERTED 1\r\n", b"INSERTED 7\r\n")
     comparison.check(b"RESERVED 1 1\r\na\r\n", b"RESERVED 7 1\r\na\r\n")
-    with pytest.raises(Unlike):
+    with pytest.raises(DifferentReply):
         comparison.check(b"RESERVED 1 1\r\na\r\n", b"RESERVED 1 1\r\na\r\n")
 
 
@@ -221,10 +221,10 @@ def test_what_was_counted_before_stays_the_same_in_any_layout(layout: bytes) -> 
         body = layout % {b"puts": puts, b"pid": pid}
         return b"OK %d\r\n%b\r\n" % (len(body), body)
 
-    comparison = Comparison(alone=True)
+    comparison = ReplyComparison(alone=True)
     comparison.check(stats(WRITTEN, 1, 1), stats(layout, 11, 99))
     comparison.check(stats(WRITTEN, 2, 1), stats(layout, 12, 99))
-    with pytest.raises(Unlike):
+    with pytest.raises(DifferentReply):
         comparison.check(stats(WRITTEN, 3, 1), stats(layout, 12, 99))
 
 

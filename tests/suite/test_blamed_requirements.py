@@ -26,9 +26,9 @@ from conformance.usual_answers import DRAINING, DRAINS
 from conformance.verdict import (
     Deviation,
     Fate,
-    Kind,
     NotApplicable,
     NotTestable,
+    OutcomeKind,
     Step,
     TargetLost,
 )
@@ -54,7 +54,7 @@ from tests.faults import Case, applies, cases, found_by_tests
 from tests.made import case
 from tests.servers import changed_server, let_nobody_starve, silent_at
 
-SILENT = Step(Kind.NO_REPLY, "kick", ("KICKED",))
+SILENT = Step(OutcomeKind.NO_REPLY, "kick", ("KICKED",))
 TOTAL = "stats.total-jobs"
 
 
@@ -74,7 +74,7 @@ def _fails(
 
 @pytest.mark.skipif(not hasattr(signal, DRAINS), reason="Windows has no such signal")
 def test_whoever_finds_a_server_that_the_signal_has_ended_blames_drain_mode() -> None:
-    fate = Fate(Kind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
+    fate = Fate(OutcomeKind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
     for lost in (
         TargetLost("OK …", fate, command="stats"),
         Diagnosis("a reply", "nothing", fate=fate).deviation(0, ", as kept in a folder"),
@@ -106,7 +106,7 @@ def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
     [
         # The requirement that explains it is broken, as its own test shows.
         (
-            _fails("stats.total-jobs", "", Step(Kind.WRONG_VALUE)),
+            _fails("stats.total-jobs", "", Step(OutcomeKind.WRONG_VALUE)),
             ("put.inserted", "stats.total-jobs"),
             "stats.total-jobs",
         ),
@@ -115,7 +115,7 @@ def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
         # Only one requirement explains it.
         (None, (TOTAL,), TOTAL),
         # Nothing explains it.
-        (_fails("put.inserted", "", Step(Kind.NO_REPLY, "put", ("INSERTED",))), (), ""),
+        (_fails("put.inserted", "", Step(OutcomeKind.NO_REPLY, "put", ("INSERTED",))), (), ""),
         (None, ("put.inserted", TOTAL), ""),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_random_test_fails_only_for_what_no_directed_test_explains(
 def test_all_losses_at_one_command_have_one_cause() -> None:
     steps = [
         Step(kind, "kick", words)
-        for kind in (Kind.CRASHED, Kind.CRASHED)
+        for kind in (OutcomeKind.CRASHED, OutcomeKind.CRASHED)
         for words in ((), ("KICKED",))
     ]
     assert len({Blame(step).key for step in steps}) == 1

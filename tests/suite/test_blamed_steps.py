@@ -10,11 +10,11 @@ import pytest
 
 from conformance.catalogue import catalogue
 from conformance.dialogue.drain import drain
-from conformance.dialogue.fitting import largest_body
+from conformance.dialogue.scaled_lines import largest_body
 from conformance.run import runner
 from conformance.target.builtin import BuiltIn
 from conformance.usual_answers import answer_to_delete, answer_to_put
-from conformance.verdict import Deviation, Fate, Kind, TargetLost
+from conformance.verdict import Deviation, Fate, OutcomeKind, TargetLost
 from reference_server import wire
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -239,7 +239,7 @@ def test_a_server_that_the_signal_kills_breaks_put_draining_alone() -> None:
             self.close()
 
         def fate(self) -> Fate | None:
-            return Fate(Kind.CRASHED, "ended by SIGUSR1", signal.SIGUSR1)
+            return Fate(OutcomeKind.CRASHED, "ended by SIGUSR1", signal.SIGUSR1)
 
     server = Killed()
 

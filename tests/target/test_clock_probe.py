@@ -15,7 +15,7 @@ import pytest
 from conformance.target.address import ask, visit
 from conformance.target.clock import FakeClock
 from conformance.target.clock_probe import why_not
-from conformance.target.instants import PAUSE_UNANSWERED, late_instants
+from conformance.target.immediate_replies import PAUSE_UNANSWERED, late_instants
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits

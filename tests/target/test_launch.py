@@ -24,7 +24,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.target.place import SOCKETS
 from conformance.target.starvation import CpuTime
-from conformance.verdict import Fate, Kind
+from conformance.verdict import Fate, OutcomeKind
 from reference_server.profiles import LIST_TUBE_USED, NEWEST
 from tests.command_line import refuses, suite
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
@@ -152,7 +152,7 @@ def test_a_server_that_is_stopped_hangs() -> None:
     try:
         target.signal(signal.SIGSTOP)
         how = "a new client got no answer within 2 seconds"
-        assert target.fate() == Fate(Kind.HANGS, how)
+        assert target.fate() == Fate(OutcomeKind.HANGS, how)
     finally:
         target.close()
 

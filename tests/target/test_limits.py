@@ -10,7 +10,7 @@ import pytest
 from conformance.dialogue.connection import Connection
 from conformance.oracle.invariants import Ledger
 from conformance.oracle.violation import Violation
-from conformance.random_testing.concurrent_clients import Crowd
+from conformance.random_testing.concurrent_clients import ConcurrentClients
 from conformance.random_testing.exploration import Exploration
 from conformance.run.options import Options
 from conformance.run.runner import run
@@ -82,7 +82,7 @@ def test_a_session_waits_for_a_reply_as_long_as_the_target_may_take() -> None:
 
 def test_concurrent_clients_wait_for_replies_as_long_as_the_target_may_take() -> None:
     with _mute("ignore") as server:
-        crowd = Crowd(server, ["crowd"], Random(1), Ledger())
+        crowd = ConcurrentClients(server, ["crowd"], Random(1), Ledger())
         with pytest.raises(Violation) as raised:
             crowd.run(2, 60)
         crowd.abandon()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.dialogue.crowd import gather
+from conformance.dialogue.many_clients import gather
 from conformance.random_testing.budget import Budget
 from conformance.target.serving import serving
 from conformance.verdict import Deviation, Inconclusive, NotTestable

@@ -20,7 +20,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote
 from conformance.target.traits import Failure, Traits
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, Kind, Step, TargetLost
+from conformance.verdict import Deviation, OutcomeKind, Step, TargetLost
 from reference_server.engine import Engine
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -66,7 +66,7 @@ def test_the_survey_leaves_nothing_behind() -> None:
 def test_a_silent_command_blocks_what_needs_it_and_costs_no_time_again(verb: str) -> None:
     with _surveyed(silent_at(verb)) as target:
         assert set(target.traits.unusable) == {verb}
-        assert target.traits.unusable[verb].step.kind is Kind.NO_REPLY
+        assert target.traits.unusable[verb].step.kind is OutcomeKind.NO_REPLY
         lines = {"bury": "bury 1 0", "touch": "touch 1", "kick": "kick 1"}
         line = lines.get(
             verb, {"pause-tube": "pause-tube a 0", "stats-job": "stats-job 1"}.get(verb, verb)
@@ -215,10 +215,11 @@ def test_no_timeout_is_shorter_than_twice_the_slowest_reply(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("does", "kind"), [("os.abort()", Kind.CRASHED), ("time.sleep(10**6)", Kind.HANGS)]
+    ("does", "kind"),
+    [("os.abort()", OutcomeKind.CRASHED), ("time.sleep(10**6)", OutcomeKind.HANGS)],
 )
 def test_of_all_commands_only_the_one_is_blamed_that_ends_the_server(
-    tmp_path: Path, does: str, kind: Kind
+    tmp_path: Path, does: str, kind: OutcomeKind
 ) -> None:
     change = f"import time\nModel._kick = lambda self, *_: {does}"
     with contextlib.closing(
@@ -247,7 +248,7 @@ def test_a_server_that_hangs_when_its_first_client_leaves_is_told_at_once(tmp_pa
         outcomes = [run(any_test, {"client": None}, target) for _ in range(2)]
     for outcome in outcomes:
         assert isinstance(outcome.error, TargetLost)
-        assert outcome.error.fate.kind is Kind.HANGS
+        assert outcome.error.fate.kind is OutcomeKind.HANGS
         assert outcome.error.owner == "protocol.close-ends-connection"
         assert [entry.direction for entry in outcome.transcript.entries] == [">", "<", "!", ">"]
 
@@ -267,7 +268,7 @@ def test_a_server_that_sends_more_than_its_replies_breaks_their_order(
         monkeypatch.setattr(Reply, "encode", lambda reply: plain(reply) + surplus)
         target.probe()
     assert target.traits.defect is not None
-    assert target.traits.defect.step.kind is Kind.EXTRA_REPLY
+    assert target.traits.defect.step.kind is OutcomeKind.EXTRA_REPLY
     assert target.traits.defective == "protocol.serial-replies"
 
 
@@ -286,15 +287,15 @@ def test_a_run_on_a_server_that_serves_one_client_only_has_a_verdict(tmp_path: P
 
 
 def test_commands_that_do_not_work_are_told_by_what_is_wrong_with_them() -> None:
-    def failure(kind: Kind, came: str = "") -> Failure:
+    def failure(kind: OutcomeKind, came: str = "") -> Failure:
         return Failure(Step(kind, came=came), "a reply", "something else", Transcript())
 
     unusable = {
-        "touch": failure(Kind.WRONG_REPLY, "UNKNOWN_COMMAND"),
-        "bury": failure(Kind.WRONG_REPLY, "UNKNOWN_COMMAND"),
-        "stats": failure(Kind.NO_REPLY),
-        "kick": failure(Kind.DISCONNECTED),
-        "peek": failure(Kind.WRONG_REPLY, "BAD_FORMAT"),
+        "touch": failure(OutcomeKind.WRONG_REPLY, "UNKNOWN_COMMAND"),
+        "bury": failure(OutcomeKind.WRONG_REPLY, "UNKNOWN_COMMAND"),
+        "stats": failure(OutcomeKind.NO_REPLY),
+        "kick": failure(OutcomeKind.DISCONNECTED),
+        "peek": failure(OutcomeKind.WRONG_REPLY, "BAD_FORMAT"),
     }
     assert Traits(unusable=unusable).commands_in_words() == (
         "20 of 25 work; unknown: touch, bury; no reply: stats; disconnected: kick;"

@@ -15,8 +15,8 @@ import pytest
 from conformance.run.evidence import SHORT, clean
 from conformance.run.labels import labels_of, parsed
 from conformance.run.options import Options
+from conformance.run.result_records import requirement_record, test_records
 from conformance.run.summary import Summary
-from conformance.run.told import told_requirement, told_tests
 from conformance.target.traits import Traits, answer_of
 from conformance.version import suite_version
 from reference_server.commands import COMMANDS
@@ -27,7 +27,7 @@ PER_DECADE = 10
 """Buckets of measured durations; the first ends at a microsecond."""
 
 
-class Recorder:
+class ReportWriter:
     """Writes the report of a run into a folder when all processes have ended.
 
     ``is_asked``: the user has named the folder, so that a run without a report is in vain.
@@ -98,8 +98,8 @@ class Recorder:
                 k: clean(v) for k, v in labels_of(parsed(options.labels), options.command).items()
             },
             gone=tally.gone(),
-            requirements=[told_requirement(entry) for entry in tally.entries.values()],
-            tests=sorted(told_tests(self._summary), key=lambda test: test.id),
+            requirements=[requirement_record(entry) for entry in tally.entries.values()],
+            tests=sorted(test_records(self._summary), key=lambda test: test.id),
             timings=format.Timings(
                 latency=measured(time for o in observations for time in o.latencies),
                 lateness=measured(time for o in observations for time in o.latenesses),
@@ -127,14 +127,14 @@ def _commands(traits: Traits | None) -> list[format.CommandTrait]:
     ]
 
 
-def _vitals(summary: Summary) -> format.Vitals | None:
+def _vitals(summary: Summary) -> format.VitalsRecord | None:
     vitals = summary.vitals()
-    return format.Vitals.model_validate(vitals._asdict()) if vitals else None
+    return format.VitalsRecord.model_validate(vitals._asdict()) if vitals else None
 
 
-def this_suite() -> format.Suite:
+def this_suite() -> format.SuiteRecord:
     """Return the suite that runs, and where."""
-    return format.Suite(
+    return format.SuiteRecord(
         version=suite_version(),
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",

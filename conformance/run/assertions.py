@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from conformance.verdict import Deviation, Kind, Step
+from conformance.verdict import Deviation, OutcomeKind, Step
 
 _PHRASES: Mapping[str, str] = {
     "state_of": "the state of job {}",
@@ -67,7 +67,7 @@ def as_deviation(error: AssertionError) -> Deviation:
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         for place, test in _asserts(frame.f_code.co_filename):
             if place == line:
-                step = Step(Kind.WRONG_VALUE, subject=ast.unparse(test))
+                step = Step(OutcomeKind.WRONG_VALUE, subject=ast.unparse(test))
                 return Deviation(_sentence(test, frame.f_locals), _observed(said), step=step)
     return Deviation("the test's assertion", said)
 

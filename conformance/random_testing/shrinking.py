@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
 from conformance.oracle.underspecification import Lines
+from conformance.random_testing.delta_debugging import OutOfTime, Shows, minimise, without_steps
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
-from conformance.random_testing.minimise import OutOfTime, Shows, minimise, without_steps
 from conformance.random_testing.replay import Counterexample
 from conformance.random_testing.steps import Ask, Leave, Program
 from conformance.target.target import Target

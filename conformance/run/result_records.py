@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conformance.run.aggregation import Judgement
+from conformance.run.aggregation import RequirementVerdict
 from conformance.run.evidence import clean
 from conformance.run.summary import Summary
 from reports import results as format
 from reports.verdicts import DEVIATIONS, Verdict
 
 
-def told_requirement(entry: Judgement) -> format.Requirement:
+def requirement_record(entry: RequirementVerdict) -> format.RequirementRecord:
     """Return the verdict of a requirement."""
     requirement = entry.requirement
     known = entry.known
-    return format.Requirement(
+    return format.RequirementRecord(
         slug=requirement.slug,
         level=requirement.level,
         section=requirement.section,
@@ -25,12 +25,12 @@ def told_requirement(entry: Judgement) -> format.Requirement:
         verdict=entry.verdict,
         reason=clean(entry.reason),
         tests=entry.tests,
-        known=format.Known(reason=known.reason, link=known.link) if known else None,
+        known=format.KnownRecord(reason=known.reason, link=known.link) if known else None,
         blocked_by=entry.blocked_by,
     )
 
 
-def told_tests(summary: Summary) -> Iterator[format.Test]:
+def test_records(summary: Summary) -> Iterator[format.Test]:
     """Yield what came of each test, and what blocks it."""
     for number, observation in enumerate(summary.observations):
         test, is_blocked = observation.test, summary.is_blocked(number)

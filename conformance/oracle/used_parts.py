@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.oracle.reenactment import Course, Recording, reenacted
+from conformance.oracle.reenactment import Course, PreparedTranscript, reenacted
 from reference_server.events import Event, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -18,7 +18,7 @@ from reference_server.wire import Body, Command, Put, Request, RequestReader
 
 
 @dataclass(slots=True)
-class Footprint:
+class UsedParts:
     """The names that a model and a reader without a fault were asked for, and what they got."""
 
     profile: Profile
@@ -43,9 +43,9 @@ class Footprint:
         return any(reader.parse(line) != request for line, request in self.lines.items())
 
 
-def traced(recording: Recording, profile: Profile) -> tuple[Course, Footprint]:
+def traced(recording: PreparedTranscript, profile: Profile) -> tuple[Course, UsedParts]:
     """Return how a recording goes on with a server that has no fault, and what that has used."""
-    found = Footprint(profile)
+    found = UsedParts(profile)
 
     class Traced(Model):
         def __getattribute__(self, name: str) -> Any:

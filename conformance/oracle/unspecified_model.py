@@ -40,7 +40,7 @@ _COUNTED = frozenset(("total-jobs", "cmd-delete", "cmd-pause-tube"))
 """The keys of stats-tube that count all that a tube has seen."""
 
 
-class Loose(Reply):
+class PartialReply(Reply):
     """A reply of which some part is open.
 
     ``free``: words that may come instead, tubes that may be listed, keys of any value.
@@ -53,12 +53,12 @@ def _loose(reply: Reply, free: frozenset[str]) -> Reply:
     """Return a reply of which these are free."""
     if not free:
         return reply
-    loose = Loose(*reply)
+    loose = PartialReply(*reply)
     loose.free = free
     return loose
 
 
-class OpenModel(Model):
+class UnspecifiedModel(Model):
     """A model that asks ``choose`` wherever the text leaves open when something happens.
 
     ``tie``: nanoseconds by which the ends of two delays must differ to be told apart.

@@ -14,8 +14,8 @@ from conformance.target.address import Address, ask
 from conformance.target.probe_clients import (
     IN_TIME,
     TUBE,
-    Doubt,
     ProbeClients,
+    UnsafeClock,
     must,
     probe_clients,
     unanswered,
@@ -49,7 +49,7 @@ def late_instants(address: Address, limit: float, traits: Traits, pause: float) 
         try:
             with probe_clients(address, limit, traits) as clients:
                 expect(clients)
-        except Doubt as doubt:
+        except UnsafeClock as doubt:
             late.append(str(doubt))
             if expect in pauses:
                 # The other pause would be waited for in vain, too.
@@ -82,9 +82,9 @@ def _expect_end_of_pause(before: bytes, limit: float, clients: ProbeClients) -> 
     try:
         told = ask(clients.holder, b"pause-tube %b %b" % (TUBE, before), limit)
     except TimeoutError:
-        raise Doubt(PAUSE_UNANSWERED) from None
+        raise UnsafeClock(PAUSE_UNANSWERED) from None
     except (OSError, EOFError):
-        raise Doubt(_PAUSE_FATAL) from None
+        raise UnsafeClock(_PAUSE_FATAL) from None
     if told.word != "PAUSED":
         return
     job = clients.put(0)

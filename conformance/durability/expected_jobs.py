@@ -17,7 +17,7 @@ COUNTS = ("reserves", "timeouts", "releases", "buries", "kicks")
 """The numbers that statistics count of a job."""
 
 
-class View(NamedTuple):
+class JobView(NamedTuple):
     """A job as it is behind a restart: then nobody holds it any more.
 
     ``due``: when its delay ends, in seconds since 1970; ``by``: the command that changed it last.
@@ -33,14 +33,14 @@ class View(NamedTuple):
     by: str
 
 
-class Moment(NamedTuple):
+class AllJobs(NamedTuple):
     """All jobs by the names of their puts, and the buried ones of each tube in their order."""
 
-    jobs: Mapping[str, View]
+    jobs: Mapping[str, JobView]
     buried: Mapping[str, tuple[str, ...]]
 
 
-class Story:
+class ExpectedJobs:
     """The model of a server that hears what the server heard; ``moments`` begins with nothing.
 
     Those before ``begin`` commands are not kept, and have no jobs.
@@ -54,10 +54,10 @@ class Story:
         self._engine = Engine(self._model, lambda: self._now)
         self._links: dict[str, tuple[int, RecordingLink]] = {}
         self._names: dict[int, str] = {}
-        self._views: dict[str, View] = {}
+        self._views: dict[str, JobView] = {}
         self.ids: dict[str, int] = {}
         """The ids that jobs have in the model."""
-        self.moments: list[Moment] = [Moment({}, {})]
+        self.moments: list[AllJobs] = [AllJobs({}, {})]
 
     def say(self, step: Say, time: float) -> Reply:
         """Tell the model a command; return the reply that is due."""
@@ -82,13 +82,13 @@ class Story:
         """Return the name of the job that has this id in the model."""
         return self._names[id]
 
-    def _moment(self, step: Say) -> Moment:
+    def _moment(self, step: Say) -> AllJobs:
         self._look(step.verb)
         if len(self.moments) < self._begin:
             return self.moments[0]
         tubes = self._model.tubes
         buried = {t.name: tuple(self._names[id] for id in t.buried) for t in tubes if t.buried}
-        return Moment({**self._views}, buried)
+        return AllJobs({**self._views}, buried)
 
     def _look(self, verb: str) -> None:
         """Note how the jobs are that a command has changed."""
@@ -109,8 +109,8 @@ class Story:
             self._views[name] = now
 
 
-def _view(job: Job, verb: str) -> View:
+def _view(job: Job, verb: str) -> JobView:
     state = "ready" if job.state is JobState.RESERVED else job.state.value
     due = job.deadline / SECOND if job.state is JobState.DELAYED else 0.0
     counts = {name: getattr(job, name) for name in COUNTS}
-    return View(job.tube.name, state, job.pri, job.ttr, job.body, due, counts, verb)
+    return JobView(job.tube.name, state, job.pri, job.ttr, job.body, due, counts, verb)

@@ -11,7 +11,7 @@ from conformance.catalogue import CatalogueError, extend
 from conformance.run.suite import slugs
 
 
-def take_in(config: pytest.Config, folder: Path) -> None:
+def add_requirements(config: pytest.Config, folder: Path) -> None:
     """Let a run have the requirements of a folder, and its tests unless some of them are named."""
     try:
         extend(folder)

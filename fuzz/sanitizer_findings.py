@@ -7,15 +7,15 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.random_testing.effort import Effort
-from conformance.random_testing.minimise import OutOfTime, without_steps
+from conformance.random_testing.delta_debugging import OutOfTime, without_steps
+from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Ask, Leave, Program, Step
-from conformance.run.reported import remarks
-from conformance.target.sanitizers import Report
+from conformance.run.sanitizer_reports import remarks
+from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from fuzz.coverage import Unknown
 from fuzz.scout import Lost, Scout
-from fuzz.undefined_input import Action, told
+from fuzz.undefined_input import UndefinedAction, told
 
 _TRIES = 150
 """Times that a program is played, on a new server, to make it small."""
@@ -28,21 +28,21 @@ class Reports:
     server print it.
     """
 
-    def __init__(self, target: Target, folder: Path | None, effort: Effort) -> None:
+    def __init__(self, target: Target, folder: Path | None, effort: ShrinkBudget) -> None:
         self.told: dict[str, str] = {}
         self._target = target
         self._folder = folder
         self._effort = effort
-        self._done: Sequence[Action] = ()
+        self._done: Sequence[UndefinedAction] = ()
 
-    def hear(self, reports: Sequence[Report], program: Program) -> None:
+    def hear(self, reports: Sequence[SanitizerReport], program: Program) -> None:
         """Take in what was printed while a program was played."""
         for report in reports:
             if report.kind not in self.told:
                 with self._effort.spent(self._target.cpu_time):
                     self.told[report.kind] = self._remark(report, program)
 
-    def _remark(self, report: Report, program: Program) -> str:
+    def _remark(self, report: SanitizerReport, program: Program) -> str:
         if self._folder is None:
             return f"the target has printed: {report.head}"
         again = report.kind in self._printed(self._smallest(report.kind, program))
@@ -78,7 +78,7 @@ class Reports:
         return {report.kind for report in target.reported()}
 
 
-def program_of(done: Sequence[Action]) -> list[Step]:
+def program_of(done: Sequence[UndefinedAction]) -> list[Step]:
     """Return what clients have done without waiting for replies as a program."""
     return [
         Leave(action.client, action.end == "half-closes", action.end == "resets")

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.random_testing.findings import how_to_replay, not_kept
-from conformance.target.sanitizers import Report
+from conformance.target.sanitizers import SanitizerReport
 from conformance.transcript import Transcript
 from reports.files import replace
 
 
-def remarks(reports: Sequence[Report], transcript: Transcript | None, folder: Path) -> list[str]:
+def remarks(
+    reports: Sequence[SanitizerReport], transcript: Transcript | None, folder: Path
+) -> list[str]:
     """Return a sentence for each report; it is kept with what the target was told before.
 
     ``transcript``: None for reports of a server that was ended.
@@ -21,7 +23,7 @@ def remarks(reports: Sequence[Report], transcript: Transcript | None, folder: Pa
     return [_remark(report, transcript, folder) for report in reports]
 
 
-def _remark(report: Report, transcript: Transcript | None, folder: Path) -> str:
+def _remark(report: SanitizerReport, transcript: Transcript | None, folder: Path) -> str:
     words = re.sub(r"[^a-z0-9]+", "-", report.kind.lower()).strip("-")[:60]
     home = folder / f"{words}-{hashlib.sha256(report.kind.encode()).hexdigest()[:6]}"
     when = "" if transcript is not None else " when it was ended"
@@ -38,7 +40,7 @@ def _remark(report: Report, transcript: Transcript | None, folder: Path) -> str:
     return f"{told}; {home} has the rest{more}"
 
 
-def _readme(name: str, report: Report, transcript: Transcript | None) -> str:
+def _readme(name: str, report: SanitizerReport, transcript: Transcript | None) -> str:
     """Return the page about a report; a transcript is in the file ``conversation``."""
     printed = "".join(f"    {line}\n" for line in report.text.splitlines())
     again = "" if transcript is None else f"\n{how_to_replay(transcript, 'conversation')}"

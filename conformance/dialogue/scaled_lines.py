@@ -12,7 +12,7 @@ NAME, LINE = 200, 224
 _LONG_NAME = re.compile(rb"n{199,201}")
 
 
-def fitted(text: bytes, profile: Profile) -> bytes:
+def scaled(text: bytes, profile: Profile) -> bytes:
     """Return what is said with long names that are as much longer as a profile allows."""
     if profile.max_name == NAME:
         return text
@@ -20,7 +20,7 @@ def fitted(text: bytes, profile: Profile) -> bytes:
     return _LONG_NAME.sub(lambda match: b"n" * (len(match[0]) + more), text)
 
 
-def fitted_length(length: int, profile: Profile) -> int:
+def scaled_length(length: int, profile: Profile) -> int:
     """Return the length of a line that is as much longer than a profile allows.
 
     Of lines that are one byte longer than a multiple of it, some servers swallow the next.

@@ -9,7 +9,7 @@ from random import Random
 from typing import TypeVar
 
 from conformance.oracle.invariants import Asked
-from conformance.random_testing.crowd_client import WAITS, CrowdClient
+from conformance.random_testing.concurrent_client import WAITS, ConcurrentClient
 from conformance.target.target import Target
 from reference_server.profiles import Profile
 
@@ -49,7 +49,7 @@ class Requests:
     def _pick(self, options: Sequence[T]) -> T:
         return self.chance.choice(options)
 
-    def burst(self, client: CrowdClient) -> list[Said]:
+    def burst(self, client: ConcurrentClient) -> list[Said]:
         """Return the requests that a client sends in one go."""
         length = self._pick((1, 1, 1, 2, 3))
         burst: list[Said] = []
@@ -60,7 +60,7 @@ class Requests:
                 break
         return burst
 
-    def _command(self, client: CrowdClient) -> Said:
+    def _command(self, client: ConcurrentClient) -> Said:
         if client.held and self.chance.random() < 0.5:
             about_held = ("delete", "delete", "release", "bury", "touch", "peek")
             return self.of_job(self._one_of(about_held), self._pick(client.held))
@@ -84,7 +84,7 @@ class Requests:
         known = [v for v in verbs if v in self.profile.commands and v not in leaves]
         return self._pick(known)
 
-    def put(self, client: CrowdClient) -> Said:
+    def put(self, client: ConcurrentClient) -> Said:
         """Return a put of a job with a body of its own."""
         pri, delay = self._pick(PRIORITIES), 0
         if self.chance.random() < 0.05 and "delayed" in self.profile.deletes:
@@ -97,7 +97,7 @@ class Requests:
         asked = Asked("put", self.now(), 0, pri, delay, client.used, body)
         return head + body + b"\r\n", asked
 
-    def _reserve(self, client: CrowdClient) -> Said:
+    def _reserve(self, client: ConcurrentClient) -> Said:
         if client.patient and not client.held and self.chance.random() < 0.5:
             return self.waits(client)
         if not self.profile.has_timeouts:
@@ -105,7 +105,7 @@ class Requests:
         asked = Asked("reserve-at-once", self.now(), watched=client.watched)
         return b"reserve-with-timeout 0\r\n", asked
 
-    def waits(self, client: CrowdClient) -> Said:
+    def waits(self, client: ConcurrentClient) -> Said:
         """Return a request that waits for a job."""
         lines = [b"reserve\r\n"]
         if self.profile.has_timeouts:
@@ -118,7 +118,7 @@ class Requests:
         more = {"release": f" {pri} 0", "bury": f" {pri}"}.get(verb, "")
         return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self.now(), job, pri)
 
-    def of_tube(self, client: CrowdClient, verb: str, tube: str) -> Said:
+    def of_tube(self, client: ConcurrentClient, verb: str, tube: str) -> Said:
         """Return a request about a tube, and note what comes of it for the client."""
         if verb == "use":
             client.used = tube

@@ -13,7 +13,7 @@ TRIES = 8
 """The least number of looks: on a busy machine, time may pass without the target."""
 
 
-def looks(limits: Limits, share: float = 1.0) -> Iterator[bool]:
+def attempts(limits: Limits, share: float = 1.0) -> Iterator[bool]:
     """Give, before each look, whether it is the last. ``share``: that of the usual time."""
     end, tries = time.monotonic() + share * max(limits.lateness, limits.soon), 0
     while tries < share * TRIES or time.monotonic() < end:

@@ -18,7 +18,7 @@ _LONGEST = 120
 """Characters of a name, without its ending."""
 
 
-class Keeper:
+class TranscriptKeeper:
     """Keeps transcripts in a folder of the report; without a report, nothing."""
 
     def __init__(self, report: Path | None, title: str) -> None:

@@ -10,13 +10,13 @@ _NAME = "late"
 """The property of the report of a later test that carries such a report."""
 
 
-def late_property(config: pytest.Config, report: pytest.TestReport) -> tuple[str, Any]:
+def belated_property(config: pytest.Config, report: pytest.TestReport) -> tuple[str, Any]:
     """Return the property that carries a report on an earlier test."""
     data = config.hook.pytest_report_to_serializable(config=config, report=report)
     return _NAME, data
 
 
-class Late:
+class BelatedReports:
     """Takes such reports out of those of later tests, wherever these have run."""
 
     def __init__(self, config: pytest.Config) -> None:

@@ -57,7 +57,7 @@ class Sighting(NamedTuple):
 
 
 @dataclass
-class Report:
+class CampaignReport:
     """The progress of a campaign."""
 
     progress: Progress = field(default_factory=Progress)

@@ -14,7 +14,7 @@ WAITS = "reserve"
 
 
 @dataclass(slots=True)
-class CrowdClient:
+class ConcurrentClient:
     """A client, and what it knows. ``patient``: it may wait for a job."""
 
     transport: Transport

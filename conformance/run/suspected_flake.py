@@ -18,7 +18,7 @@ BUSY = "the machine was too busy to decide"
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class SuspectedFlake:
     """Why a failure should be looked for again; ``reason`` is empty if nobody was seen to be late.
 
     ``is_race``: a clock was moved before the target can be known to have read what was sent. That
@@ -29,17 +29,19 @@ class Doubt:
     is_race: bool = False
 
 
-RACE = Doubt("a clock was moved before the target can be known to have read what was sent", True)
+RACE = SuspectedFlake(
+    "a clock was moved before the target can be known to have read what was sent", True
+)
 
 
-def doubt(error: Deviation, scenario: Scenario) -> Doubt | None:
+def suspect_flake(error: Deviation, scenario: Scenario) -> SuspectedFlake | None:
     """Return why a failure should be looked for again; None if it is believed at once."""
     if error.conclusive or isinstance(error, TargetLost):
         return None
     clock, since = scenario.clock, scenario.starvation.since
     if error.late:
         # We were in time if we were so when it was due; a target may have read the command late.
-        return _busy(since(error.begun, error.due), error.late) or Doubt()
+        return _busy(since(error.begun, error.due), error.late) or SuspectedFlake()
     behind = clock.behind - error.waited
     if behind > BELIEVABLE:
         return _busy(since(), behind) or _slow(clock.latencies, behind)
@@ -48,16 +50,16 @@ def doubt(error: Deviation, scenario: Scenario) -> Doubt | None:
     return RACE if clock.raced else None
 
 
-def _busy(starved: Starved, seconds: float) -> Doubt | None:
+def _busy(starved: Starved, seconds: float) -> SuspectedFlake | None:
     """Return the excuse, if starvation explains that something took so much longer."""
-    return Doubt(f"{BUSY} ({starved})") if SEEN * starved.seconds >= seconds else None
+    return SuspectedFlake(f"{BUSY} ({starved})") if SEEN * starved.seconds >= seconds else None
 
 
-def _slow(latencies: list[float], behind: float) -> Doubt:
+def _slow(latencies: list[float], behind: float) -> SuspectedFlake:
     """Return the excuse of a scenario that fell behind though nobody had to wait for a CPU."""
     took = sum(latencies)
     if took < behind / 2:
         what = f"the scenario took {behind:.1f} s longer than planned"
     else:
         what = f"the target took {took:.1f} s for {len(latencies)} replies that were due at once"
-    return Doubt(f"{what}, which is too long to tell what time did meanwhile")
+    return SuspectedFlake(f"{what}, which is too long to tell what time did meanwhile")

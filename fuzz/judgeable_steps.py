@@ -19,7 +19,7 @@ The orders in which they may be handled are more and more.
 """
 
 
-def decent(program: Program, profile: Profile) -> list[Step]:
+def judgeable(program: Program, profile: Profile) -> list[Step]:
     """Return the steps of a program that can be judged, whatever the others are."""
     steps = [step for step in program if not isinstance(step, Ask) or _is_decent(step, profile)]
     return [*_with_little_haste(steps)]

@@ -32,7 +32,7 @@ class _Turn:
 
 
 @dataclass(slots=True)
-class Effort:
+class ShrinkBudget:
     """Seconds for ``each`` finding, and those that are ``left`` for all."""
 
     each: float = 20.0

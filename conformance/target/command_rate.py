@@ -17,7 +17,7 @@ _BEGINS = 20
 """Commands that are counted in advance where a test begins: many may do so at the same time."""
 
 
-class Pace:
+class CommandRate:
     """Counts commands, and waits until they are no more than ``rate`` in a second."""
 
     def __init__(self) -> None:
@@ -46,5 +46,5 @@ class Pace:
         self._free = max(self._free, time.monotonic()) + commands / self.rate
 
 
-PACE = Pace()
+COMMAND_RATE = CommandRate()
 """The pace of this process."""

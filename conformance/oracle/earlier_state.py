@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from conformance import yamlish
-from conformance.oracle.judged_entries import Jobs, Judged
+from conformance.oracle.judged_entries import Jobs, JudgedMessages
 from conformance.oracle.underspecification import Lines, answered, talks
 from conformance.oracle.violation import Violation
 from conformance.transcript import OWN_TUBES, Entry
@@ -51,8 +51,8 @@ class _Sighting:
 
 
 def with_earlier_jobs(
-    entries: Sequence[Entry], profile: Profile, judge: Callable[[Jobs], Judged]
-) -> Judged:
+    entries: Sequence[Entry], profile: Profile, judge: Callable[[Jobs], JudgedMessages]
+) -> JudgedMessages:
     """Judge messages with the earlier jobs that explain most of them.
 
     ``judge`` judges them if the server had these jobs. A violation is in doubt if jobs of which

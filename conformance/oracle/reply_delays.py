@@ -31,7 +31,7 @@ _LACKS_ITS_BODY = re.compile(rb"(?:^|\n)put [^\n]*\n$")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplyDelays:
     """Nanoseconds after which something has happened, or is missing.
 
     ``lateness``: by which a timer has fired when the next command is handled. ``punctual``: after
@@ -43,7 +43,7 @@ class Pace:
     prompt: int = PROMPT
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Pace:
+    def of(cls, entries: Iterable[Entry]) -> ReplyDelays:
         """Return the pace of the target of a transcript."""
         slowest = _slowest(entries)
         return cls(LATENESS + (slowest if slowest > NOISE else 0), PUNCTUAL + slowest)

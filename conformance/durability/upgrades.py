@@ -21,19 +21,19 @@ from reference_server.profiles import Profile
 _FILES, _BODIES = "files", "bodies.json"
 
 
-class Left(NamedTuple):
+class LeftFiles(NamedTuple):
     """The files of a server that was ended, and the bodies of all jobs that it was given."""
 
     files: Files
     bodies: dict[int, str]
 
     @classmethod
-    def of(cls, files: Files, said: Iterable[tuple[int, Say]]) -> Left:
+    def of(cls, files: Files, said: Iterable[tuple[int, Say]]) -> LeftFiles:
         """Return the files behind these commands, each with the id of the job that it has put."""
         return cls(files, {id: shown(step.body or b"") for id, step in said if step.job})
 
     @classmethod
-    def kept(cls, folder: Path) -> Left | None:
+    def kept(cls, folder: Path) -> LeftFiles | None:
         """Return those that were kept in a folder, if there are any."""
         told = folder / _BODIES
         if not told.exists():
@@ -49,7 +49,7 @@ class Left(NamedTuple):
         (folder / _BODIES).write_text(json.dumps(self.bodies), encoding="utf-8")
 
 
-def left_by(command: str, scene: Scene, profile: Profile, limits: Limits) -> Left:
+def left_by(command: str, scene: Scene, profile: Profile, limits: Limits) -> LeftFiles:
     """Play a scene on a server and end it; raise NotTestable if that goes wrong."""
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         try:
@@ -60,4 +60,6 @@ def left_by(command: str, scene: Scene, profile: Profile, limits: Limits) -> Lef
             played = play(server, scene, profile, limits, 0.0)
         files = read_in(Path(folder))
     steps = (step for step in scene.steps if isinstance(step, Say))
-    return Left.of(files, ((id, step) for (id, *_), step in zip(played.spoken, steps, strict=True)))
+    return LeftFiles.of(
+        files, ((id, step) for (id, *_), step in zip(played.spoken, steps, strict=True))
+    )

@@ -10,7 +10,7 @@ from reports.words import counted
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ProgressUpdates:
     """The news of a process: its progress, its findings, and whether it has ended."""
 
     job: int
@@ -28,7 +28,7 @@ class News:
     ended: bool = False
 
 
-def line(news: Sequence[News], seconds: float) -> str:
+def line(news: Sequence[ProgressUpdates], seconds: float) -> str:
     """Return how far a campaign is, in a line."""
     cases = sum(told.progress.cases for told in news)
     commands = sum(told.progress.commands for told in news)
@@ -43,12 +43,12 @@ def line(news: Sequence[News], seconds: float) -> str:
     )
 
 
-def health(news: Sequence[News]) -> list[str]:
+def health(news: Sequence[ProgressUpdates]) -> list[str]:
     """Return what is said of the health of the targets, once."""
     return list(dict.fromkeys(said for told in news for said in told.health))
 
 
-def summary(news: Sequence[News], seconds: float) -> int:
+def summary(news: Sequence[ProgressUpdates], seconds: float) -> int:
     """Tell what a campaign has found; return its exit code."""
     print(line(news, seconds))
     slowest = max((told.progress.slowest for told in news), default=0.0)
