@@ -18,7 +18,7 @@ from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from fuzz.coverage import Coverage
-from fuzz.model_comparison import NOTHING, Mirror
+from fuzz.model_comparison import NOTHING, ModelComparison
 from fuzz.suppression import Signature, signature
 from fuzz.undefined_input import UndefinedAction
 from reference_server.wire import CRLF, Reply
@@ -81,7 +81,7 @@ class Scout:
         """The id that the next job is taken to get; a new server most likely begins with 1."""
         self._probed = 1
         """The same when that was seen last."""
-        self._mirror = Mirror(target.profile, self._next_id)
+        self._comparison = ModelComparison(target.profile, self._next_id)
         """The model that is told the same."""
         self.discrepancies: list[Discrepancy] = []
         """The turns of the last program that the model has not foretold, until one is missing."""
@@ -93,7 +93,7 @@ class Scout:
         self.done, self.discrepancies, turns = [], [], []
         try:
             self._settle()
-            self._mirror = Mirror(self.target.profile, self._next_id)
+            self._comparison = ModelComparison(self.target.profile, self._next_id)
             self._coverage.take()
             for end, steps in turns_of(program):
                 turns.append(ScoutTurn(end, self._take(steps)))
@@ -132,7 +132,7 @@ class Scout:
         self._listen()
         for _ in range(_LATE):
             # Some servers handle a command of each client in turn.
-            if not self._mirror.is_ahead:
+            if not self._comparison.is_ahead:
                 break
             self._listen()
         return self._coverage.take()
@@ -144,7 +144,7 @@ class Scout:
 
     def _compare(self, end: int, steps: Sequence[Step]) -> None:
         """Compare what clients got in a turn with what the model says."""
-        difference = self._mirror.difference()
+        difference = self._comparison.difference()
         if difference is None:
             return
         number, position, due, came = difference
@@ -157,7 +157,7 @@ class Scout:
         client = self._clients.get(ask.client)
         if client is None or client.transport.ended:
             client = self._clients[ask.client] = _Client(self.target.connect(), deque())
-            self._mirror.open(ask.client)
+            self._comparison.connect(ask.client)
         text = ask.text if ask.job is None else ask.text % self._tags.id(ask.job)
         if ask.tag is not None:
             client.puts.append(ask.tag)
@@ -183,7 +183,7 @@ class Scout:
             return
         self.done.append(UndefinedAction(number, data))
         self._clients[number].transport.send(data)
-        self._mirror.send(number, data)
+        self._comparison.send(number, data)
 
     def _leave(self, leave: Leave) -> None:
         self._send()
@@ -192,12 +192,12 @@ class Scout:
             return
         end = "resets" if leave.reset else "half-closes" if leave.half else "closes"
         self.done.append(UndefinedAction(leave.client, b"", end))
-        self._mirror.is_off |= self._mirror.is_behind(leave.client)
+        self._comparison.is_off |= self._comparison.is_behind(leave.client)
         if end == "half-closes":
-            self._mirror.half_close(leave.client)
+            self._comparison.half_close(leave.client)
             client.transport.half_close()
             return
-        self._mirror.close(leave.client)
+        self._comparison.close(leave.client)
         del self._clients[leave.client]
         (client.transport.reset if leave.reset else client.transport.close)()
 
@@ -207,7 +207,7 @@ class Scout:
             left -= len(data)
             if left < 0:
                 raise EOFError
-            self._mirror.hear(number, data)
+            self._comparison.observe(number, data)
             for inserted, id, refused in _TOLD.findall(data):
                 word = (inserted or refused).decode()
                 if inserted:
@@ -249,16 +249,16 @@ class Scout:
         for number, client in self._clients.items():
             with contextlib.suppress(OSError):
                 client.transport.close()
-            self._mirror.is_off |= self._mirror.is_behind(number)
+            self._comparison.is_off |= self._comparison.is_behind(number)
         self._clients.clear()
         self._settle()
         first_id = self._next_id
-        if self._mirror.is_off or self.discrepancies:
+        if self._comparison.is_off or self.discrepancies:
             # It may have been wrong for long.
             first_id = self._probed
             self._next_id = self._probe()
         else:
-            self._next_id = self._mirror.next_id
+            self._next_id = self._comparison.next_id
         if self._next_id > first_id + _MOST_IDS:
             self.restart()
             return

@@ -1,4 +1,4 @@
-"""The jobs of a conversation as the model has them, after each of its commands."""
+"""The jobs that a server should have after each command of a conversation, by the model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from conformance.durability.scenes import Say
-from reference_server.engine import Engine, RecordingLink
 from reference_server.keeping import observed
 from reference_server.model import Model
+from reference_server.partner import Partner
 from reference_server.profiles import Profile
 from reference_server.state import SECOND, Job, JobState
-from reference_server.wire import Reply, ReplyReader
+from reference_server.wire import Reply
 
 COUNTS = ("reserves", "timeouts", "releases", "buries", "kicks")
 """The numbers that statistics count of a job."""
@@ -41,18 +41,16 @@ class AllJobs(NamedTuple):
 
 
 class ExpectedJobs:
-    """The model of a server that hears what the server heard; ``moments`` begins with nothing.
+    """The partner of a server; ``moments`` begins with that before the first command.
 
-    Those before ``begin`` commands are not kept, and have no jobs.
+    Moments before ``begin`` commands are not kept, and have no jobs.
     """
 
     def __init__(self, profile: Profile, limit: int | None, begin: int = 0) -> None:
-        self._profile = profile
         self._begin = begin
         self._now = 0
         self._model = observed(Model)(profile, max_job_size=limit)
-        self._engine = Engine(self._model, lambda: self._now)
-        self._links: dict[str, tuple[int, RecordingLink]] = {}
+        self._partner = Partner(self._model, lambda: self._now)
         self._names: dict[int, str] = {}
         self._views: dict[str, JobView] = {}
         self.ids: dict[str, int] = {}
@@ -60,18 +58,12 @@ class ExpectedJobs:
         self.moments: list[AllJobs] = [AllJobs({}, {})]
 
     def say(self, step: Say, time: float) -> Reply:
-        """Tell the model a command; return the reply that is due."""
+        """Send the model a command; return its reply, as a scene never waits."""
         self._now = round(time * SECOND)
-        if step.client not in self._links:
-            link = RecordingLink()
-            self._links[step.client] = self._engine.connect(link), link
-        number, link = self._links[step.client]
-        link.sent = b""
-        self._engine.receive(number, step.encoded(self.ids))
-        reader = ReplyReader.of(self._profile)
-        reader.receive(link.sent)
-        reply = reader.next_reply()
-        assert reply is not None, f"a scene must not wait: {step.line}"
+        if step.client not in self._partner:
+            self._partner.connect(step.client)
+        self._partner.send(step.client, step.encoded(self.ids))
+        (reply,) = self._partner.replies(step.client)
         if step.job and reply.word == "INSERTED":
             self.ids[step.job] = int(reply.args[0])
             self._names[self.ids[step.job]] = step.job

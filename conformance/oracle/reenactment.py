@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from conformance.oracle.renaming import rename
 from conformance.oracle.reply_comparison import difference
 from conformance.oracle.states import NAMING
 from conformance.transcript import Entry
-from reference_server.engine import Engine
 from reference_server.faults import Fault
+from reference_server.model import Model
+from reference_server.partner import Partner
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply, ReplyReader
 
@@ -49,8 +50,8 @@ _OTHER = Course(False, None)
 class _Ids:
     """The ids that the target has given to the jobs of the server."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._model = engine.model
+    def __init__(self, model: Model) -> None:
+        self._model = model
         self._told: set[int] = set()
         self._new: dict[int, int] = {}
 
@@ -68,87 +69,87 @@ class _Ids:
         return got._replace(args=(mine, *got.args[1:]))
 
 
-class _Link:
-    """A client of a server that is played: what it got, and whether its connection has ended."""
+class _Reenactment:
+    """A partner with a fault, and what the target's clients have received."""
 
-    congested = False
+    def __init__(self, partner: Partner) -> None:
+        self.partner = partner
+        self._ids = _Ids(partner.model)
+        self._observed: dict[str, ReplyReader] = {}
+        self.last: dict[str, Reply] = {}
+        """The last reply of each connection that was compared."""
 
-    def __init__(self, engine: Engine, ids: _Ids) -> None:
-        profile = engine.model.profile
-        self.got, self.seen = ReplyReader.of(profile), ReplyReader.of(profile)
-        self.closed = False
-        self.last: Reply | None = None
-        self._ids = ids
-        self.number = engine.connect(self)
-
-    def write(self, data: bytes) -> None:
-        self.got.receive(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def agrees(self, seen: bytes) -> bool:
-        """Return whether it got what was seen."""
-        self.seen.receive(seen)
-        while (reply := self.seen.next_reply()) is not None:
-            got = self.got.next_reply()
-            if got is None or difference(self._ids.bound(got, reply), reply) is not None:
-                return False
-            self.last = got
+    def takes(self, entry: Entry) -> bool:
+        """Return whether the server does as a message says, or its client sends it."""
+        name = entry.connection
+        if name not in self.partner:
+            self.partner.connect(name)
+            self._observed[name] = ReplyReader.of(self.partner.model.profile)
+            self.last.pop(name, None)
+        if entry.direction == ">":
+            self.partner.send(name, entry.data)
+        elif entry.direction == "<":
+            return self._agrees(name, entry.data)
+        elif entry.data == b"half-closes":
+            self.partner.half_close(name)
+        else:
+            is_closed = self.partner.is_closed(name)
+            self.partner.close(name)
+            return is_closed or entry.data in (b"closes", b"resets")
         return True
+
+    def _agrees(self, name: str, data: bytes) -> bool:
+        """Return whether a client got these replies."""
+        reader, got = self._observed[name], self.partner.replies(name)
+        reader.receive(data)
+        while (reply := reader.next_reply()) is not None:
+            expected = next(got, None)
+            if expected is None:
+                return False
+            if difference(self._ids.bound(expected, reply), reply) is not None:
+                return False
+            self.last[name] = expected
+        return True
+
+    def is_quiet(self, names: Collection[str]) -> bool:
+        """Return whether these clients got nothing more."""
+        return all(next(self.partner.replies(name), None) is None for name in names)
+
+    def clients(self) -> list[str]:
+        """Return the clients that are connected."""
+        return [name for name in self._observed if name in self.partner]
 
 
 def reenacted(fault: Fault, recording: PreparedTranscript, profile: Profile) -> Course:
     """Return how a recording goes on with a server that has a fault.
 
-    What becomes of servers that are started again is another question.
+    Servers that are started again are another question.
     """
     model = fault.model(fault.profile(profile))
     model.next_id = recording.first_id
     now = 0
-    engine = Engine(model, lambda: now, fault.reader)
-    ids = _Ids(engine)
-    links: dict[str, _Link] = {}
+    partner = Partner(model, lambda: now, fault.reader)
+    server = _Reenactment(partner)
     last: Reply | None = None
     try:
         for entry, time in zip(recording.entries, recording.times, strict=True):
             if time != now:
                 now = time
-                engine.tick()
+                partner.tick()
             if entry.direction == "+":
                 continue
-            if not entry.connection:
+            if not (entry.connection and server.takes(entry)):
                 return _OTHER
-            link = links.get(entry.connection)
-            if link is None:
-                link = links[entry.connection] = _Link(engine, ids)
-            if not _takes(engine, links, link, entry):
-                return _OTHER
-            last = link.last
+            last = server.last.get(entry.connection)
         shown = recording.entries[-1]
-        # Behind a reply, there may be others that nobody has looked at any more.
-        heard = set() if shown.direction == "<" else {shown.connection}
-        quiet = [link for name, link in links.items() if recording.silent or name in heard]
-        return Course(all(link.got.next_reply() is None for link in quiet), last)
+        # After a reply, there may be others that nobody has read.
+        quiet = server.clients() if recording.silent else []
+        if shown.direction != "<" and shown.connection in partner:
+            quiet.append(shown.connection)
+        return Course(server.is_quiet(quiet), last)
     except (ProtocolError, TypeError):
         # A fault may be of a profile in which its command has other arguments.
         return _OTHER
-
-
-def _takes(engine: Engine, links: dict[str, _Link], link: _Link, entry: Entry) -> bool:
-    """Return whether a message is as the server does it, or its client sends it."""
-    if entry.direction == ">":
-        engine.receive(link.number, entry.data)
-    elif entry.direction == "<":
-        return link.agrees(entry.data)
-    elif entry.data == b"half-closes":
-        engine.eof(link.number)
-    else:
-        del links[entry.connection]
-        if entry.data not in (b"closes", b"resets"):
-            return link.closed
-        engine.lost(link.number)
-    return True
 
 
 def _first_id(entries: Sequence[Entry], profile: Profile) -> int:

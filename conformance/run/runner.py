@@ -80,7 +80,8 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     if outcome.suspected is not None and not outcome.suspected.is_race:
         # What keeps this server busy may be what it has been through.
         fresh = _attempt(test, arguments, target, target.limits.arrival[-1], fresh=True)
-        if (fresh.suspected is None or not fresh.suspected.reason) and isinstance(fresh.error, Deviation):
+        is_sure = fresh.suspected is None or not fresh.suspected.reason
+        if is_sure and isinstance(fresh.error, Deviation):
             return fresh
         assert isinstance(outcome.error, Deviation)
         reason = f"{outcome.suspected.reason}, {len(outcomes)} times: {outcome.error}"

@@ -14,9 +14,9 @@ from _pytest.mark import ParameterSet
 from conformance.catalogue import catalogue, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.malformed import pass_refused_put, refuse, state_for
+from conformance.dialogue.partnered_client import PartneredClient
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
-from conformance.dialogue.twin import Twin
 from conformance.oracle.underspecification import is_free, is_unlimited
 from conformance.verdict import Deviation, NotApplicable
 from reference_server.commands import COMMANDS, U32, U64, ArgumentKind
@@ -204,10 +204,10 @@ def _lines(
 
 
 class _Numbers:
-    """A twin that is told numbers; ``about`` is the line that asks for a job's statistics."""
+    """Numbers sent to the target and its partner; ``about`` asks for a job's statistics."""
 
     def __init__(self, client: Connection, profile: Profile) -> None:
-        self.twin = Twin(client, profile)
+        self.client = PartneredClient(client, profile)
         self.about = f"{profile.stats_of_job} {{0}}"
         self._tube = client.tube
         self._reserves = client.ask_for_job
@@ -217,31 +217,31 @@ class _Numbers:
         """Make a job in this state, and return its id."""
         # More urgent than all that may be left.
         self._pri -= 1
-        job = int(self.twin.prepare(f"put {self._pri} 0 1000 1\r\na").args[0])
+        job = int(self.client.prepare(f"put {self._pri} 0 1000 1\r\na").args[0])
         if state != "ready":
-            self.twin.prepare(self._reserves)
+            self.client.prepare(self._reserves)
         if state == "buried":
-            self.twin.prepare(f"bury {{0}} {self._pri}", job)
+            self.client.prepare(f"bury {{0}} {self._pri}", job)
         return job
 
     def order(self, number: int, job: int) -> None:
         """Look whether a ready job comes between those of the next priorities."""
         near = [
-            int(self.twin.prepare(f"put {other} 0 1000 1\r\na").args[0])
+            int(self.client.prepare(f"put {other} 0 1000 1\r\na").args[0])
             for other in (number + 1, number - 1)
             if 0 <= other <= U32
         ]
         for _ in (job, *near):
-            self.twin.observe(self._reserves)
+            self.client.observe(self._reserves)
         self._delete(*near)
 
     def says(self, place: Place, text: str, line: str) -> None:
         """Say a number, and look up what it has done."""
-        self._say(place, text, line, lambda said, *jobs: bool(self.twin.says(said, *jobs)))
+        self._say(place, text, line, lambda said, *jobs: bool(self.client.says(said, *jobs)))
 
     def accepts(self, place: Place, text: str, line: str) -> bool:
         """Do as :meth:`says`, unless it is refused with BAD_FORMAT; then return False."""
-        return self._say(place, text, line, self.twin.accepts)
+        return self._say(place, text, line, self.client.accepts)
 
     def _say(self, place: Place, text: str, line: str, say: Callable[..., bool]) -> bool:
         jobs: list[int] = []
@@ -255,7 +255,7 @@ class _Numbers:
         if not say(line, *named):
             self._delete(*jobs)
             return False
-        jobs += [self.twin.newest] if place.verb == "put" else []
+        jobs += [self.client.newest] if place.verb == "put" else []
         self._look(place, int(text) if text.isdecimal() else 0, jobs)
         self._delete(*jobs)
         return True
@@ -264,19 +264,19 @@ class _Numbers:
         """Look up what a number has done."""
         if place.verb == "pause-tube" and number:
             # What is told of an instant is open.
-            self.twin.observe(f"stats-tube {self._tube}")
+            self.client.observe(f"stats-tube {self._tube}")
         for job in jobs:
-            self.twin.observe(self.about, job)
+            self.client.observe(self.about, job)
         if place.verb == "put":
-            self.twin.observe("peek {0}", *jobs)
+            self.client.observe("peek {0}", *jobs)
         if place.kind is ArgumentKind.PRIORITY:
             if place.verb != "put":
-                self.twin.prepare("kick 1")
+                self.client.prepare("kick 1")
             self.order(number, *jobs)
 
     def _delete(self, *jobs: int) -> None:
         for job in jobs:
-            self.twin.prepare("delete {0}", job)
+            self.client.prepare("delete {0}", job)
 
 
 @pytest.mark.parametrize(

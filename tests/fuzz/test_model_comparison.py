@@ -15,7 +15,7 @@ from conformance.target.launched_target import LaunchedTarget
 from fuzz.coverage import Unknown
 from fuzz.greybox import GreyBox
 from fuzz.judgeable_steps import judgeable
-from fuzz.model_comparison import Mirror
+from fuzz.model_comparison import ModelComparison
 from fuzz.scout import Discrepancy, Lost, Scout
 from fuzz.suppression import Suppression
 from fuzz.variation import Variation
@@ -64,20 +64,20 @@ def _changed(folder: Path, change: str) -> Iterator[Scout]:
 def test_replies_are_compared(
     sent: bytes, came: bytes, difference: tuple[int, str, str] | None
 ) -> None:
-    mirror = Mirror(NEWEST, 7)
-    mirror.open(1)
-    mirror.send(1, sent)
-    mirror.hear(1, came)
-    assert mirror.difference() == (difference and (1, *difference))
+    comparison = ModelComparison(NEWEST, 7)
+    comparison.connect(1)
+    comparison.send(1, sent)
+    comparison.observe(1, came)
+    assert comparison.difference() == (difference and (1, *difference))
 
 
 def test_a_reply_that_another_client_has_caused_is_compared() -> None:
-    mirror = Mirror(NEWEST, 1)
+    comparison = ModelComparison(NEWEST, 1)
     for number, line in ((1, b"reserve\r\n"), (2, b"put 0 0 9 1\r\na\r\n")):
-        mirror.open(number)
-        mirror.send(number, line)
-    mirror.hear(2, b"INSERTED 1\r\n")
-    assert mirror.difference() == (1, 0, "RESERVED", "nothing")
+        comparison.connect(number)
+        comparison.send(number, line)
+    comparison.observe(2, b"INSERTED 1\r\n")
+    assert comparison.difference() == (1, 0, "RESERVED", "nothing")
 
 
 VARIED: list[Step] = [

@@ -1,4 +1,4 @@
-"""A model that is told all that a client tells a target, and predicts each reply to it."""
+"""A client of the target and of a partner, the model, which predicts each reply."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from conformance import yamlish
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange
 from conformance.verdict import Deviation
-from reference_server.engine import Engine
 from reference_server.model import Model
+from reference_server.partner import Partner
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, CRLF, Reply, ReplyReader
+from reference_server.wire import BAD_FORMAT, CRLF, Reply
 
 KEYS = (
     *("state", "pri", "delay", "ttr", "reserves", "releases", "buries", "kicks"),
@@ -21,41 +21,30 @@ KEYS = (
 """Of the statistics of jobs and tubes, the values that no time changes."""
 
 
-class Twin:
-    """A client of a target, and of a model; its tube, and its jobs, are the only ones there."""
-
-    congested = False
+class PartneredClient:
+    """A client of the target and of its partner, in which there are no other jobs and tubes."""
 
     def __init__(self, client: Connection, profile: Profile) -> None:
         self._client = client
-        self._profile = profile
         self._ids: dict[int, int] = {}
         self.newest = 0
         """The id of the job that was put last."""
-        self._reader = ReplyReader.of(profile)
-        self._engine = Engine(Model(profile), itertools.count(0, 1000).__next__)
-        self._number = self._engine.connect(self)
+        self._partner = Partner(Model(profile), itertools.count(0, 1000).__next__)
+        self._partner.connect("client")
         if profile.has_tubes:
             for line in (f"use {client.tube}", f"watch {client.tube}", "ignore default"):
                 self._predicted(line.encode() + CRLF)
 
-    def write(self, data: bytes) -> None:
-        """Take a reply of the model."""
-        self._reader.receive(data)
-
-    def close(self) -> None:
-        """Take the end of the model's connection."""
-
     def says(self, text: str, *jobs: int) -> Reply:
-        """Say a line that is under test, or a put with its body, to both; expect the same reply.
+        """Send a line under test, or a put with its body, to both, and expect the same reply.
 
-        Return it; of statistics, return what the model tells.
-        ``jobs`` are ids of the target, or of no job, which are put into the text.
+        Return the reply; for statistics, return those of the model. ``jobs`` are ids of the
+        target, or of no job, that are inserted into the text.
         """
         return self._judged(self._client.send(_filled(text, jobs)), text, jobs)
 
     def accepts(self, text: str, *jobs: int) -> bool:
-        """Do as :meth:`says`, unless the target refuses it with BAD_FORMAT; then return False."""
+        """Do as :meth:`says`; return False if the target refuses the line with BAD_FORMAT."""
         exchange = self._client.send(_filled(text, jobs))
         if exchange.any_reply() == BAD_FORMAT:
             return False
@@ -88,9 +77,8 @@ class Twin:
         return exchange.expect(predicted)
 
     def _predicted(self, data: bytes) -> Reply:
-        self._engine.receive(self._number, data)
-        reply = self._reader.next_reply()
-        assert reply is not None, f"the model does not answer {data!r}"
+        self._partner.send("client", data)
+        (reply,) = self._partner.replies("client")
         return reply
 
 

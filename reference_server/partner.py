@@ -1,0 +1,86 @@
+"""The model beside a target: its clients send what the target's clients send.
+
+Whoever tests a server by comparison needs this: the same bytes go to both, and the replies of the
+model say what the target should answer. What differs from one use to the next (which ids the target
+gives, which numbers no model can know) is decided where replies are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+
+from reference_server.engine import Engine, RecordingLink
+from reference_server.model import Model
+from reference_server.wire import Reply, ReplyReader, RequestReader
+
+
+class _Client:
+    """A client of the model: the number that it has there, its bytes, and a reader of replies."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.link = RecordingLink()
+        self.reader = ReplyReader.of(engine.model.profile)
+        self.number = engine.connect(self.link)
+
+
+class Partner:
+    """A model whose clients have names.
+
+    ``clock`` gives the time of each event in nanoseconds; ``reader`` understands requests.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        clock: Callable[[], int],
+        reader: type[RequestReader] = RequestReader,
+    ) -> None:
+        self.model = model
+        self._engine = Engine(model, clock, reader)
+        self._clients: dict[Hashable, _Client] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._clients
+
+    def connect(self, name: Hashable) -> None:
+        """Let a client connect; an earlier one of this name leaves."""
+        self.close(name)
+        self._clients[name] = _Client(self._engine)
+
+    def send(self, name: Hashable, data: bytes) -> int:
+        """Let a client send bytes; return how many are held back while it waits for a reply."""
+        return self._engine.receive(self._clients[name].number, data)
+
+    def half_close(self, name: Hashable) -> None:
+        """Let a client send nothing more."""
+        self._engine.eof(self._clients[name].number)
+
+    def close(self, name: Hashable) -> None:
+        """Let a client leave, if it is connected."""
+        if (client := self._clients.pop(name, None)) is not None:
+            self._engine.lost(client.number)
+
+    def is_closed(self, name: Hashable) -> bool:
+        """Tell whether the model has ended a connection."""
+        return self._clients[name].link.is_closed
+
+    def tick(self) -> None:
+        """Let timers fire that are due by now."""
+        self._engine.tick()
+
+    def received(self, name: Hashable) -> bytes:
+        """Return the bytes of replies that a client has not read yet."""
+        return self._clients[name].link.sent
+
+    def read(self, name: Hashable) -> bytes:
+        """Return these bytes, once."""
+        link = self._clients[name].link
+        data, link.sent = link.sent, b""
+        return data
+
+    def replies(self, name: Hashable) -> Iterator[Reply]:
+        """Yield the replies that a client has not read yet, once."""
+        reader = self._clients[name].reader
+        reader.receive(self.read(name))
+        while (reply := reader.next_reply()) is not None:
+            yield reply
