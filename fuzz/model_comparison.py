@@ -33,7 +33,7 @@ class ModelComparison:
         self._profile = profile
         model = Model(profile, now=time.monotonic_ns())
         model.next_id = first_id
-        self._partner = Partner(model, time.monotonic_ns)
+        self._partner: Partner[int] = Partner(model, time.monotonic_ns)
         self._observed: dict[int, bytearray] = {}
         self.is_off = False
         """The state of the target is not known any more, so that nothing is compared."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Output, Tick
@@ -83,7 +81,11 @@ class _Session:
 
     def flush(self) -> None:
         if self.out:
-            data = RESERVE.needed(lambda: bytes(self.out))
+            try:
+                data = bytes(self.out)
+            except MemoryError:
+                RESERVE.spend()
+                data = bytes(self.out)
             self.out.clear()
             self.link.write(data)
         if self.is_over:
@@ -120,7 +122,9 @@ class Engine:
     def connect(self, link: Link) -> int:
         """Take a new connection and return its number."""
         self._last += 1
-        profile = replace(self.model.profile, max_job_size=self.model.max_job_size)
+        profile = self.model.profile
+        if profile.max_job_size != self.model.max_job_size:
+            profile = replace(profile, max_job_size=self.model.max_job_size)
         self._sessions[self._last] = _Session(link, self._reader(profile))
         self._run(self._last, Connected())
         return self._last
@@ -130,7 +134,11 @@ class Engine:
         session = self._sessions.get(conn)
         if session is None:
             return 0
-        RESERVE.needed(partial(session.reader.receive, data))
+        try:
+            session.reader.receive(data)
+        except MemoryError:
+            RESERVE.spend()
+            session.reader.receive(data)
         self._serve([conn])
         return session.reader.buffered
 
@@ -223,10 +231,11 @@ class Engine:
             raise
 
     def _serve(self, conns: list[int]) -> None:
-        """Handle all requests that may be handled now, on these connections and any they wake."""
-        queue = deque(conns)
-        while queue:
-            conn = queue.popleft()
+        """Handle all requests that may be handled now, on these connections and any they wake.
+
+        The list grows by those.
+        """
+        for conn in conns:
             session = self._sessions.get(conn)
             if session is None:
                 continue
@@ -236,7 +245,8 @@ class Engine:
                     if session.eof:
                         self._hang_up(conn)
                     break
-                queue.extend(self._step(conn, request))
+                # Those that it wakes are served in this loop, too.
+                conns += self._step(conn, request)
                 if conn not in self._sessions:
                     break
                 if len(session.out) > self.FLUSH or self._journal.is_full:

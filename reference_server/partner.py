@@ -8,10 +8,14 @@ gives, which numbers no model can know) is decided where replies are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar
 
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
+from reference_server.state import Client
 from reference_server.wire import Reply, ReplyReader, RequestReader
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 class _Client:
@@ -23,7 +27,7 @@ class _Client:
         self.number = engine.connect(self.link)
 
 
-class Partner:
+class Partner(Generic[Name]):
     """A model whose clients have names.
 
     ``clock`` gives the time of each event in nanoseconds; ``reader`` understands requests.
@@ -37,30 +41,39 @@ class Partner:
     ) -> None:
         self.model = model
         self._engine = Engine(model, clock, reader)
-        self._clients: dict[Hashable, _Client] = {}
+        self._clients: dict[Name, _Client] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._clients
 
-    def connect(self, name: Hashable) -> None:
+    def connected(self) -> dict[Name, Client]:
+        """Return the clients as the model has them, unless it has hung up on them."""
+        connections = self.model.connections
+        return {
+            name: connections[client.number]
+            for name, client in self._clients.items()
+            if not client.link.is_closed
+        }
+
+    def connect(self, name: Name) -> None:
         """Let a client connect; an earlier one of this name leaves."""
         self.close(name)
         self._clients[name] = _Client(self._engine)
 
-    def send(self, name: Hashable, data: bytes) -> int:
+    def send(self, name: Name, data: bytes) -> int:
         """Let a client send bytes; return how many are held back while it waits for a reply."""
         return self._engine.receive(self._clients[name].number, data)
 
-    def half_close(self, name: Hashable) -> None:
+    def half_close(self, name: Name) -> None:
         """Let a client send nothing more."""
         self._engine.eof(self._clients[name].number)
 
-    def close(self, name: Hashable) -> None:
+    def close(self, name: Name) -> None:
         """Let a client leave, if it is connected."""
         if (client := self._clients.pop(name, None)) is not None:
             self._engine.lost(client.number)
 
-    def is_closed(self, name: Hashable) -> bool:
+    def is_closed(self, name: Name) -> bool:
         """Tell whether the model has ended a connection."""
         return self._clients[name].link.is_closed
 
@@ -68,17 +81,29 @@ class Partner:
         """Let timers fire that are due by now."""
         self._engine.tick()
 
-    def received(self, name: Hashable) -> bytes:
+    def drain(self) -> None:
+        """Let the server accept no more jobs."""
+        self._engine.drain()
+
+    def names(self) -> list[Name]:
+        """Return the clients that have not left, even if the model has hung up on them."""
+        return list(self._clients)
+
+    def unread(self) -> int:
+        """Return how many bytes of replies clients have not read."""
+        return sum(len(client.link.sent) for client in self._clients.values())
+
+    def received(self, name: Name) -> bytes:
         """Return the bytes of replies that a client has not read yet."""
         return self._clients[name].link.sent
 
-    def read(self, name: Hashable) -> bytes:
+    def read(self, name: Name) -> bytes:
         """Return these bytes, once."""
         link = self._clients[name].link
         data, link.sent = link.sent, b""
         return data
 
-    def replies(self, name: Hashable) -> Iterator[Reply]:
+    def replies(self, name: Name) -> Iterator[Reply]:
         """Yield the replies that a client has not read yet, once."""
         reader = self._clients[name].reader
         reader.receive(self.read(name))

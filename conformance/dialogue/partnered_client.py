@@ -29,7 +29,7 @@ class PartneredClient:
         self._ids: dict[int, int] = {}
         self.newest = 0
         """The id of the job that was put last."""
-        self._partner = Partner(Model(profile), itertools.count(0, 1000).__next__)
+        self._partner: Partner[str] = Partner(Model(profile), itertools.count(0, 1000).__next__)
         self._partner.connect("client")
         if profile.has_tubes:
             for line in (f"use {client.tube}", f"watch {client.tube}", "ignore default"):

@@ -50,7 +50,7 @@ class ExpectedJobs:
         self._begin = begin
         self._now = 0
         self._model = observed(Model)(profile, max_job_size=limit)
-        self._partner = Partner(self._model, lambda: self._now)
+        self._partner: Partner[str] = Partner(self._model, lambda: self._now)
         self._names: dict[int, str] = {}
         self._views: dict[str, JobView] = {}
         self.ids: dict[str, int] = {}

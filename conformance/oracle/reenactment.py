@@ -72,7 +72,7 @@ class _Ids:
 class _Reenactment:
     """A partner with a fault, and what the target's clients have received."""
 
-    def __init__(self, partner: Partner) -> None:
+    def __init__(self, partner: Partner[str]) -> None:
         self.partner = partner
         self._ids = _Ids(partner.model)
         self._observed: dict[str, ReplyReader] = {}
@@ -128,7 +128,7 @@ def reenacted(fault: Fault, recording: PreparedTranscript, profile: Profile) -> 
     model = fault.model(fault.profile(profile))
     model.next_id = recording.first_id
     now = 0
-    partner = Partner(model, lambda: now, fault.reader)
+    partner: Partner[str] = Partner(model, lambda: now, fault.reader)
     server = _Reenactment(partner)
     last: Reply | None = None
     try:

@@ -67,7 +67,7 @@ class TourRecorder:
     @property
     def is_full(self) -> bool:
         """Return whether so much is said or owed that it should be awaited."""
-        return max(self._said, sum(map(len, self._scene.replies.values()))) > FULL
+        return max(self._said, self._scene.unread) > FULL
 
     def clients(self) -> dict[int, Client]:
         """Return all clients that are connected, by number."""
@@ -129,11 +129,6 @@ class TourRecorder:
             self._asked = []
 
     def _end(self, steps: Sequence[Step]) -> None:
-        scene = self._scene
-        replies = {number: bytes(data) for number, data in scene.replies.items() if data}
-        ended, reached = tuple(scene.ended), tuple(self._reached)
-        self.turns.append(Turn(tuple(steps), replies, ended, reached))
-        scene.replies.clear()
-        scene.ended.clear()
+        self.turns.append(Turn(tuple(steps), *self._scene.read(), tuple(self._reached)))
         self._reached = []
         self._said = 0

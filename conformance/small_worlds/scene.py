@@ -3,84 +3,82 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 
 from conformance.small_worlds.alphabet import GONE, Action
 from conformance.small_worlds.view import StateView, view
 from conformance.small_worlds.world import World
-from reference_server.events import Close, Connected, Drain, Event, HalfClose, Hangup, Tick
 from reference_server.model import Model
+from reference_server.partner import Partner
 from reference_server.profiles import Profile
 from reference_server.state import Client
-from reference_server.wire import RequestReader
 
 LOOK = 1000
 """Nanoseconds by which time moves with each event, so that no two timers end at the same time."""
 
 
 class Scene:
-    """Some clients of a model, by number; ``replies`` has what each of them got.
+    """A model with some clients, by number.
 
     It can be pickled, and goes on from there as often as needed.
     """
 
     def __init__(self, profile: Profile) -> None:
-        self.model = Model(profile)
-        self._texts = dict(profile.dialect.texts)
-        self.replies: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self.ended: set[int] = set()
-        """Clients whose connection the server has closed since this was emptied."""
-        self._readers: dict[int, RequestReader] = {}
         self._now = 0
+        self._partner: Partner[int] = Partner(Model(profile), self._later)
+
+    def _later(self) -> int:
+        self._now += LOOK
+        return self._now
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._partner.model
 
     def clients(self) -> dict[int, Client]:
         """Return all clients that are connected, by number."""
-        return {number: self.model.connections[number] for number in self._readers}
+        return self._partner.connected()
 
     def connect(self, number: int) -> None:
         """Let a client connect."""
-        self._readers[number] = RequestReader(self.model.profile)
-        self._step(Connected(), number)
+        self._partner.connect(number)
 
     def send(self, number: int, data: bytes) -> None:
         """Let a client, that does not wait, send whole requests."""
-        reader = self._readers[number]
-        reader.receive(data)
-        while (request := reader.next_request()) is not None:
-            self._step(request, number)
+        self._partner.send(number, data)
 
     def half_close(self, number: int) -> None:
-        """Let a client send nothing more: it is told what it is owed, and hung up on."""
-        self._step(HalfClose(), number)
-        self._hang_up(number)
+        """Let a client send nothing more: the server replies to it and hangs up."""
+        self._partner.half_close(number)
 
     def close(self, number: int) -> None:
         """Let a client close its connection."""
-        del self._readers[number]
-        self._step(Close(), number)
-        self.replies.pop(number, None)
+        self._partner.close(number)
 
     def drain(self) -> None:
         """Let the server accept no more jobs."""
-        self._step(Drain(), 0)
+        self._partner.drain()
 
     def wait(self, nanoseconds: int) -> None:
         """Let time pass."""
         self._now += nanoseconds
-        self._step(Tick(), 0)
+        self._partner.tick()
 
-    def _hang_up(self, number: int) -> None:
-        self.ended.add(number)
-        del self._readers[number]
-        self._step(Close(), number)
+    @property
+    def unread(self) -> int:
+        """The bytes of replies that clients have not read."""
+        return self._partner.unread()
 
-    def _step(self, event: Event, number: int) -> None:
-        self._now += LOOK
-        for receiver, reply in self.model.step(event, self._now, number):
-            if isinstance(reply, Hangup):
-                self._hang_up(receiver)
-            elif receiver in self._readers:
-                self.replies[receiver] += reply.spoken(self._texts)
+    def read(self) -> tuple[dict[int, bytes], tuple[int, ...]]:
+        """Return the new replies of each client that has some, and the clients hung up on."""
+        replies, ended = {}, []
+        for number in self._partner.names():
+            if data := self._partner.read(number):
+                replies[number] = data
+            if self._partner.is_closed(number):
+                self._partner.close(number)
+                ended.append(number)
+        return replies, tuple(ended)
 
 
 def look(scene: Scene, world: World) -> StateView:
