@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fuzz.hostile import Progress
+from reports.verdicts import Verdict
 from reports.words import counted
 
 
@@ -61,7 +62,8 @@ def summary(news: Sequence[ProgressUpdates], seconds: float) -> int:
         print(f"judged in part: {counted(unjudged, 'program')} that got to a new place in the code")
     found = dict(sorted({finding for told in news for finding in told.found}))
     for said, must in found.items():
-        print(f"{'fail' if must else 'non-strict'}: {said}")
+        verdict = Verdict.FAIL if must else Verdict.NON_STRICT
+        print(f"{verdict.words}: {said}")
     for said in health(news):
         print(f"health: {said}")
     return int(any(found.values()))

@@ -37,7 +37,7 @@ def annotated(results: Results, baseline: Path | None = None) -> Iterator[str]:
 
 def _of(group: Group) -> _Told:
     text = f"{group.broken[0].clause}\n{group.tests[0].reason}"
-    return {"title": f"{group.verdict}: {group.title}"}, text
+    return {"title": f"{group.verdict.words}: {group.title}"}, text
 
 
 def _of_gone(slug: str, baseline: Path | None) -> _Told:

@@ -70,7 +70,7 @@ def _kind(test: Test, strict: bool) -> str:
 
 def _message(test: Test, requirement: RequirementRecord, kind: str) -> str:
     if kind == "skipped":
-        return f"{'known ' if test.known else ''}{test.verdict}: {test.reason}"
+        return f"{'known ' if test.known else ''}{test.verdict.words}: {test.reason}"
     return f"{requirement.clause} [{test.reason}]"
 
 

@@ -39,7 +39,7 @@ def _code(text: str) -> str:
 
 
 def _sign(judged: RequirementRecord | Group | None) -> str:
-    return _SIGNS.get(judged.verdict, f"{judged.verdict}") if judged else ""
+    return _SIGNS.get(judged.verdict, f"{judged.verdict.words}") if judged else ""
 
 
 _TEXTS = Environment(

@@ -39,7 +39,7 @@ class Share(NamedTuple):
 def share(requirements: Iterable[RequirementRecord], level: Level) -> Share:
     """Count the requirements of a level; those of other profiles are left out.
 
-    As in the verdict of the target, what is but non-strict does not break the text.
+    As in the verdict of the target, de-facto deviations do not break the text.
     """
     met, broken = {Verdict.PASS}, {Verdict.FAIL}
     (met if level == "must" else broken).add(Verdict.NON_STRICT)

@@ -33,6 +33,11 @@ class Verdict(StrEnum):
     NOT_APPLICABLE = "not applicable"
     NOT_RUN = "not run"
 
+    @property
+    def words(self) -> str:
+        """The verdict as people read it; its value is that in files."""
+        return "de-facto deviation" if self is Verdict.NON_STRICT else self.value
+
 
 DEVIATIONS = (Verdict.ERROR, Verdict.FAIL, Verdict.NON_STRICT)
 """Verdicts that a report shows as not met, the error of ours among them."""

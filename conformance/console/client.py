@@ -124,7 +124,7 @@ def client(
         for outcome in outcomes:
             _print(outcome)
         print(printable(tally.conclusion().sentence))
-        counts = Counter(one.verdict.value for one in tally.entries.values())
+        counts = Counter(one.verdict.words for one in tally.entries.values())
         print(", ".join(f"{count} {word}" for word, count in counts.items()))
         if report is not None:
             found = results(

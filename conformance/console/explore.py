@@ -44,6 +44,7 @@ from conformance.usage import (
 from conformance.verdict import NotTestable
 from reports.files import replace
 from reports.results import WorldRecord as WorldSeen
+from reports.verdicts import Verdict
 from reports.words import counted
 from reports.worlds import transitions
 
@@ -146,7 +147,8 @@ def explore(
             _keep(name, known | {one.world for one in found if one.is_whole})
             print(explored.line, flush=True)
             if explored.finding:
-                print(f"{'fail' if explored.broken else 'non-strict'}: {explored.finding}")
+                verdict = Verdict.FAIL if explored.broken else Verdict.NON_STRICT
+                print(f"{verdict.words}: {explored.finding}")
     except KeyboardInterrupt:
         print("interrupted")
         code = INTERRUPTED

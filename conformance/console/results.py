@@ -109,6 +109,6 @@ def _told(difference: ResultsDifference) -> int:
     for now in difference.fixed:
         print(f"fixed: {now.slug}")
     for then, now in difference.other:
-        print(f"changed: {now.slug}: {then.verdict}, now {now.verdict}")
+        print(f"changed: {now.slug}: {then.verdict.words}, now {now.verdict.words}")
     print(f"{len(difference.broken)} broke, {len(difference.fixed)} fixed")
     return int(bool(difference.broken))

@@ -157,6 +157,7 @@ class Tally:
         # Others fail only by the end of the target.
         broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
         loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
+        deviations = counted(loose, Verdict.NON_STRICT.words)
         tested = sum(e.verdict in _TESTED for e in applicable)
         to = f" to {self.dialect}" if self.dialect else ""
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)
@@ -171,15 +172,15 @@ class Tally:
             told = f"{word}; tested {count}"
         elif broken:
             word = "does not conform"
-            said = f"{counted(broken, 'must requirement')} broken, {loose} non-strict"
+            said = f"{counted(broken, 'must requirement')} broken, {deviations}"
             told = f"{word}{to}, {said}; tested {count}"
         elif self.is_partial():
-            word, found = "incomplete", f"{loose} non-strict, else no" if loose else "no"
+            word, found = "incomplete", f"{deviations}, else no" if loose else "no"
             of = f" from {self.dialect}" if self.dialect else ""
             told = f"{word}: {found} deviation{of} in the {count} that were tested"
         else:
             word = "conforms"
-            told = f"{word}{to} with {loose} non-strict" if loose else f"{word}{to}"
+            told = f"{word}{to} with {deviations}" if loose else f"{word}{to}"
             told += f"; tested {count}"
         sentence = f"{self.target}: {told}" + (f" ({missing})" if missing else "")
         return Conclusion(

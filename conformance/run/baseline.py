@@ -68,7 +68,7 @@ class DeviationKind:
 
 @dataclass(frozen=True, slots=True)
 class KnownDeviation:
-    """A known deviation; a ``flaky`` one may be absent, or non-strict only.
+    """A known deviation; a ``flaky`` one may be absent, or a de-facto deviation only.
 
     ``kinds`` is empty if it stands for deviations of any kind, as in files of older versions.
     """

@@ -430,7 +430,7 @@ def pytest_runtest_makereport(
 
 
 def _in_short(observation: Observation) -> str:
-    return f"{observation.test.verdict}: {observation.test.reason}"
+    return f"{observation.test.verdict.words}: {observation.test.reason}"
 
 
 def _reproduce(item: pytest.Item) -> list[str]:

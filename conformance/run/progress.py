@@ -94,7 +94,7 @@ class ProgressLine:
                 self._clear()
                 known = "known " if test.known else ""
                 self._reporter.write_line(
-                    f"{known}{test.verdict}: {test.requirements[0]}: {test.reason[:200]}"
+                    f"{known}{test.verdict.words}: {test.requirements[0]}: {test.reason[:200]}"
                 )
 
     def pytest_sessionfinish(self) -> None:

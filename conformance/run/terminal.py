@@ -132,7 +132,7 @@ def _causes(groups: Sequence[Group], verbosity: int, most: int) -> Iterator[str]
     """Yield a line for each of the first causes, those of the baseline last."""
     most = most if verbosity < 2 else len(groups)
     for group in groups[:most]:
-        word = f"known {group.verdict}" if group.known else group.verdict
+        word = f"known {group.verdict.words}" if group.known else group.verdict.words
         line = f"  {word}: {group.title}: {group.tests[0].reason}"
         yield line if len(line) <= LONGEST or verbosity else f"{line[:LONGEST]}…"
     if left := groups[most:]:
@@ -171,7 +171,7 @@ def _health(summary: Summary) -> Iterator[str]:
 
 def _not_tested(summary: Summary, tally: Tally, verbosity: int) -> Iterator[str]:
     reasons = by_numbers(
-        f"{test.verdict}: {grounds(test.reason)}"
+        f"{test.verdict.words}: {grounds(test.reason)}"
         for test in (observation.test for observation in summary.observations)
         if test.verdict in (Verdict.NOT_TESTABLE, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE)
         or (test.verdict is Verdict.NOT_APPLICABLE and verbosity > 0)

@@ -221,7 +221,7 @@ def test_annotations_tell_ten_causes_of_a_kind_and_hide_nothing(tmp_path: Path) 
     assert len(errors) == 10
     assert errors[0].startswith(f"::error file={known},line=2,title=gone%3A put.gone::")
     assert errors[-1] == "::error::and 4 more, see the report"
-    assert told[10].startswith("::warning title=non-strict%3A put.loose::")
+    assert told[10].startswith("::warning title=de-facto deviation%3A put.loose::")
     assert told[10].endswith("The clause of put.loose.%0Awhat put.loose shows")
     assert len(told) == 11
 

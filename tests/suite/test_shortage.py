@@ -70,7 +70,7 @@ SYNCS_ALL_THE_TIME = """
 
 @needs_strace
 @pytest.mark.parametrize(
-    ("ends", "told"), [("os._exit(3)", "1 passed"), ("os.abort()", "1 non-strict")]
+    ("ends", "told"), [("os._exit(3)", "1 passed"), ("os.abort()", "1 de-facto")]
 )
 @pytest.mark.parametrize("change", [UNSYNCED, SYNCS_ALL_THE_TIME], ids=["later", "at once"])
 def test_a_server_that_cannot_sync_may_exit_but_not_crash(
