@@ -17,6 +17,7 @@ from reports.comparison import ResultsComparison
 from reports.crashes import rate, tried
 from reports.diagrams import drawing
 from reports.grouping import first_causes, grouped
+from reports.overview import CELL, MARGIN, WIDTH, overview
 from reports.plots import BOX, FEW, duration, histogram, in_words
 from reports.results import Diagram, Measured, RequirementRecord, Results, Test
 from reports.shares import by_section, share
@@ -187,6 +188,15 @@ def picture(diagram: Diagram) -> str:
     style = Markup("".join(map(_static, ("colours.css", "diagram.css"))))
     template = _environment().get_template("diagram.svg")
     return template.render(drawing=drawing(diagram), style=style)
+
+
+def overview_image(results: Results) -> str:
+    """Return the requirements of a run at a glance as an SVG file, which needs nothing else."""
+    style = Markup("".join(map(_static, ("colours.css", "overview.css"))))
+    template = _environment().get_template("overview.svg")
+    return template.render(
+        image=overview(results), style=style, width=WIDTH, margin=MARGIN, size=CELL
+    )
 
 
 @cache

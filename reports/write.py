@@ -8,7 +8,7 @@ from pathlib import Path
 from reports.badge import endpoint, svg
 from reports.comparison import ResultsComparison, ResultsDifference
 from reports.files import replace
-from reports.html import comparison_page, report_page
+from reports.html import comparison_page, overview_image, report_page
 from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
 from reports.results import Results
@@ -31,6 +31,7 @@ def write_report(results: Results, folder: Path, origin: Path | None = None) -> 
         "report.md": report_text(results),
         "summary.md": report_text(results, linked=False),
         "junit.xml": junit(results),
+        "overview.svg": overview_image(results),
         "badge.svg": svg(results),
         "badge.json": endpoint(results),
     }

@@ -66,7 +66,7 @@ def tell(summary: Summary, reporter: Any) -> None:
                 break
             lines = cut(lines, max(room, FIRST))
         room = None if room is None else room - len(lines) - 1
-        reporter.section(f"{group.verdict.upper()} {group.title}", sep="_")
+        reporter.section(f"{group.verdict.words.upper()} {group.title}", sep="_")
         for line in lines:
             reporter.write_line(line)
     if health and (groups or summary.health()):

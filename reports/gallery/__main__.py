@@ -14,7 +14,8 @@ from pathlib import Path
 
 from reports.gallery.anonymity import anonymous
 from reports.gallery.servers import FOLDER, GalleryServer, results_of, servers
-from reports.gallery.table import server_table
+from reports.gallery.table import server_table, short_table
+from reports.html import overview_image
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_comparison
 
@@ -22,6 +23,12 @@ DIALECTS = FOLDER / "dialects"
 """The protocols of forks, which some of the servers are judged by."""
 BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
 """Known deviations of some of the servers, and their reasons."""
+
+SHOWN = "beanstalkd-1.12"
+"""The server whose overview the README shows."""
+README = FOLDER.parent.parent / "README.md"
+BEGIN, END = "<!-- python -m reports.gallery writes this table -->", "<!-- end of the table -->"
+"""The lines around the table of the README."""
 
 
 def run(name: str, server: GalleryServer, program: str) -> Results:
@@ -76,12 +83,20 @@ def main() -> int:
     return 0
 
 
-def write(folder: Path = FOLDER) -> None:
+def write(folder: Path = FOLDER, readme: Path = README) -> None:
     """Compare all results that there are, and write what is made from them into a folder."""
-    paths = map(results_of, servers())
-    all_results = [read_results(path) for path in paths if path.exists()]
-    write_comparison(all_results, folder)
-    (folder / "servers.md").write_text(server_table(all_results), encoding="utf-8")
+    found = {
+        name: read_results(results_of(name)) for name in servers() if results_of(name).exists()
+    }
+    write_comparison([*found.values()], folder)
+    (folder / "servers.md").write_text(server_table(found.values()), encoding="utf-8")
+    (folder / "overview.svg").write_text(overview_image(found[SHOWN]), encoding="utf-8")
+    # A server with a profile of its own is in the list without it, too.
+    usual = [results for name, results in found.items() if not servers()[name].has_profile]
+    before, begin, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    text = f"{before}{begin}\n{short_table(usual)}{END}{after}"
+    readme.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

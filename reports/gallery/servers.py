@@ -33,6 +33,11 @@ class GalleryServer(BaseModel):
     commit: str = ""
     changes: str = ""
 
+    @property
+    def has_profile(self) -> bool:
+        """Tell whether it is judged by a profile of its own, not by that of its version."""
+        return self.profile != "auto"
+
     def programs(self, name: str) -> Iterator[str]:
         """Yield the paths of programs that may be it."""
         return filter(None, map(shutil.which, (name, self.program)))

@@ -15,6 +15,29 @@ def server_table(all_results: Iterable[Results]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def short_table(all_results: Iterable[Results]) -> str:
+    """Return a table for the README: the first result of each server, the best server first."""
+    first: dict[str, Results] = {}
+    for results in all_results:
+        first.setdefault(results.target.label, results)
+    found = sorted(first.values(), key=lambda one: _met(one) / one.verdict.applicable, reverse=True)
+    rows = [("server", "language", "must requirements met", "broken"), ("---",) * 4]
+    rows += [_short_row(results) for results in found]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _short_row(results: Results) -> tuple[str, str, str, str]:
+    verdict, source = results.verdict, results.labels.get("source", "")
+    name = f"{results.target.label} {results.target.version}".removesuffix(" unknown").strip()
+    met = f"{_met(results)} of {verdict.applicable}"
+    linked = f"[{name}]({source})" if source else name
+    return linked, results.labels.get("language", ""), met, str(verdict.must_broken)
+
+
+def _met(results: Results) -> int:
+    return results.verdict.tested - results.verdict.must_broken
+
+
 def _row(results: Results) -> tuple[str, ...]:
     labels, verdict = results.labels, results.verdict
     return (

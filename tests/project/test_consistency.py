@@ -16,7 +16,7 @@ from conformance.run.baseline import read_baseline
 from conformance.run.entry import PACKAGES
 from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
-from reports.gallery.__main__ import write
+from reports.gallery.__main__ import README, write
 from reports.gallery.servers import FOLDER, results_of, servers
 from tests import ROOT
 from tests.faults import cases
@@ -105,8 +105,11 @@ def test_requirements_are_named_by_section_and_statement() -> None:
 
 
 def test_the_gallery_is_made_from_its_results(tmp_path: Path) -> None:
-    write(tmp_path)
-    for name in ("comparison.html", "comparison.md", "servers.md"):
+    readme = tmp_path / "README.md"
+    readme.write_bytes(README.read_bytes())
+    write(tmp_path, readme)
+    assert readme.read_bytes() == README.read_bytes()
+    for name in ("comparison.html", "comparison.md", "servers.md", "overview.svg"):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
     assert {*FOLDER.glob("*.json*")} <= set(map(results_of, servers()))
 

@@ -101,7 +101,7 @@ def anchors(page: Path) -> set[str]:
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     lines = README.read_text(encoding="utf-8").splitlines()
     main, all_tests = (line.strip() for line in lines if re.match(r"    .*\.venv/bin", line))
-    assert main.endswith("pytest")
+    assert main.endswith("pytest --target=127.0.0.1:11300")
     assert all_tests in (ROOT / ".ci" / "run").read_text().splitlines()
 
 

@@ -16,7 +16,7 @@ from reports.annotations import annotated
 from reports.badge import endpoint, svg
 from reports.comparison import ResultsComparison, ResultsDifference
 from reports.grouping import grouped
-from reports.html import GLYPHS, MEANINGS, report_page
+from reports.html import GLYPHS, MEANINGS, overview_image, report_page
 from reports.junit import junit
 from reports.markdown import comparison_text, difference_text, report_text
 from reports.plots import BOX, duration, histogram
@@ -108,12 +108,36 @@ def test_results_whose_tests_are_of_no_requirement(tmp_path: Path) -> None:
         read_results(file)
 
 
+def test_the_overview_has_each_requirement_of_the_profile_once() -> None:
+    hostile = "</title><script>alert(1)</script>"
+    found = [
+        requirement("put.a"),
+        requirement("put.b", Verdict.FAIL),
+        requirement("put.c", Verdict.NOT_APPLICABLE),
+        requirement("peek.d", Verdict.NON_STRICT, level="de-facto", section="Other Commands"),
+    ]
+    target = results().target.model_copy(update={"label": hostile})
+    image = overview_image(results(*found, target=target))
+    assert re.findall(r"<title>(\S+): ([^<]*)</title>", image) == [
+        *(("put.a", "pass"), ("put.b", "fail"), ("peek.d", "de-facto deviation")),
+    ]
+    assert hostile not in image
+    ET.fromstring(image)
+
+
 def test_a_report_is_made_again_just_as_it_was(tmp_path: Path) -> None:
     made = results(*failing("put.a"), requirement("put.b"))
     write_report(made, tmp_path / "a")
     main(["report", str(tmp_path / "a" / "results.json"), "-o", str(tmp_path / "b")])
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    reports = ["junit.xml", "report.html", "report.md", "results.json", "summary.md"]
+    reports = [
+        "junit.xml",
+        "overview.svg",
+        "report.html",
+        "report.md",
+        "results.json",
+        "summary.md",
+    ]
     assert names == ["badge.json", "badge.svg", *reports]
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

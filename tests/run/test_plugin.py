@@ -225,7 +225,7 @@ def test_de_facto_deviations_are_told_and_fail_only_if_strict(tmp_path: Path) ->
     assert loose.returncode == 0, loose.stdout
     said = "incomplete: 1 de-facto deviation, else no deviation in the 0 of "
     assert said in loose.stdout, loose.stdout
-    assert "NON-STRICT" in loose.stdout
+    assert "DE-FACTO DEVIATION" in loose.stdout
     assert "OBSERVED  NOT_FOUND\\r\\n" in loose.stdout
     strict = suite(launch, "-k", "reserve_job_takes_a_job_of_a_paused", "--strict")
     assert strict.returncode == 1

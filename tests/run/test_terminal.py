@@ -105,7 +105,7 @@ def test_a_very_wrong_server_fits_on_two_screens(tmp_path: Path) -> None:
     assert "platform " in done.stdout
     assert int(re.findall(r"= (\d+) failed", done.stdout)[0]) > 100
     assert len(lines) <= MOST
-    assert len(re.findall(r"^_+ (?:FAIL|NON-STRICT) ", done.stdout, re.M)) == SHOWN
+    assert len(re.findall(r"^_+ (?:FAIL|DE-FACTO DEVIATION) ", done.stdout, re.M)) == SHOWN
     # The cause that blocks most is shown up to its end.
     first = done.stdout.partition(" FAIL ")[2].partition("\n___")[0]
     for part in ("REQUIREMENT", "TRANSCRIPT", "EXPECTED", "OBSERVED", "REPRODUCE", "BLOCKS"):
