@@ -1,4 +1,4 @@
-"""Standard output that may fail: its reader has gone, as with ``| head``, or its disk is full.
+"""Standard output that may fail: a closed pipe, as with ``| head``, or a full disk.
 
 A run goes on all the same: it leaves nothing on somebody's server, writes its report, and has the
 exit code of its verdict.

@@ -1,4 +1,4 @@
-"""Text of a target as it may be shown: a terminal must not obey it."""
+"""Makes text of a target safe to print: a terminal must not obey it."""
 
 from __future__ import annotations
 

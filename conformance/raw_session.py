@@ -1,4 +1,4 @@
-"""Sessions as people have them in the clipboard: telnet or netcat, without any marks.
+"""Sessions as people paste them: telnet or netcat, without marks.
 
 Commands and replies are told apart by their first word: commands are small letters, replies are
 capitals. Bodies are found by their size, so that a job may look like a command. Several clients

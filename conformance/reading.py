@@ -1,4 +1,4 @@
-"""Transcripts that are read again: whole ones, and what failures show, as it was pasted."""
+"""Reads transcripts: whole files, and failures as they were pasted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transcripts: the bytes on the wire, by connection, in their order, with times.
+"""Transcripts: the bytes on the wire, by connection, in order, with times.
 
 The format is text, one line a message, bytes escaped so that nothing is lost::
 

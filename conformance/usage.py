@@ -1,4 +1,4 @@
-"""Command lines on click: help in groups, suggestions, and one sentence for what is wrong."""
+"""Click commands with grouped help, suggestions, and one sentence for each error."""
 
 from __future__ import annotations
 

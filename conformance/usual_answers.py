@@ -1,4 +1,4 @@
-"""The usual answer of each command, as a requirement: what a failing step of a test breaks.
+"""The requirement that a failing step of a test breaks: the usual answer of its command.
 
 A test needs commands that it does not test: it puts a job, to bury it, to look at it. If such a
 step fails, the requirement of that command's usual answer is broken, and the test's own

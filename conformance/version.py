@@ -1,4 +1,4 @@
-"""The version of the suite that is installed."""
+"""The installed version of the suite."""
 
 from importlib.metadata import PackageNotFoundError, version
 

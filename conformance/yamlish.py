@@ -1,4 +1,4 @@
-"""Reads the YAML that beanstalk servers send, which is not always YAML.
+"""Reads the YAML of beanstalk servers, which is not always YAML.
 
 beanstalkd 1.12 sends ``os: #1 SMP …``, which YAML takes for a comment, and tubes may be called
 ``null`` or ``1.0``. So lines are read first, values as the strings that they are on the wire; what

@@ -1,1 +1,1 @@
-"""Programs: conversations that are made up, run on a target, judged, and made small."""
+"""Programs: random conversations that are played on a target, judged and shrunk."""

@@ -1,4 +1,4 @@
-"""Programs, one after the other, until one shows a violation, which is then made small."""
+"""Plays programs one after another until one shows a violation, and shrinks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of a campaign: at first sight, and when they are small, and its progress."""
+"""The findings of a campaign, at first sight and shrunk, and its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign on a cluster: its slices are handed out, and what they tell is put together.
+"""A campaign on a cluster: distributes slices, and merges their findings.
 
 Here is all that must not be lost: the corpus and the findings, each of them filed once. Between two
 clients, the cluster keeps what was handed out.

@@ -1,4 +1,4 @@
-"""Inputs that led to something new, to be mutated further; other fuzzers may share them."""
+"""Inputs that reached something new, to be mutated further; several fuzzers may share them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coverage of a target after each turn: edges of its own code, or lines of ours."""
+"""The coverage of a target after each turn: edges of its code, or lines of ours."""
 
 from __future__ import annotations
 

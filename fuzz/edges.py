@@ -1,4 +1,4 @@
-"""Sets of edges, with the class of how often each was taken, as AFL has them.
+"""Sets of edges with hit counts in classes, as AFL has them.
 
 A set is a number of as many bits as there are edges and classes: eight bits an edge, of which each
 count sets one. So sets are joined and compared as fast as the machine can.

@@ -1,4 +1,4 @@
-"""One function from bytes to a verdict, for any engine that makes up bytes.
+"""One function from bytes to a verdict, for any engine that generates bytes.
 
 Atheris, Hypothesis (``fuzz_one_input``) and runners in the manner of AFL call it again and again.
 """

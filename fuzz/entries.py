@@ -1,4 +1,4 @@
-"""Entries of a corpus as files, so that several fuzzers share them: a program, and what it reaches.
+"""Corpus entries as files that several fuzzers share: a program, and the edges that it reaches.
 
 A file is JSON, and its name is made of what is in it.
 """

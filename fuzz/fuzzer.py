@@ -1,4 +1,4 @@
-"""A campaign of hostile bytes: for so long, or until so much was found."""
+"""A campaign of hostile bytes, limited by time or by the number of findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sight that a target allows, and the grey box of one that allows it."""
+"""The coverage that a target offers, and the grey box for it."""
 
 from __future__ import annotations
 

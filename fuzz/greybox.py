@@ -1,4 +1,4 @@
-"""A grey box: judged programs, and scouts who run ahead, fill the corpus by what they reach.
+"""A grey box: judged programs, and scouts that run ahead and fill the corpus.
 
 After the manner of AFL: a program that reaches what none has reached before is done again, made
 small, kept, and varied. Variations are played unjudged, as that is faster; those that reach

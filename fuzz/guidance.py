@@ -1,4 +1,4 @@
-"""The corpus of a grey box: programs, each with the edges that it reaches, and which to vary next.
+"""The corpus of a grey box: programs with the edges that they reach, and which to vary next.
 
 It knows nothing of targets or processes: the player of programs tells it what they have reached.
 """

@@ -1,4 +1,4 @@
-"""The resources that a launched server takes, and whether it takes more and more."""
+"""The resources of a launched server during a campaign, and whether they keep growing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of a campaign: how far it was when, and since when nothing was new."""
+"""The history of a campaign: its progress over time, and the time of the last discovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes up programs of hostile bytes, while others are at work, step by step while they are played.
+"""Generates programs of hostile bytes while they are played, with other clients at work.
 
 A case is what a client sends in one go, mutated from something valid. What follows it proves that
 the stream is in step: a tube is used whose name is new, if there are tubes. Left out is what no

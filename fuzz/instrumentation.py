@@ -1,4 +1,4 @@
-"""Finds out whether a server counts the edges that it takes, as AFL++'s runtime does.
+"""Detects whether a server counts edges as AFL++'s runtime does.
 
 That runtime is in what ``afl-cc``, AFL++'s plugin for gcc and ``cargo afl`` build, and can be
 linked to what clang builds with ``-fsanitize-coverage=trace-pc-guard``. Asked for it, it tells how

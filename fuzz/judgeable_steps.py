@@ -1,4 +1,4 @@
-"""The steps of varied programs that can be judged: it is known what a server does with them."""
+"""The steps of varied programs whose effect on a server is known, so that they can be judged."""
 
 from __future__ import annotations
 

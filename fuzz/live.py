@@ -1,4 +1,4 @@
-"""The live view of a campaign on a terminal, after the manner of AFL's status."""
+"""The live view of a campaign on a terminal, in the manner of AFL's status screen."""
 
 from __future__ import annotations
 

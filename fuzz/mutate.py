@@ -1,4 +1,4 @@
-"""Makes valid conversations hostile, with the grammar of the protocol in mind.
+"""Makes valid conversations hostile, guided by the grammar of the protocol.
 
 What is mutated is a template: ``%d`` stands for the id of a job.
 """

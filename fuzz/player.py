@@ -1,4 +1,4 @@
-"""Plays programs on a target: those that are made up meanwhile, and those that are written down."""
+"""Plays programs on a target, generated on the fly or recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs: what some clients do, one step after the other.
+"""Programs: the steps of some clients, one after another.
 
 Steps refer to jobs by the tag of the put that made them, and to connections by a number; so any of
 them can be left out, and the rest still means something. A :class:`Writer` makes programs up, from

@@ -1,4 +1,4 @@
-"""The news of a campaign: how far each of its processes is, and what they have found."""
+"""Progress updates of a campaign, from each of its processes."""
 
 from __future__ import annotations
 

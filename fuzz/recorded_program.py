@@ -1,4 +1,4 @@
-"""Random programs that are written down before they are played, and compared as a whole.
+"""Random programs that are recorded before they are played, and compared as a whole.
 
 They are the same each time, so that they are made once and kept. Where a target answers otherwise,
 the oracle judges.

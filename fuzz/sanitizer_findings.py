@@ -1,4 +1,4 @@
-"""Reports of sanitizers while a target is fuzzed: each stack once, with a small program."""
+"""Sanitizer reports of a fuzzed target: each stack once, with a small program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A player at wire speed that judges nothing, but sees which code of the target programs reach.
+"""A player at wire speed that judges nothing, and observes which code programs reach.
 
 It is many times as fast as judged play, and need not leave out what would make judging hard.
 Programs that reach something new are judged elsewhere, and so are those to which the target

@@ -1,4 +1,4 @@
-"""A piece of System V memory in which a server that is built for it counts where it has been.
+"""A System V shared memory segment in which an instrumented server counts edges.
 
 It is marked for removal as soon as we have it: the system keeps it as long as anybody has it, and
 then removes it, however we end. On Linux, a server can still take it, by its number.

@@ -1,4 +1,4 @@
-"""Slices of a campaign on a cluster: a worker fuzzes a while, and tells what was new in it.
+"""Slices of a campaign on a cluster: a worker fuzzes for a while, and returns its discoveries.
 
 A worker keeps target and fuzzer from one slice to the next, as it takes long to start them, and
 they know what is found. All that a slice needs to be done elsewhere is in it.

@@ -1,4 +1,4 @@
-"""The known bugs of a target: the fuzzer avoids them, to find the bugs behind them."""
+"""Known bugs of the target, which the fuzzer avoids to find the bugs behind them."""
 
 from __future__ import annotations
 

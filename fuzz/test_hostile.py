@@ -1,4 +1,4 @@
-"""Hostile bytes: known ones first, then mutated conversations, each reply judged by the oracle."""
+"""Hostile bytes: first known ones, then mutated conversations, judged by the oracle."""
 
 from __future__ import annotations
 

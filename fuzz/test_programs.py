@@ -1,4 +1,4 @@
-"""Programs that are made up from a stream of choices, each reply judged by the oracle."""
+"""Random programs from a stream of choices, each reply judged by the oracle."""
 
 from __future__ import annotations
 

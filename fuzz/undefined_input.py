@@ -1,4 +1,4 @@
-"""Undefined input: bytes that no text covers, and that a server must survive, and serve others.
+"""Undefined input: bytes that no text covers; a server must survive them and serve others.
 
 Only that is judged. Clients send noise, stop in the middle, do not read, and are gone, while
 another client goes on talking with the server.

@@ -1,4 +1,4 @@
-"""Varies programs: steps more or less, other arguments and jobs, parts of other programs."""
+"""Varies programs: adds and removes steps, changes arguments and jobs, splices programs."""
 
 from __future__ import annotations
 

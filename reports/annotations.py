@@ -1,4 +1,4 @@
-"""Annotations of a job on GitHub: what a run found, where the job is looked at.
+"""Annotations of a GitHub job: the deviations of a run, where people look at the job.
 
 ``python -m reports.annotations RESULTS [BASELINE]`` prints them; a job shows ten of a kind.
 """

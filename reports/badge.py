@@ -1,4 +1,4 @@
-"""The badge: an image, and the data for shields' endpoint."""
+"""The badge, as an image and as data for shields.io."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in folders: found, read, and cut to what a page has room for."""
+"""Results in folders: found, read, and shortened to fit on pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many results side by side, and what has changed between two of them."""
+"""Many results side by side, and the changes between two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The crashes that were tried, in words."""
+"""The crashes of a durability campaign, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are replaced whole, so that nobody ever reads half of one."""
+"""Files that are replaced atomically, so that nobody reads half of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a campaign of the fuzzer: what it reached and found, over time."""
+"""The report of a fuzzing campaign: coverage and findings over time."""
 
 from __future__ import annotations
 

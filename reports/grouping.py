@@ -1,4 +1,4 @@
-"""Failures by cause: each cause once, with what it breaks and blocks, the most urgent first."""
+"""Failures grouped by cause: each cause once, with what it blocks, the most urgent first."""
 
 from __future__ import annotations
 

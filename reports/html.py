@@ -1,4 +1,4 @@
-"""The report and the comparison as pages: one file each, which needs nothing else."""
+"""The report and the comparison as self-contained HTML pages."""
 
 from __future__ import annotations
 

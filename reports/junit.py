@@ -1,4 +1,4 @@
-"""JUnit's XML, which CI servers show."""
+"""JUnit XML for CI servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares over runs or versions: the geometry of a line, which a template draws."""
+"""Shares over runs or versions: the geometry of a line chart, which a template draws."""
 
 from __future__ import annotations
 

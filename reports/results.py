@@ -1,4 +1,4 @@
-"""``results.json``: what a run of the suite found, as data; its schema is written from here.
+"""``results.json``: the findings of a run as data; its schema is generated from here.
 
 All times are in seconds. ``python -m reports.results`` prints the JSON Schema, which is kept in
 ``reports/results.schema.json``.

@@ -1,4 +1,4 @@
-"""Servers and the programs that they are versions of: which results belong together, by date.
+"""Servers and their versions: which results belong together, in order of date.
 
 A server is a name, as the heads of tables have it; so its address stays, whatever is added. Results
 of the same name are its history.

@@ -1,4 +1,4 @@
-"""Shares of requirements that a target meets, a section or a level at a time."""
+"""The shares of requirements that a target meets, by section or level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of many servers as a static site: matrices, and a page for each server and requirement.
+"""A static site of many results: matrices, and a page for each server and requirement.
 
 Addresses are made of slugs alone, and stay: ``servers/SERVER.html#REQUIREMENT`` shows what the
 newest run on a server found, ``requirements/REQUIREMENT.html`` what all servers do.

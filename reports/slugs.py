@@ -1,4 +1,4 @@
-"""Names as parts of addresses, which stay the same whatever else there is."""
+"""Names as parts of URLs that stay the same whatever else exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coverage of the target's source in words: how much of each file, and what was not reached."""
+"""The coverage of the target's source in words: the share of each file, and the gaps."""
 
 from __future__ import annotations
 

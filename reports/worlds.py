@@ -1,4 +1,4 @@
-"""Small worlds as a report shows them: in words, and as a map of commands by states."""
+"""Small worlds in a report: in words, and as a map of commands by states."""
 
 from __future__ import annotations
 

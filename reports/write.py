@@ -1,4 +1,4 @@
-"""All files of a report, from results."""
+"""Writes all files of a report from results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges client libraries: the suite is the server, and a small driver runs the library.
+"""Judges client libraries: the suite plays the server, and a small driver runs the library.
 
 ``protocol`` has the lines between suite and driver, ``driver`` the process. ``server`` lets the
 engine of the reference server answer on a socket, and alters its replies as a row of ``cases``

@@ -1,4 +1,4 @@
-"""The parts of ``durability``: crashes of the disk, damaged files, kills under load."""
+"""The parts of ``durability``: disk crashes, damaged files and kills under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``draw``: a recorded conversation becomes a space-time diagram."""
+"""``draw``: turns a recorded conversation into a space-time diagram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``durability``: which jobs a server has after each crash."""
+"""``durability``: which jobs a server still has after each crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``explore``: small worlds, and larger ones, for as long as there is time."""
+"""``explore``: walks small state spaces and larger ones until the time is over."""
 
 from __future__ import annotations
 

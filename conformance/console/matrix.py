@@ -1,4 +1,4 @@
-"""A matrix: the suite runs on many servers, here or on the workers of a cluster."""
+"""Runs the suite on many servers, here or on the workers of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of processes that share a whole run on a server that we start."""
+"""The number of worker processes for a run on a server that we start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``profile``: what a profile or a fork's dialect is, and the first draft of one."""
+"""``profile``: prints a profile or a fork's dialect, or drafts one from a server."""
 
 from __future__ import annotations
 

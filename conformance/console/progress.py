@@ -1,4 +1,4 @@
-"""The progress of a command that takes long, on standard error."""
+"""The progress of a long command, on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a recorded transcript, and the profile that it is judged by, on the command line."""
+"""The arguments of commands that read a recorded transcript: the file and its profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``report``, ``compare`` and ``site``: what is made from results.json."""
+"""``report``, ``compare`` and ``site``: make pages from results.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cleanup`` and ``serve``: servers without tests."""
+"""``cleanup`` and ``serve``: commands for servers that run no tests."""
 
 from __future__ import annotations
 

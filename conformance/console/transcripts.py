@@ -1,4 +1,4 @@
-"""``check`` and ``replay``: recorded conversations are judged, or driven again."""
+"""``check`` and ``replay``: judge recorded conversations, or run them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagrams of conversations: which messages they show, and what is deduced about them.
+"""Diagrams of conversations: which messages they show, and which job states they deduce.
 
 A transcript says what was sent and received. The states of the jobs, and the order in which
 commands of concurrent clients were handled, are deduced from it: by the oracle, which holds the

@@ -1,4 +1,4 @@
-"""Makes the diagram of a conversation: chooses its messages, and says when and why they came."""
+"""Builds the diagram of a conversation: its messages, their times and their reasons."""
 
 from __future__ import annotations
 

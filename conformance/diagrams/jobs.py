@@ -1,4 +1,4 @@
-"""The states of jobs in the course of a conversation, as the oracle deduces them."""
+"""The states of jobs during a conversation, deduced by the oracle."""
 
 from __future__ import annotations
 

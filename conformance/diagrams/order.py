@@ -1,4 +1,4 @@
-"""The longest order of the commands of concurrent clients that explains what they have heard."""
+"""The longest order of concurrent commands that explains the replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directed dialogues: what a test says to the target, and what it expects to hear.
+"""Directed dialogues: what a test sends to the target, and which replies it expects.
 
 A scenario has connections, tubes of its own and a clock; a connection says the usual commands and
 begins exchanges; an exchange is a command and the reply that belongs to it. Each message goes into

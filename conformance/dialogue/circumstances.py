@@ -1,4 +1,4 @@
-"""Circumstances of a dialogue: many others, a client with a past, and a producer that leaves.
+"""Circumstances of a dialogue: other clients, a client with a history, a producer that leaves.
 
 Each is brought about by a client of the dialogue, and gives who puts its jobs.
 """

@@ -1,4 +1,4 @@
-"""A client's connection to the target, and the dialogue on it.
+"""A client's connection to the target, and its dialogue.
 
 Each message is recorded in the scenario's transcript, with the time of the target's clock. Requests
 and replies are counted, so that each reply is taken by the exchange that it belongs to.

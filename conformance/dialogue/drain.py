@@ -1,4 +1,4 @@
-"""Drain mode, in which a server takes no more jobs ("Producer Commands": put, DRAINING)."""
+"""Drain mode, in which a server accepts no more jobs ("Producer Commands": put, DRAINING)."""
 
 import time
 

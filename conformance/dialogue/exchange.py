@@ -1,4 +1,4 @@
-"""A command and its reply: the expected one, and the one that came."""
+"""One command and its reply, with the expected and the observed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that a target gets for what must happen, though no text says when."""
+"""The grace period for effects that no text dates: observe again and again until it ends."""
 
 from __future__ import annotations
 

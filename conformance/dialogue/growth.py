@@ -1,4 +1,4 @@
-"""Queues that grow and shrink in many shapes: what a client does to them, and what is in them.
+"""Queues that grow and shrink in many shapes: the commands, and the expected content.
 
 Small queues are easily right. What goes wrong with larger ones depends on how many items there are,
 in which order they came, and where one is taken out.

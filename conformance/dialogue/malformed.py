@@ -1,4 +1,4 @@
-"""Lines that a target must refuse, sent so that it can, whenever it does so."""
+"""Malformed lines, sent so that the target can refuse them at any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many clients of one test: they come one after the other, as many as the target serves."""
+"""Many clients of one test: they connect one after another, up to the limit of the target."""
 
 from __future__ import annotations
 

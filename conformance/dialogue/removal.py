@@ -1,4 +1,4 @@
-"""Deletion of jobs that are ready, which old profiles do not have."""
+"""Deletion of ready jobs, which old profiles do not have."""
 
 from __future__ import annotations
 

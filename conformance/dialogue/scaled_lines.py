@@ -1,4 +1,4 @@
-"""Lines at the limits of a profile, made from lines at the limits of the protocol text."""
+"""Lines at the limits of a profile, scaled from lines at the limits of the protocol text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that one test has: its connections, its tubes, its clock, its transcript, and its end."""
+"""The resources of one test: connections, tubes, clock, transcript and clean-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of one scenario: what its author advanced, and what really passed.
+"""The time of one scenario: the delays that its author planned, and those that passed.
 
 A test lives in nominal time: commands take none, and only ``clock.advance(seconds)`` moves it. The
 target lives in its own time, of which at least as much has passed. From both follows what may be

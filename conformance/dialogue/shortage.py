@@ -1,4 +1,4 @@
-"""Puts to a server that runs out of memory, and what must be there afterwards."""
+"""Puts to a server that runs out of memory, and the jobs that it must have afterwards."""
 
 from __future__ import annotations
 

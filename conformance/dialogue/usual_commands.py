@@ -1,4 +1,4 @@
-"""The commands that tests say most, in their words, over any way of exchanging messages."""
+"""The commands that tests use most, as methods, over any way of exchanging messages."""
 
 from __future__ import annotations
 

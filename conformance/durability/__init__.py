@@ -1,4 +1,4 @@
-"""Durability: which jobs a server has after a crash, in each state in which the disk may be then.
+"""Durability: which jobs a server has after a crash, in each state that the disk may be in.
 
 A server is run under strace while a conversation is played; its operations on files, and its
 replies, are recorded in one order (`strace`, `recording`). From that, each state in which a

@@ -1,4 +1,4 @@
-"""All crashes of a scene: a server is started on each state of the disk, several at a time.
+"""All crashes of a scene: starts a server on each disk state, several at a time.
 
 What was seen is written down at once, so that a campaign can be resumed.
 """

@@ -1,4 +1,4 @@
-"""The requirements about crashes, beside those that the tests of the suite test."""
+"""The requirements about crashes, in addition to those that the suite's tests cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states in which a crash may leave the disk, made from the operations before it.
+"""The states in which a crash may leave the disk, computed from the operations before it.
 
 The model of the file system is that of ALICE, as narrow as the journaling ones of Linux are in
 their usual mode (ext4, XFS), so that what it says is lost can be lost there:

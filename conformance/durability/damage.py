@@ -1,4 +1,4 @@
-"""Files that are damaged: a server ends with a message, or goes on with what is whole.
+"""Damaged files: a server exits with a message, or continues with the undamaged part.
 
 It must not crash, hang, or hand out jobs that nobody has put. What of the damaged files it still
 finds is its own affair.

@@ -1,4 +1,4 @@
-"""A disk with the files of one folder, in memory: operations change it, states are taken of it."""
+"""A disk with the files of one folder, in memory: operations change it, snapshots are taken."""
 
 from __future__ import annotations
 

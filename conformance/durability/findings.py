@@ -1,4 +1,4 @@
-"""The findings of a campaign: differences by cause, each with the simplest crash that shows it."""
+"""The findings of a campaign: differences by cause, each with the simplest crash."""
 
 from __future__ import annotations
 

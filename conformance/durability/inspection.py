@@ -1,4 +1,4 @@
-"""The jobs of a server that is started on a folder: it is asked for everything."""
+"""The jobs of a server that was started on a folder, read by asking for every id."""
 
 from __future__ import annotations
 

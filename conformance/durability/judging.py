@@ -1,4 +1,4 @@
-"""The differences between what a server has after a crash, and what it may have.
+"""The differences between the jobs after a crash and the allowed ones.
 
 Each job is as it was after one of the commands that may have been the last with an effect: those
 from the last that must have had one up to the one that was on its way.

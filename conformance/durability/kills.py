@@ -1,4 +1,4 @@
-"""kill -9 in the middle of real load, for any server, also one that strace cannot follow.
+"""kill -9 under real load, for any server, including those that strace cannot follow.
 
 After each kill the server is started on the same files and asked for everything; then all jobs are
 deleted, and it goes on, so that its files have a past.

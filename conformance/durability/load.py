@@ -1,4 +1,4 @@
-"""Clients at work, each with jobs and a tube of its own, until the server is killed under them."""
+"""Clients that work, each with jobs and a tube of its own, until the server is killed."""
 
 from __future__ import annotations
 

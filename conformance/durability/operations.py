@@ -1,4 +1,4 @@
-"""The operations of a server that crashes are about: on files, in the order in which they ended.
+"""The operations on files that crashes interrupt, in the order in which they ended.
 
 Files are named by numbers, as they keep what they are while their names change; paths are relative
 to the folder that the server keeps its jobs in.

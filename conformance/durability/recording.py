@@ -1,4 +1,4 @@
-"""A conversation with a server, and its operations on files, in one order."""
+"""A conversation with a server and its operations on files, merged into one order."""
 
 from __future__ import annotations
 

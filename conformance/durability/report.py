@@ -1,4 +1,4 @@
-"""The findings of a campaign, in words and as JSON."""
+"""The findings of a campaign, as text and as JSON."""
 
 from __future__ import annotations
 

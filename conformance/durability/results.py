@@ -1,4 +1,4 @@
-"""The findings of a campaign as results tell them: alone, or added to those of a run.
+"""The findings of a campaign as results: alone, or added to those of a run.
 
 Each finding is a test that has failed, beside those of the suite; a requirement that no crash shows
 to be broken is a test that has passed. So all reports show them as they show any other.

@@ -1,4 +1,4 @@
-"""Two servers on one folder: the second refuses, or neither loses a job."""
+"""Two servers on one folder: the second refuses to start, or neither loses a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conversations that are played before a crash: jobs in all states, files that are full, …
+"""The conversations before a crash: jobs in all states, files that are full, and so on.
 
 A step says a line in which ``{name}`` is the id of the job that the put of that name has made.
 """

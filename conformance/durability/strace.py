@@ -1,4 +1,4 @@
-"""The output of strace about a server, as operations on the folder that it keeps its jobs in."""
+"""Parses the output of strace into operations on the folder of a server's jobs."""
 
 from __future__ import annotations
 

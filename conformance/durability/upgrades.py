@@ -1,4 +1,4 @@
-"""Files that an older version of a server has left: its successor is started on them."""
+"""Files of an older version of a server, on which its successor is started."""
 
 from __future__ import annotations
 

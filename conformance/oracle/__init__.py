@@ -1,4 +1,4 @@
-r"""The judge of what went over the wire: is it allowed, with all that the text leaves open?
+r"""The oracle decides whether a conversation is allowed, whatever the text leaves unspecified.
 
 A recorded conversation is judged in three lines, without any target:
 

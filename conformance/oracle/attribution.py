@@ -1,4 +1,4 @@
-"""The requirements that a finding breaks, found with the faults of the reference server.
+"""The requirements that a finding breaks, identified by faults that behave the same.
 
 The reference server gets what the clients of a finding have sent, with each of its faults in turn.
 Where it answers as the target did, the requirement of that fault is broken.

@@ -1,4 +1,4 @@
-"""The public face of the oracle: it judges a recorded transcript, without any target."""
+"""The public interface of the oracle: judges a recorded transcript, without a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diagnosis of a conversation: the requirements that it breaks, and their level."""
+"""The diagnosis of a conversation: which requirements it breaks, and at which level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The past of a server that was in use before the first line of a transcript.
+"""The state of a server before the first line of a transcript, deduced from its replies.
 
 Nothing tells which jobs it had. But once a reply names a job, that job was there, and what one
 reply says of it, the next must not contradict. So a transcript is judged as if the server had begun

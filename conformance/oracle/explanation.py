@@ -1,4 +1,4 @@
-"""Explanations of replies that surprise people, though a server that conforms gives them.
+"""Explanations of replies that surprise people although a conforming server gives them.
 
 The sentences are data, in `requirements/explanations.yaml`. Here are the facts that fill them and
 decide which one fits: what the model knows of the client, its tubes and the job, when the reply

@@ -1,4 +1,4 @@
-"""The fast gear of an oracle: it takes the only outcome at once, and judges again when in doubt.
+"""The fast gear of an oracle: follows the only outcome at once, and judges again if it was wrong.
 
 As long as one state is possible and one thing can come of a command, the command is handled when it
 is sent, and its reply is compared with the one that is owed. An alarm in this gear is no verdict:

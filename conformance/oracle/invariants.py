@@ -1,4 +1,4 @@
-"""The invariants of every job, in whatever order a target came to its clients' commands.
+"""The invariants of every job, in whatever order a target handled concurrent commands.
 
 No search is needed: a client certainly holds a job from the time at which it hears so until it says
 anything that gives the job up, and a job is certainly ready from the time at which a client hears

@@ -1,4 +1,4 @@
-"""The judge of what went over the wire, byte by byte: an oracle in its fast gear, for bytes."""
+"""Judges the bytes on the wire as they arrive: an oracle in its fast gear, for bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of a transcript, judged one after the other."""
+"""Judges the messages of a transcript one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for an order that explains all that clients at work at the same time have seen.
+"""The search for an order that explains the replies to concurrent clients.
 
 Each command is sent at some time, and its reply heard at some later time; in between the target
 came to it, in an order that nobody has seen. A history is allowed if there is an order in which the

@@ -1,4 +1,4 @@
-"""Jobs that come back to another place of their priority than they had."""
+"""Jobs that return to a different place of their priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact oracle: the model, with all that it leaves open, against what went over the wire.
+"""The exact oracle: compares the wire with all states that the model may be in.
 
 The oracle holds the set of states of the model that are consistent with everything seen. A reply
 is explained by transitions: a request that was sent is handled, or a timer that is due fires. A

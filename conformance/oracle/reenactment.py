@@ -1,4 +1,4 @@
-"""The re-enactment of a transcript by a server with a fault."""
+"""Re-enacts a transcript on a server with a fault."""
 
 from __future__ import annotations
 

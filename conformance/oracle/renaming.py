@@ -1,4 +1,4 @@
-"""The ids of jobs: a model follows those that the target gives."""
+"""Renames jobs of a model to the ids that the target gives."""
 
 from __future__ import annotations
 

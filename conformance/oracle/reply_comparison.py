@@ -1,4 +1,4 @@
-"""The difference between a reply and the model's, as far as the text decides it."""
+"""The difference between a reply and the model's, in what the text specifies."""
 
 from __future__ import annotations
 

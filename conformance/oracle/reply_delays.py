@@ -1,4 +1,4 @@
-"""The pace of a target: how late a reply may be, as far as a transcript shows.
+"""The delays of a target's replies, as far as a transcript shows them.
 
 A transcript has the times at which bytes were sent and received, and not those at which the target
 handled them. So all that a target does may be as late as its slowest reply of those that come at

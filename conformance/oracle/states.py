@@ -1,4 +1,4 @@
-"""The states that a target may be in, as far as anything that follows can tell them apart."""
+"""The states that a target may be in, as far as later replies can distinguish them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transitions of a state: a request that was sent is handled, or a timer fires."""
+"""The transitions of a state: a request is handled, or a timer fires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Underspecification: lines that the text decides, and lines that a server may answer as it likes.
+"""Underspecification: lines that the text decides, and lines with several allowed replies.
 
 After a line that the text leaves open, whatever a server does is at most de-facto wrong.
 """

@@ -1,4 +1,4 @@
-"""Conversations of which nobody has written down when things happened, such as pasted sessions.
+"""Conversations without times, such as pasted sessions.
 
 Any time may have passed before each message. All that matters is whether a timer of the
 conversation has ended by then. So a violation is looked for where no time has passed; then time is

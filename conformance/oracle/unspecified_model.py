@@ -1,4 +1,4 @@
-"""The model with all that the text leaves open in time: early here may be late elsewhere.
+"""The model with its unspecified times: a timer may be early here and late elsewhere.
 
 The reference server does everything at once. A target may let a tube linger that nothing keeps, may
 refuse what is too big before or after its body, and may end two delays in either order if they end

@@ -1,4 +1,4 @@
-"""The footprint of a re-enactment: the parts of the server that it has used.
+"""The parts of the server that a re-enactment has used.
 
 A fault changes nothing where none of its own code would have run. So most faults need not be
 tried, as their methods are not called for the few commands of a finding.

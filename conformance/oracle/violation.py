@@ -1,4 +1,4 @@
-"""The violation: a target did something that the model does not allow."""
+"""A violation: the target did something that the model does not allow."""
 
 from __future__ import annotations
 

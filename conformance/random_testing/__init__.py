@@ -1,4 +1,4 @@
-"""Conversations that are made up at random, and judged while they go on.
+"""Random conversations, judged while they run.
 
 A session plays what any generator makes up: Hypothesis' rules, programs from a stream of choices,
 transcripts that are driven again. It takes the steps; its traffic has the clients and their bytes.

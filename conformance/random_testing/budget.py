@@ -1,4 +1,4 @@
-"""The time that random conversations may take, and how long each may be for many to fit in."""
+"""The time budget of random conversations, and the length of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of a crowd, and what it knows."""
+"""One of several concurrent clients, with the jobs that it knows of."""
 
 from __future__ import annotations
 

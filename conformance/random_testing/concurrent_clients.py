@@ -1,4 +1,4 @@
-"""Many clients at work on the same tubes at the same time, each with the jobs that it knows of."""
+"""Concurrent clients on the same tubes, each with the jobs that it knows of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests that concurrent clients make up, each about the jobs that it knows of."""
+"""The random requests of concurrent clients, each about jobs that the client knows of."""
 
 from __future__ import annotations
 

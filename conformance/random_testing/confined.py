@@ -1,4 +1,4 @@
-"""A program that keeps to tubes and jobs of its own, for a server that others use as well.
+"""A program that is confined to tubes and jobs of its own, for servers that others use.
 
 A transcript may name anything: the tube ``default``, the job 37. On a server that others use, the
 same bytes would take, kick or delete what belongs to them. So each tube becomes one of ours, also

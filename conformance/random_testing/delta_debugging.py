@@ -1,4 +1,4 @@
-"""Makes a program that shows a violation small: delta debugging over its steps."""
+"""Delta debugging over the steps of a program that shows a violation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations that are made up at random: what all ways of making them up have in common."""
+"""Random exploration: the seed, budget and findings that all random tests share."""
 
 from __future__ import annotations
 

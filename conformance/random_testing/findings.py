@@ -1,4 +1,4 @@
-"""The findings of random conversations: kept as transcripts, looked at first.
+"""Findings of random conversations, kept as transcripts and tried first by the next run.
 
 Each has a folder of its own, named by what it is about, so that several that look for the same
 at the same time find it once: ``transcript`` drives it again, ``README.md`` explains it.

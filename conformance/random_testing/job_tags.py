@@ -1,4 +1,4 @@
-"""The tags by which steps of a conversation call jobs, and the ids that the target gave them."""
+"""The tags of jobs in a program, and the ids that the target gave them."""
 
 from __future__ import annotations
 

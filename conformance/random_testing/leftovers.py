@@ -1,4 +1,4 @@
-"""Jobs and tubes that were on a target before a conversation begins: they are let alone."""
+"""Jobs and tubes that were on a target before a conversation: they are left alone."""
 
 from __future__ import annotations
 

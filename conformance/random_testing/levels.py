@@ -1,4 +1,4 @@
-"""Levels of findings: a finding that depends on an open line is looked for without it.
+"""The level of a finding: one that depends on an unspecified line is tried without it.
 
 An open line may have nothing to do with what is wrong. So before a finding counts for less, its
 open lines are left out, or replaced by lines that the text decides: all at once first, then fewer

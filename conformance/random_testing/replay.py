@@ -1,4 +1,4 @@
-"""Programs that drive recorded transcripts against a live target, and what they have shown."""
+"""Replays recorded transcripts as programs on a live target."""
 
 from __future__ import annotations
 

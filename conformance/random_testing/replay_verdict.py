@@ -1,4 +1,4 @@
-"""``replay``: a transcript is driven again on a target, and told at its level."""
+"""``replay``: runs a transcript on a target again, and judges the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several clients of one target, whose whole conversation is judged while it goes on.
+"""Several clients of one target, whose conversation is judged while it runs.
 
 Jobs are called by tags, given when they are put; ids appear only on the wire. After each turn the
 target is awaited until it owes nothing that is certain, so that little is open at any time.

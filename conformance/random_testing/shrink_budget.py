@@ -1,4 +1,4 @@
-"""The time that a run takes to make findings small: so much for each, and so much for all."""
+"""The time budget for shrinking findings: for each one, and for a whole run."""
 
 from __future__ import annotations
 

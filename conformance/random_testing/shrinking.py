@@ -1,4 +1,4 @@
-"""Shrinks findings: delta debugging with short timeouts, then with longer ones, in its time."""
+"""Shrinks findings by delta debugging, first with short timeouts, then with longer ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counters and limits of a target when a judged conversation begins."""
+"""The counters and limits of a target at the beginning of a judged conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a conversation: what some clients do, one after the other, and how it is done.
+"""The steps of a conversation as data, and how to take one.
 
 Steps refer to jobs by the tag of the put that made them, and to connections by a number; so any of
 them can be left out, and the rest still means something.

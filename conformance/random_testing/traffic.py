@@ -1,4 +1,4 @@
-"""The bytes between a target and the clients of a conversation, judged as they come and go."""
+"""The bytes between a target and the clients of a conversation, judged in both directions."""
 
 from __future__ import annotations
 

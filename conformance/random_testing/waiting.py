@@ -1,4 +1,4 @@
-"""Waiting for replies as long as some come, but not for ever."""
+"""Waits for replies as long as some arrive, up to a limit."""
 
 from __future__ import annotations
 

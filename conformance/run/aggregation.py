@@ -1,4 +1,4 @@
-"""From the outcomes of tests to verdicts of requirements, and of the target."""
+"""From outcomes of tests to verdicts of requirements and of the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two sides of a test's own ``assert``, in a line each: expected and observed.
+"""The two sides of a failed ``assert`` of a test: expected and observed.
 
 The expectation is a sentence, made from the code of the assertion and the values of its names:
 ``client.state_of(job) == "ready"`` becomes "the state of job 3 is ready".

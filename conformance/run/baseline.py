@@ -1,4 +1,4 @@
-"""Known deviations of a target: what a file lists must be there, and nothing else.
+"""Known deviations of a target: all that a file lists must be found, and nothing else.
 
 A requirement can be broken in several ways. An entry therefore lists the kinds of its deviations,
 as ``wrong reply at kick``; a deviation of another kind is new, even if its requirement is listed.

@@ -1,4 +1,4 @@
-"""Reports on tests that were over when it was seen that they had ended the target."""
+"""Reports of tests that had ended before it was clear that they ended the target, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on a Dask cluster: handed out as workers have room, and kept until somebody has taken it.
+"""Work on a Dask cluster: submitted as workers are free, and kept until a result is taken.
 
 The results of what is handed out are published, under the name of the work. So the cluster keeps
 them for the next client of that name, if this one is lost. What a lost worker had to do, or has

@@ -1,4 +1,4 @@
-"""The end of a run: our words in the place of pytest's."""
+"""The end of a run: our summary in place of pytest's."""
 
 from __future__ import annotations
 

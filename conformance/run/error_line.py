@@ -1,4 +1,4 @@
-"""An unexpected error of a test, in a line with its place."""
+"""An unexpected error of a test, as one line with its file and line number."""
 
 from __future__ import annotations
 

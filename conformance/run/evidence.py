@@ -1,4 +1,4 @@
-"""A failure as its reader sees it: clause, transcript, expected, observed, how to reproduce."""
+"""The evidence of a failure: clause, transcript, expected, observed, command to reproduce it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--requirements``: a fork's own requirements and tests, beside those of the suite."""
+"""``--requirements``: a fork's own requirements and tests, run with those of the suite."""
 
 from __future__ import annotations
 

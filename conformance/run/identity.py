@@ -1,4 +1,4 @@
-"""The target as results and summaries name it."""
+"""The name of the target in results and summaries."""
 
 from __future__ import annotations
 

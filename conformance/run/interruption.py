@@ -1,4 +1,4 @@
-"""The end of a run that is interrupted: soon, and with nothing left on a server of others."""
+"""The end of an interrupted run: quick, and with nothing left on a shared server."""
 
 from __future__ import annotations
 

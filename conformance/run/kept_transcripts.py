@@ -1,4 +1,4 @@
-"""Whole transcripts of what failed, in the folder of the report."""
+"""Whole transcripts of failures, kept in the folder of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of a run: where it was, what was tested, and what the user says of it."""
+"""Labels of a run: where it ran, what was tested, and what the user adds."""
 
 from __future__ import annotations
 

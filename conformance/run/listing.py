@@ -1,4 +1,4 @@
-"""``list``: the requirements that are selected, and their tests."""
+"""``list``: the selected requirements and their tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of a run on the server of others, announced before it begins.
+"""The load of a run on a shared server, printed before it begins.
 
 ``load.json`` has what was measured on beanstalkd; ``python -m tests.load`` writes it, and a test
 compares it with real runs.

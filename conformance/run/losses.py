@@ -1,4 +1,4 @@
-"""Losses: the test that has ended the target is not always the one that finds it gone.
+"""Losses of the target: the test that finds it gone is not always the one that ended it.
 
 A process may end after its last reply, when the next test has begun already, or while many tests
 go on at the same time. A server that we can start again is given to the test once more, alone. One

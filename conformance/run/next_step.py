@@ -1,4 +1,4 @@
-"""The next step for the author of an unfinished server: the commands that would unblock most."""
+"""The next step for the author of an unfinished server: the commands that unblock most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a test and what was measured beside it, as one process tells it to another."""
+"""The result of a test with its measurements, as it is sent between processes."""
 
 from __future__ import annotations
 

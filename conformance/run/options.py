@@ -1,4 +1,4 @@
-"""The choices of the command line, and the target that they name."""
+"""The options of the command line, and the target that they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: how tests run, and what is said of them; its options are in ``entry``."""
+"""The pytest plugin: runs the tests and reports them; its options are in ``entry``."""
 
 from __future__ import annotations
 

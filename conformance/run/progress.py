@@ -1,4 +1,4 @@
-"""On a terminal: what is running, how much is done, how long it has taken."""
+"""The progress line on a terminal: the running test, the share done, the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--report``: what a run found, as results.json and everything that is made from it."""
+"""``--report``: writes results.json and everything that is made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of tests and verdicts of requirements as results.json has them: fit to be shown."""
+"""Tests and requirements as results.json records them, with text that is safe to show."""
 
 from __future__ import annotations
 

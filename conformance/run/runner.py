@@ -1,4 +1,4 @@
-"""Runs one test as a scenario, as often as it takes to decide; or many at the same time."""
+"""Runs one test until its outcome is decided; or many tests at the same time."""
 
 from __future__ import annotations
 

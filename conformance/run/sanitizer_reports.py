@@ -1,4 +1,4 @@
-"""The reports of sanitizers and runtimes: told as the health of a target, and kept."""
+"""Reports of sanitizers and runtimes: kept, and shown as health of the target."""
 
 from __future__ import annotations
 

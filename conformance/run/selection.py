@@ -1,4 +1,4 @@
-"""Selection: all tests of the suite, or only those that somebody has chosen."""
+"""The selection of tests: all of the suite, or those that the user chose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage of the target's own source by a run, as gcovr and llvm-cov read it."""
+"""Coverage of the target's source by a run, read with gcovr and llvm-cov."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run of the suite in one process: its target, and how its tests get their outcomes."""
+"""The run of the suite in one process: its target, and the outcomes of its tests."""
 
 from __future__ import annotations
 

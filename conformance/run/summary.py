@@ -1,4 +1,4 @@
-"""The summary at the end of a run, and its exit status."""
+"""The summary at the end of a run, and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a failure may not be the target's fault: who was late, we or the target.
+"""A failure that may not be the target's fault: whether we or the target were late.
 
 Only a deviation that may depend on time is doubted, and only in a scenario that fell behind its
 schedule, or got a reply too late. That the target was late is no excuse, unless it had to wait for

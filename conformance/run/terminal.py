@@ -1,4 +1,4 @@
-"""The end of a run on a terminal: each cause once, then the verdict, all of it in view."""
+"""The end of a run on a terminal: each cause once, then the verdict, on two screens."""
 
 from __future__ import annotations
 

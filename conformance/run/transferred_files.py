@@ -1,4 +1,4 @@
-"""Files that were written on another machine, to be filed on this one."""
+"""Files that another machine wrote, to be stored on this one."""
 
 from __future__ import annotations
 

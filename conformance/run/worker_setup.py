@@ -1,4 +1,4 @@
-"""The setup of worker processes: the traits of the target, and the share of the work."""
+"""The set-up of worker processes: the traits of the target, and their share of the work."""
 
 from __future__ import annotations
 

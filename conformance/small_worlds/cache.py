@@ -1,4 +1,4 @@
-"""Recorded conversations, made once and kept in the user's cache."""
+"""A cache of recorded conversations in the user's cache folder."""
 
 from __future__ import annotations
 

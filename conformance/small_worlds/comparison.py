@@ -1,4 +1,4 @@
-"""The comparison of replies with those written down, but for what is of one server alone.
+"""Compares replies with recorded ones, except for values that differ between servers.
 
 Ids of jobs, what was counted before, the clock, and the name of a server differ from one target to
 the next. All else is compared as it is, which is fast; only lines that differ are read.

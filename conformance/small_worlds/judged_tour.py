@@ -1,4 +1,4 @@
-"""Tours that are judged while they go on: slower, but right whatever the target chooses."""
+"""A tour judged step by step: slower, but right whatever the target chooses."""
 
 from __future__ import annotations
 

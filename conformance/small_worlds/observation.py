@@ -1,4 +1,4 @@
-"""The questions that are asked after each step of a tour, so that all of a state is seen."""
+"""The commands that reveal the full state of the server after each step of a tour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compact form of recorded tours, about a hundredth of what is said in them.
+"""A compact form of recorded tours, about a hundredth of their size on the wire.
 
 Replies of one kind differ in their numbers only, and most of these grow by the same amounts each
 time. So a reply is written as its form and the differences to the last reply of that form, and each

@@ -1,4 +1,4 @@
-"""Recorded conversations played at wire speed: what comes is compared with what was written down.
+"""Plays recorded conversations at wire speed, and compares replies with recorded ones.
 
 A difference is no verdict. The target may have made another choice, or be slow; who plays judges
 again what has come to it, with the oracle.

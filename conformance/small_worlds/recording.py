@@ -1,4 +1,4 @@
-"""Conversations that are written down before they take place: what is said, and each reply."""
+"""Records conversations before they are played: the requests, and the reply to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way through a small world: which transition comes next.
+"""The route through a small world: which transition comes next.
 
 Of those that are left, one that can be taken here comes next, or else one that is as near as any: a
 greedy solution of the postman's problem.

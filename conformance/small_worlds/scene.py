@@ -1,4 +1,4 @@
-"""A server of the model and its clients, in memory: bytes go in, and the replies come out."""
+"""The model and the clients of a small world, in memory."""
 
 from __future__ import annotations
 

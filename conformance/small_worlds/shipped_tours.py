@@ -1,4 +1,4 @@
-"""Tours that were recorded before, and are shipped with the package, so that no run has to wait.
+"""Recorded tours that ship with the package, so that no run has to record them.
 
 ``python -m conformance.small_worlds.shipped_tours`` records anew those that are not what the model
 says today; with ``--check`` it only says so. Tours that other code has recorded are never played.

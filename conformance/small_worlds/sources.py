@@ -1,4 +1,4 @@
-"""The code that a recorded tour depends on, as a digest: other code may record another tour."""
+"""A digest of the code that a recorded tour depends on: other code may record another tour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tour of a small world: a walk that takes its transitions, and sees all of each state.
+"""A tour of a small world: a walk over all transitions, with a full check of each state.
 
 A walk ends as it has begun, without clients and jobs, so that what has gone before a deviation is
 short.

@@ -1,4 +1,4 @@
-"""The time for tours: a slow target shortens them, a busy machine only makes them take longer."""
+"""The time for tours: a slow target shortens them, a busy machine only delays them."""
 
 from __future__ import annotations
 

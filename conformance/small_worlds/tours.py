@@ -1,4 +1,4 @@
-"""The tour of a world, from wherever it is found: shipped, in the user's cache, or recorded now."""
+"""The tour of a world: shipped, from the user's cache, or recorded now."""
 
 from __future__ import annotations
 

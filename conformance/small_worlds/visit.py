@@ -1,4 +1,4 @@
-"""A small world on a target: its tour at wire speed, and the judge where anything is unlike.
+"""A visit to a small world: its tour at wire speed, judged again where a reply differs.
 
 What is compared with what was written down makes no verdict. Where it is unlike, the shortest way
 to the same transition is judged by the oracle, then all that was done since the walk began. If that

@@ -1,4 +1,4 @@
-"""The small worlds: how many clients, tubes and jobs there are in each, as data."""
+"""The small worlds as data: the number of clients, tubes and jobs in each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server under test: how it is reached or launched, which clock it sees, and what it speaks.
+"""The server under test: how it is reached or launched, its clock, and its profile.
 
 A target is *remote*, where somebody else runs it and it is treated as production; *launched* from
 a command, as often and in such configurations as tests need; or the reference server *built in*.

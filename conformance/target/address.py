@@ -1,4 +1,4 @@
-"""Where a server listens, and the simplest way to ask it something."""
+"""The address of a server, and the simplest way to send it a command."""
 
 from __future__ import annotations
 

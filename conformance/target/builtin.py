@@ -1,4 +1,4 @@
-"""The reference server as a target: in a thread of ours, with a clock of ours."""
+"""The reference server as a target: in a thread, with a clock of our own."""
 
 from __future__ import annotations
 

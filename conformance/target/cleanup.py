@@ -1,4 +1,4 @@
-"""The removal of everything that the suite has put on a target."""
+"""Removes everything that the suite has put on a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clocks that a target may see: real, fake (libfaketime), or virtual (our own server)."""
+"""The clocks of a target: real, fake (libfaketime), or virtual (our own server)."""
 
 from __future__ import annotations
 

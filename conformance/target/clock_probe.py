@@ -1,4 +1,4 @@
-"""The probe of a launched server: can its clock be moved, without any doubt?
+"""Probes whether the clock of a launched server can be moved safely.
 
 Programs differ in where they get the time from, and in how they wait for it: some look at several
 clocks, some have a tick of their own that must come for anything to happen, and that is worked off

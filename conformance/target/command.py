@@ -1,4 +1,4 @@
-"""The command that starts a server: a template with places for what each start has of its own."""
+"""The command that starts a server: a template with placeholders for address, limits, binlog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pace of a gentle run: how many commands this process sends in a second, on average.
+"""The rate of a gentle run: how many commands this process sends per second, on average.
 
 A pause inside a test would change what the test measures. So nothing waits where commands are sent:
 they are only counted, and what has become too much is waited for where a test or a random

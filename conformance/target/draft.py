@@ -1,4 +1,4 @@
-"""The first draft of a fork's dialect, made by asking the fork; nothing that it has is changed."""
+"""Drafts the dialect of a fork by asking it; nothing on the server is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocations that fail in the processes of a server that runs: libfiu makes them fail."""
+"""Makes memory allocations of a running server fail, with libfiu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System calls that fail in the processes of a server that runs: strace makes them fail."""
+"""Makes system calls of a running server fail, with strace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The marks of a run on a target: names of tubes that are its own, and its connections."""
+"""The marks of a run on a target: the names of its tubes, and its connections."""
 
 from __future__ import annotations
 

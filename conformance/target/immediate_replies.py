@@ -1,4 +1,4 @@
-"""Probes of a server that needs no time to pass: what it must do at once.
+"""Probes for replies that need no time: a server under a moved clock must give them at once.
 
 Some come to the end of no time only when their clock goes on. A server that does not come to it in
 real time either has another defect, of which the tests tell.

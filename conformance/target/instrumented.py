@@ -1,4 +1,4 @@
-"""Launched servers that count which of their source is run, and write that when they exit."""
+"""Launched servers that count which of their lines run, and write that when they exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that we start: a command line, a free port, and an end that always comes."""
+"""Starts servers: a command line, a free port, and a guaranteed end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders in which systems keep libraries that a server can load before its own."""
+"""The folders of shared libraries that can be preloaded into a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places where servers that we start can listen: a port or a path that is kept for them."""
+"""Addresses where launched servers can listen: a reserved port, or a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two clients that probe a server just launched, before any test."""
+"""Two clients that probe a freshly launched server, before any test."""
 
 from __future__ import annotations
 

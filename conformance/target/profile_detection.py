@@ -1,4 +1,4 @@
-"""The profile that a target speaks, by the version that it tells and by its answers."""
+"""Detects the profile of a target from its version and its replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources of a server that we have started: what it takes, and limits on what it gets.
+"""The resources of a server that we started: its usage, and limits on it.
 
 They are set on its running processes, and lifted again: address space, descriptors, size of files,
 and system calls that fail.

@@ -1,4 +1,4 @@
-"""Sanitizers in a server, and what they and runtimes report: memory, races, panics."""
+"""Parses the reports of sanitizers and runtimes: memory errors, races, panics."""
 
 from __future__ import annotations
 

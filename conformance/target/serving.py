@@ -1,4 +1,4 @@
-"""The process that serves a target which we have started, as the system tells of it."""
+"""The process that serves a launched target, found by its listening socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals by name: not every system has those of POSIX."""
+"""Signals by name, as not every system has those of POSIX."""
 
 from __future__ import annotations
 

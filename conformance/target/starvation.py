@@ -1,4 +1,4 @@
-"""Starvation: the time that threads of ours and processes of the target have waited for a CPU.
+"""CPU starvation: how long our threads and the target's processes waited for a CPU.
 
 Linux tells it for each thread: the time that it ran, and the time that it could have run but had to
 wait. Where it does not tell, or where the whole machine was held up, a thread that only takes short

@@ -1,4 +1,4 @@
-"""The survey: every command once, with full timeouts, before the first test.
+"""The survey: sends every command once, with full timeouts, before the first test.
 
 Each command is sent where nothing is special: ``bury`` by a client that has just reserved a job in
 a tube of its own. All are sent at the same time, on a connection each. If the target is lost

@@ -1,4 +1,4 @@
-"""The server under test: how we reach it, what clock it sees, and what became of it."""
+"""The server under test: how we reach it, its clock, and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeouts of a target: one rule, without any state.
+"""The timeouts of a target: one rule, without state.
 
 A reply that is missing after the full timeout is missing. No timeout is shorter than twice the
 slowest reply to the same command in the survey. Short ones serve only searches whose result is

@@ -1,4 +1,4 @@
-"""The traits of a target: what the survey has measured before the first test.
+"""The traits of a target, measured by the survey before the first test.
 
 They are one frozen value, which all processes, replays and campaigns share. Tests learn nothing
 about the target afterwards, so that their order makes no difference.

@@ -1,4 +1,4 @@
-"""One connection to a server, as bytes: all that talks with a target is built on it."""
+"""One connection to a server, as bytes; all communication with a target uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources that a server which we have started takes: memory, descriptors, CPU."""
+"""The vital signs of a server that we started: memory, descriptors, CPU."""
 
 from __future__ import annotations
 

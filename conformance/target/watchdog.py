@@ -1,4 +1,4 @@
-"""The end of launched servers, even if this process is killed, or they daemonise themselves.
+"""Ends launched servers, even if this process is killed or they daemonise.
 
 Each of them has a mark in its environment, which all that it starts inherits. A process that
 watches over us kills what has our mark when our end of its standard input is closed. Where there is

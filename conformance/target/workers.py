@@ -1,4 +1,4 @@
-"""Processes that work for this one, and end with it."""
+"""Worker processes that end with this one."""
 
 from __future__ import annotations
 
