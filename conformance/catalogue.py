@@ -135,7 +135,7 @@ def _requirement(
     if not isinstance(levels, Mapping):
         levels = {since or _STAGES[0]: levels}
     elif since is not None:
-        raise complain("since is told by the first profile of level")
+        raise complain("since belongs to the first profile of level")
     for level in levels.values():
         if level not in allowed:
             raise complain(f"level must be one of {', '.join(allowed)}, not {level!r}")

@@ -154,7 +154,7 @@ def _counters(text: str, line: int) -> Counters:
     with contextlib.suppress(ValueError, TypeError):
         counters = Counters(*json.loads(text))
         return Counters(dict(counters.stats), dict(counters.of_default), int(counters.next_id))
-    raise NotATranscript(f"line {line} does not tell what was counted before: {text[:60]!r}")
+    raise NotATranscript(f"line {line} has no valid counters: {text[:60]!r}")
 
 
 def _unescape(text: str, line: int) -> bytes:

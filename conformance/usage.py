@@ -104,7 +104,7 @@ class ConsoleGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
-            raise refuse(f"give a command: {', '.join(self._places)}; --help tells of them")
+            raise refuse(f"give a command: {', '.join(self._places)}; --help explains them")
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

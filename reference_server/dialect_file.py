@@ -227,7 +227,9 @@ def _check(file: DialectFile, base: Profile) -> None:
         if name in NEEDED:
             raise ValueError(f"without.{name}: the suite needs {name}; it cannot be left out")
         if "." in name and not re.fullmatch(r"(stats|stats-job|stats-tube)\.[a-z0-9-]+", name):
-            raise ValueError(f"without.{name}: a key is told as stats.KEY, or stats-tube.KEY")
+            raise ValueError(
+                f"without.{name}: name a key as stats.KEY, stats-job.KEY or stats-tube.KEY"
+            )
         if "." not in name and name not in base.commands:
             raise ValueError(f"without.{name}: profile {base.name} has no such command")
     texts = [wording.text for wording in file.replies.values()]

@@ -59,7 +59,7 @@ MEANINGS = {
     Verdict.BLOCKED: "not reached, as something else is broken",
     Verdict.INCONCLUSIVE: "could not be decided",
     Verdict.PASS: "met",
-    Verdict.SEEN: "a quirk: told, not judged",
+    Verdict.SEEN: "a quirk: reported, not judged",
     Verdict.NOT_TESTABLE: "this run lacked the means",
     Verdict.NOT_OFFERED: "left out on purpose, as the profile says",
     Verdict.NOT_APPLICABLE: "not in this profile",

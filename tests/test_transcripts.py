@@ -139,7 +139,7 @@ def test_a_finding_about_counters_tells_what_was_counted_before(tmp_path: Path) 
     assert found.level == "must"
     before = next(line for line in text.splitlines() if line.startswith("# Counted before"))
     assert check(parse(text.replace(before, "")), NEWEST) is None
-    with pytest.raises(NotATranscript, match="what was counted before"):
+    with pytest.raises(NotATranscript, match="has no valid counters"):
         parse("# Counted before: [1, {}]\n")
 
 

@@ -55,7 +55,7 @@ def check(file: Path, profile: Profile) -> int:
 @click.option(
     "--unsafe",
     is_flag=True,
-    help="send the very bytes, though that may change jobs of others: for a private server",
+    help="send the recorded bytes even if that changes jobs of others: for a private server",
 )
 def replay(file: Path, options: Options, unsafe: bool) -> int:
     """Drive a recorded transcript on a server, and judge it.
@@ -129,7 +129,7 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
                 return _undecided(claim)
     code = _told(shown, TranscriptVerdict(finding), profile)
     if counts and shown.begins is None:
-        why = "it had jobs before, or does not tell them all"
+        why = "it had jobs before, or does not report all of them"
         why = why if target.exclusive else "others may use it"
         print(f"the counters of the target were not compared, as {why}")
     return code

@@ -271,7 +271,7 @@ class Connection(UsualCommands):
                 if reply.word == "INSERTED":
                     self.created.add(int(reply.args[0]))
                 if len(self._arrivals) + self._answered > len(self._asked) + FLOOD:
-                    raise ProtocolError(f"more than {FLOOD} replies that nobody asked for")
+                    raise ProtocolError(f"more than {FLOOD} unsolicited replies")
         except ProtocolError as error:
             self._garbage = str(error)
             self._transcript.add(self.name, "<", self._reader.pending, now)

@@ -141,7 +141,7 @@ def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:
     """Return a finding that says how many messages its level is judged by, if these are not all."""
     if len(shown) > finding.position:
         return finding
-    limit = f"as far as the last {LOOKED_AT:,} messages tell"
+    limit = f"as far as the last {LOOKED_AT:,} messages show"
     return replace(finding, about="; ".join(filter(None, (finding.about, limit))))
 
 

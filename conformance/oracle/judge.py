@@ -181,7 +181,7 @@ class Judge:
     def ended(self, conn: int, now: int, mark: int = 0) -> None:
         """Note that the target has closed a connection."""
         if pending := self._readers[conn].pending:
-            observed = f"{THE_END} behind {pending!r}"
+            observed = f"{THE_END} after {pending!r}"
             raise Violation(["a complete reply"], observed, mark)
         self._gear.do("ended", mark, conn, now)
         del self._readers[conn]

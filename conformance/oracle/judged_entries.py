@@ -140,7 +140,7 @@ class JudgedEntries:
             self._clients.clear()
         elif entry.data.endswith(LIMITED):
             told = entry.data.decode()
-            raise Inconclusive(f"behind “{told}”, any command may fail: it is not judged")
+            raise Inconclusive(f"after “{told}”, any command may fail: it is not judged")
         elif entry.data == b"SIGUSR1":
             self._judge.drains(round(entry.time * 1e9))
         elif entry.data == STOPS:

@@ -79,7 +79,7 @@ def counted(target: Target, profile: Profile) -> CountedTarget:
         fresh = stats["cmd-stats"] != first["cmd-stats"]
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, Unanswered) as error:
         if fate := target.fate():
-            raise TargetLost("a server that tells its stats", fate) from error
+            raise TargetLost("a server that reports its stats", fate) from error
         if isinstance(error, Unanswered):
             raise
         if isinstance(error, KeyError):
@@ -90,7 +90,7 @@ def counted(target: Target, profile: Profile) -> CountedTarget:
         if isinstance(error, ProtocolError):
             raise GarbledReply(str(error)) from error
         why = str(error) or "it closes the connection"
-        raise TargetError(f"the target does not tell its stats: {why}") from error
+        raise TargetError(f"the target does not report its stats: {why}") from error
     # Without tubes, all that is counted is of the one queue.
     of_default = stats if default is None else default
     complete = target.exclusive and fresh and _is_complete(stats, of_default, profile)

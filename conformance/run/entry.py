@@ -68,7 +68,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "gentle": {
         "action": "store_true",
-        "help": "send 1000 commands a second on average, not more, to the server of others",
+        "help": "send at most 1000 commands a second, on average, to a shared server",
     },
     "strict": {
         "action": "store_true",
@@ -83,7 +83,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "coverage-report": {
         "type": Path,
         "metavar": "BUILD",
-        "help": "tell which lines of the server's source were run: the folder of a build with"
+        "help": "report which lines of the server's source were run: the folder of a build with"
         " gcov, or the program that LLVM has made",
     },
     "name": {

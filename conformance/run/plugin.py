@@ -151,7 +151,9 @@ def _source(config: pytest.Config) -> Callable[[], SourceCoverage | None]:
     if (build := config.option.beanstalk_coverage_report) is None:
         return lambda: None
     if config.option.beanstalk_launch is None:
-        raise pytest.UsageError("coverage of the source needs --launch: it is told by its end")
+        raise pytest.UsageError(
+            "coverage of the source needs --launch: the server writes it at its end"
+        )
     _check_root(config, "--beanstalk-coverage-report", build)
     from conformance.run.source_coverage import CoverageReader
 

@@ -36,7 +36,7 @@ def _remark(report: SanitizerReport, transcript: Transcript | None, folder: Path
             replace(home / "conversation", f"{transcript.render(fold=False)}\n".encode())
     except OSError as error:
         return f"{told}; {not_kept(folder, error)}"
-    more = "" if transcript is None else ", and what the target was told"
+    more = "" if transcript is None else ", and what the target was sent"
     return f"{told}; {home} has the rest{more}"
 
 

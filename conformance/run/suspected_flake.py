@@ -62,4 +62,4 @@ def _slow(latencies: list[float], behind: float) -> SuspectedFlake:
         what = f"the scenario took {behind:.1f} s longer than planned"
     else:
         what = f"the target took {took:.1f} s for {len(latencies)} replies that were due at once"
-    return SuspectedFlake(f"{what}, which is too long to tell what time did meanwhile")
+    return SuspectedFlake(f"{what}, which is too long to know which timers fired meanwhile")

@@ -36,7 +36,7 @@ class TargetError(Exception):
     ``expected`` says what was needed.
     """
 
-    expected = "a server that tells its stats"
+    expected = "a server that reports its stats"
     requirement = "stats.ok"
     """The requirement that is broken where a test meets it."""
 

@@ -42,7 +42,7 @@ def why_not(
     A reply that does not depend on the clock may take ``limit`` seconds. ``traits``: as for visits.
     """
     if not clock.read_back(pid):
-        return "nothing tells what the launched server's clock shows under libfaketime"
+        return "the clock of the launched server cannot be read under libfaketime"
     # libfaketime frees memory while it keeps others from asking for the time, and sometimes the
     # allocator of a sanitizer asks just then; a probe would not see it.
     if has_sanitizer(pid, SANITIZERS):

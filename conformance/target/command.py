@@ -39,7 +39,7 @@ def check_command(command: str) -> None:
     # What is in brackets may be left out.
     if not any(place in _names(_optional.sub("", command)) for place in PLACES):
         raise LaunchError(
-            f"the command to launch does not tell the server where to listen:"
+            f"the command to launch has no place for the address:"
             f" it needs {{port}} or {{path}}: {command}"
         )
 

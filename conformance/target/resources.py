@@ -94,7 +94,7 @@ class Resources:
         """Return the CPU time that it has had, and waited for; raises NotTestable."""
         told = session(self._pid).read()
         if not told.ran:
-            raise NotTestable("needs a system that tells the CPU time of threads in schedstat")
+            raise NotTestable("needs a system that reports the CPU time of threads in schedstat")
         return told
 
     def written(self) -> int:

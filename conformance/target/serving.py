@@ -66,7 +66,7 @@ def own_process() -> ServerProcess:
     """Return this process; raises NotTestable if the system does not tell of processes."""
     folder = Path("/proc", str(os.getpid()))
     if not (folder / "stat").exists():
-        raise NotTestable("needs a system that tells of processes in /proc")
+        raise NotTestable("needs a system that shows processes in /proc")
     return ServerProcess(folder)
 
 
@@ -81,7 +81,7 @@ def serving(processes: Iterable[Path], address: Address) -> list[ServerProcess]:
         with contextlib.suppress(OSError):
             sockets = _sockets(folder, address)
             if _Kind.FORWARDS in sockets:
-                raise NotTestable("the server may be another one, behind the one that listens")
+                raise NotTestable("the process that listens may forward to another server")
             (listeners if _Kind.LISTENS in sockets else others).append(ServerProcess(folder))
     if not listeners:
         raise NotTestable("needs a server whose process can be seen")

@@ -329,7 +329,7 @@ def test_what_is_told_from_the_last_messages_only_says_so(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys.modules[check.__module__], "LOOKED_AT", 4)
     limited = check(parse(text))
     assert limited is not None
-    assert limited.about.endswith("as far as the last 4 messages tell")
+    assert limited.about.endswith("as far as the last 4 messages show")
 
 
 _PUTS = "A > put 0 0 9 1\\r\\na\\r\\nput 0 0 9 1\\r\\nb\\r\\nput 0 0 9 1\\r\\nc\\r\\n\n" + "".join(
@@ -352,7 +352,7 @@ def test_only_jobs_that_came_back_may_have_other_places(before: str, level: str)
 
 def test_what_a_server_without_memory_answers_is_not_judged() -> None:
     text = "A > list-tube-used\\r\\n\nA < USING default\\r\\n\n! memory limited\n"
-    with pytest.raises(Inconclusive, match="behind “memory limited”, any command may fail"):
+    with pytest.raises(Inconclusive, match="after “memory limited”, any command may fail"):
         check(parse(text + "A > list-tube-used\\r\\n\nA < OUT_OF_MEMORY\\r\\n\n"))
     found = check(parse(text.replace("default", "other")))
     assert found is not None

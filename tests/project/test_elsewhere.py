@@ -82,7 +82,7 @@ def test_macos_launches_servers() -> None:
 def test_the_built_in_server_is_tested(system: str) -> None:
     done = on(system, "console", "run", "-q", "-k", "use. or put.draining or stats.pid")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "needs a system that tells of processes in /proc" in done.stdout
+    assert "needs a system that shows processes in /proc" in done.stdout
     missing = "needs a system with the signal SIGUSR1" in done.stdout
     assert missing == (system == "windows")
 

@@ -102,7 +102,7 @@ def test_a_crash_shows_what_was_sent_in_the_conversation_before() -> None:
         session.abandon()
         transcript.add("", "!", RESTARTS, 0.0)
         exploration.session(server)
-        raise TargetLost("a server that tells its stats", Fate(OutcomeKind.CRASHED, "it is gone"))
+        raise TargetLost("a server that reports its stats", Fate(OutcomeKind.CRASHED, "it is gone"))
 
     target = BuiltIn()
     arguments = {"server": None, "transcript": None, "exploration": Exploration(1)}

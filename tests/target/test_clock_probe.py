@@ -205,7 +205,7 @@ def test_the_clock_is_known_by_how_often_it_was_looked_at() -> None:
 def test_a_clock_that_cannot_be_read_back_is_not_moved() -> None:
     with _under_a_fake_clock(REFERENCE_COMMAND) as (server, clock):
         reason = why_not(server.address, clock, 2**22 + 1, USUAL.probe)
-    assert reason == "nothing tells what the launched server's clock shows under libfaketime"
+    assert reason == "the clock of the launched server cannot be read under libfaketime"
 
 
 @needs_faketime

@@ -320,8 +320,8 @@ def test_a_server_that_was_ended_is_not_signalled_again(monkeypatch: pytest.Monk
         ("server {port", "is not well-formed"),
         ("server {port} {nonsense}", "has {nonsense}; there are only {port}, {path}, {host}"),
         ("server {port} -s {path}", "has {port} and {path}: give one of them"),
-        ("server -z 5", "does not tell the server where to listen: it needs {port} or {path}"),
-        ("server [-p {port}]", "does not tell the server where to listen"),
+        ("server -z 5", "has no place for the address: it needs {port} or {path}"),
+        ("server [-p {port}]", "has no place for the address"),
     ],
 )
 def test_commands_that_nobody_could_reach(command: str, said: str) -> None:
@@ -347,7 +347,7 @@ def test_a_command_without_a_place_is_refused_before_anything_runs(tmp_path: Pat
     runs = tmp_path / "runs"
     command = f"sh -c 'echo run >> {runs}'"
     for done in (suite(f"--launch={command}"), suite(f"--launch={command}", "--clock=real")):
-        refuses(done, "does not tell the server where to listen: it needs {port} or {path}")
+        refuses(done, "has no place for the address: it needs {port} or {path}")
     assert not runs.exists()
 
 
