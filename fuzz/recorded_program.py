@@ -74,13 +74,13 @@ class _Desk:
         return id
 
     def conn(self, number: int) -> int:
-        """Return the connection of a client, which is opened if need be."""
+        """Return the id of a client in the model; it connects if need be."""
         if number not in self._recorder.clients():
             self._recorder.connect(number)
             # A server counts it, at the latest, when it says something.
             self._recorder.ask([Ask(number, self._neutral)])
             self._recorder.end_turn()
-        return number
+        return self._recorder.clients()[number].id
 
     def may_ask(self, number: int) -> bool:
         """Return whether a client does not wait for a job."""

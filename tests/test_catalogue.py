@@ -36,7 +36,7 @@ def _read(folder: Path, text: str) -> None:
         (TOP + GOOD + '    level: {"2.0": must}\n', "a profile must be one of"),
         (TOP + GOOD + "    level: {}\n", "the oldest first"),
         (TOP + GOOD + '    level: {"1.12": must, "1.4": quirk}\n', "the oldest first"),
-        (TOP + GOOD + '    since: "1.4"\n    level: {"1.4": must}\n', "since is told by"),
+        (TOP + GOOD + '    since: "1.4"\n    level: {"1.4": must}\n', "since belongs to"),
         (TOP + GOOD + "    colour: red\n", "unknown key 'colour'"),
         (TOP + GOOD + GOOD, "'a.b' is there twice"),
     ],

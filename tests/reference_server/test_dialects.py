@@ -76,7 +76,7 @@ BROKEN = {
     'name: a\nextends: "1.13"\nwithout: {pause-tube: ""}': "without.pause-tube: string should",
     'name: a\nextends: "1.13"\nwithout: {pause: x}': "without.pause: profile 1.13 has no such",
     'name: a\nextends: "1.13"\nwithout: {put: x}': "without.put: the suite needs put",
-    'name: a\nextends: "1.13"\nwithout: {job.x: y}': "without.job.x: name a key as stats.KEY, stats-job.KEY",
+    'name: a\nextends: "1.13"\nwithout: {job.x: y}': "without.job.x: name a key as stats.KEY, ",
     'name: a\nextends: "1.13"\ncommands: {put: {reason: x}}': "commands.put: it is a command of",
     'name: a\nextends: "1.13"\ncommands: {get: {}}': "commands.get.reason is missing",
     'name: a\nextends: "1.13"\ncommands: {GET: {reason: x}}': "commands.GET: 'GET' does not have",
