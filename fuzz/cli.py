@@ -89,7 +89,7 @@ def fuzz(
     corpus: Path | None,
     report: Path | None,
 ) -> int:
-    """Send hostile bytes, and look whether the text allows what comes back.
+    """Send malformed and random input, and check every reply against the protocol.
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """

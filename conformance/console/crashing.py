@@ -91,7 +91,7 @@ class Crashing:
         self._report = DurabilityReport(self._command, self._profile, reproduce)
 
     def everything(self, pool: Executor, tried: Tried) -> int:
-        """Try all, tell what came of it, and return the exit code."""
+        """Run all parts, print their findings, and return the exit code."""
         first: SceneRecording | None = None
         for scene in self._scenes:
             with self._testing(scene.name, STATES):
@@ -226,7 +226,7 @@ class Crashing:
         said: str,
         campaign: DurabilityCampaign | None = None,
     ) -> None:
-        """Tell how far a part has come."""
+        """Print the progress of a part."""
         rate = campaign.started / campaign.seconds if campaign and campaign.started else None
         part = CrashPart(name=name, kind=kind, tried=count, said=said, rate=rate)
         print(line(part), flush=True)

@@ -122,7 +122,7 @@ def durability(
     name: str,
     resume: bool,
 ) -> int:
-    """Crash a server's disk at every point, start it again, and see which jobs it has.
+    """Crash the server at every write to its binlog, restart it, and check which jobs survived.
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """

@@ -122,7 +122,7 @@ def explore(
     cluster: str | None,
     resume: bool,
 ) -> int:
-    """Take every transition of small worlds, and of larger ones, and look at all behind each.
+    """Walk every transition of small state spaces, and compare the full server state after each.
 
     Exit code 0: nothing that breaks the text found, 1: something.
     """
@@ -220,7 +220,7 @@ class Far(NamedTuple):
     files: HandedOver
 
     def filed(self) -> Explored:
-        """File here what was found; return what is told of the world."""
+        """Store the findings here; return the line about the world."""
         self.files.file(FOLDER)
         told = self.files.told(self.explored.finding, FOLDER)
         return self.explored._replace(finding=told)

@@ -22,7 +22,7 @@ from reference_server.wire import ProtocolError
 @click.option("--name", default="my-fork", show_default=True, help="the name of the draft")
 @click.option("--schema", "as_schema", is_flag=True, help="print the JSON Schema of the file")
 def profile(file: str | None, target: str | None, name: str, as_schema: bool) -> int:
-    """Check the FILE of a fork's dialect, and tell it; or draft one by asking a server.
+    """Validate a dialect FILE and print what it changes; or draft one from a running server.
 
     Exit code 4: the file is no dialect, or the server cannot be asked.
     """

@@ -24,7 +24,7 @@ _RESULTS = click.Path(path_type=Path)
 @click.argument("file", type=_RESULTS, metavar="results.json")
 @click.option("-o", "folder", type=_RESULTS, required=True, metavar="FOLDER", help="where to")
 def report(file: Path, folder: Path) -> None:
-    """Make the report of a run again."""
+    """Make the report of a run again, from its results."""
     [results] = _read([file])
     try:
         write_report(results, folder, file.parent)
@@ -42,7 +42,7 @@ def report(file: Path, folder: Path) -> None:
 def compare(
     files: tuple[Path, ...], folder: Path | None, servers: Path | None, cluster: str | None
 ) -> int:
-    """Put the results of many runs side by side.
+    """Compare the results of many runs side by side.
 
     Of two runs, what broke and what was fixed is printed; exit code 1: something broke.
     """

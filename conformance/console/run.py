@@ -57,7 +57,7 @@ Exit codes:
 
 
 class _Spelling:
-    """Tells of an option that nobody knows in one sentence."""
+    """Reports an unknown option in one sentence."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, Any, Any]:

@@ -58,7 +58,7 @@ def check(file: Path, profile: Profile) -> int:
     help="send the recorded bytes even if that changes jobs of others: for a private server",
 )
 def replay(file: Path, options: Options, unsafe: bool) -> int:
-    """Drive a recorded transcript on a server, and judge it.
+    """Replay a recorded transcript on a server, and judge it.
 
     On a server that runs already, it is confined to tubes and jobs of its own, and leaves nothing
     there. Exit codes are those of check.

@@ -22,7 +22,7 @@ def is_told(profile: Profile) -> bool:
 def drain(server: Target, connect: Connect) -> None:
     """Put a server into drain mode, and jobs until it has noticed the signal.
 
-    A server that has not got into it breaks put.draining, whatever else is tested in drain mode.
+    A server that does not enter it breaks put.draining, whatever the test is about.
     """
     try:
         _drain(server, connect)

@@ -96,9 +96,9 @@ def pass_refused_put(client: Connection) -> None:
 
 
 def put_without_end(client: Connection, end: bytes = b"bb") -> None:
-    """Put a body that is not followed by CR LF, in the set-up, and get in step again.
+    """Put a body without CR LF after it, as set-up, and synchronise again.
 
-    A line end comes behind it, for whoever looks for one.
+    A line end follows, for servers that skip to the next one.
     """
     role = Role("put.expected-crlf")
     client.raw(b"put 0 0 60 1\r\na" + end + CRLF, role=role).expect(EXPECTED_CRLF)

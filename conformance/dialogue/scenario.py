@@ -47,7 +47,7 @@ class Connect(Protocol):
 
 
 class _Witnessed:
-    """A target of which the transcript tells when it gets a signal, or is started again."""
+    """A target whose signals and restarts are written into the transcript."""
 
     def __init__(self, target: Target, note: Callable[[bytes], None]) -> None:
         self._target = target

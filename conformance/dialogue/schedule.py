@@ -124,7 +124,7 @@ class Timeline:
     awaited, ``latenesses`` those between the time when a timer was due and its reply.
     ``starvation`` measures how long somebody waited for a CPU in each wait.
     ``arrival`` is the real time in seconds that a pending command gets to reach the target before
-    a clock is moved; ``raced`` tells whether that matters.
+    a clock is moved; ``raced``: that may decide the outcome.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class Timeline:
         self._transcript.add_time(self.now(), moved_from=before)
 
     def note_wait(self, seconds: float) -> None:
-        """Record that nothing has come in so many seconds of real time."""
+        """Record that nothing arrived in so many seconds of real time."""
         self._transcript.add_time(self.now() + (seconds if self._clock.movable else 0.0))
 
     def can_wait(self, seconds: float) -> None:

@@ -256,7 +256,7 @@ class UsualCommands(ABC):
     def hold(self, job: int, body: bytes = b"a") -> None:
         """Reserve the next job, which is this one, in the set-up.
 
-        No other ready job may have its priority: which of them comes first is not told everywhere.
+        No other ready job may have its priority: their order is not specified everywhere.
         """
         taken, expected = self.prepare(self.ask_for_job), RESERVED(job, body)
         came = taken.reply("RESERVED")
@@ -282,7 +282,7 @@ class UsualCommands(ABC):
         return self.put(b"a", delay=3600 if state == "delayed" else 0)
 
     def linger(self) -> None:
-        """Go back and forth a few times, so that the target comes to what others have sent.
+        """Make a few round trips, so that the target handles what other clients have sent.
 
         Nothing may depend on it: a target may still be slower.
         """

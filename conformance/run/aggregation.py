@@ -51,7 +51,7 @@ class Result(NamedTuple):
     kind: DeviationKind | None = None
 
     def told_of(self, slug: str) -> Verdict:
-        """Return what it says of one of its requirements."""
+        """Return the verdict of this test on one of its requirements."""
         return Verdict.BLOCKED if slug in self.blocked else self.test.verdict
 
 
@@ -60,8 +60,8 @@ class Tally:
     """The verdicts of all requirements of a run, in a profile.
 
     ``baseline`` holds known deviations by slug; ``selected``: not all tests were meant to be run,
-    or they were not, as the run has ended before. ``worlds``: the small worlds that were looked at.
-    ``dialect``: what it is that the target conforms to, or not, if that is a fork's own protocol.
+    or they were not, as the run has ended before. ``worlds``: the small worlds that were visited.
+    ``dialect``: the name of the protocol that is tested, if it is a fork's own.
     ``crashes``: those that were tried, if any.
     """
 
@@ -76,7 +76,7 @@ class Tally:
     entries: dict[str, RequirementVerdict] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
-        """Take in what came of tests."""
+        """Add test outcomes."""
         found: defaultdict[str, list[Result]] = defaultdict(list)
         for result in results:
             for slug in result.test.requirements:

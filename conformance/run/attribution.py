@@ -60,7 +60,7 @@ def _is_unknown(step: Step, traits: Traits) -> bool:
 
 
 def cause_of(blame: Blame, traits: Traits) -> CauseRecord:
-    """Return the cause of a failure: the same for all that fail alike.
+    """Return the cause of a failure: equal for failures that look the same.
 
     All commands that the target does not know are one cause.
     """

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class ClusterJob(Generic[Result]):
-    """Something to be done: a name that no other has, what it is, and what came of it."""
+    """A unit of work with a unique name, its function and its result."""
 
     def __init__(self, name: str, work: Callable[[], Result] | None = None) -> None:
         self.name = name
@@ -141,7 +141,7 @@ class Cluster(Generic[Result]):
             self._client.run(function, *arguments, on_error="ignore")
 
     def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
-        """Have a function called with what workers tell of a topic, also earlier news."""
+        """Call a function with each message on a topic, earlier ones included."""
         self._client.subscribe_topic(topic, lambda event: heard(pickle.loads(event[1])))
         for _, event in self._client.get_events(topic):
             heard(pickle.loads(event))
@@ -152,7 +152,7 @@ class Cluster(Generic[Result]):
 
 
 def tell(topic: str, news: object) -> None:
-    """Tell of a topic, on a worker: the scheduler keeps it for clients."""
+    """Publish a message on a topic, from a worker: the scheduler keeps it for clients."""
     from distributed import get_worker
 
     get_worker().log_event(topic, pickle.dumps(news))

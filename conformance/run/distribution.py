@@ -62,7 +62,7 @@ def check_processes(config: pytest.Config, options: Options, limits: Limits) -> 
 
 
 def takes_long(test: str) -> bool:
-    """Return whether a test makes up as much as there is time for, by its name."""
+    """Tell from its name whether a test generates input as long as there is time."""
     return "::test_any_" in test
 
 

@@ -12,7 +12,7 @@ from reports.verdicts import Verdict
 
 
 class Ending:
-    """Keeps pytest from telling of each of our failures, and tells of their causes."""
+    """Replaces pytest's report of each failure by one report of each cause."""
 
     def __init__(self, summary: Summary) -> None:
         self._summary = summary

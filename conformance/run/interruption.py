@@ -89,7 +89,7 @@ class Interruption:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Leave out what takes seconds at the end, and tells nothing of the target."""
+        """Skip the slow parts of the end of a run that say nothing about the target."""
         if not self._config.option.fulltrace:
             # The sources of all files on the way would be read, and are not shown.
             excinfo.traceback = excinfo.traceback[-1:]
@@ -98,7 +98,7 @@ class Interruption:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
-        """Say that nothing was left on a server of others, if that is so."""
+        """Print that nothing was left on a shared server, if that is true."""
         is_remote = self._suite.options.address is not None
         if self._has_come and is_remote and not (self._is_worker or self._suite.close()):
             self._config.get_terminal_writer().line(NOTHING_LEFT)

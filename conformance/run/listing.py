@@ -13,7 +13,7 @@ from reports.words import counted
 
 
 class Listing:
-    """Takes in tests, in the place of a run, and tells the requirements that they test."""
+    """Lists the requirements of the selected tests, instead of running them."""
 
     def __init__(self) -> None:
         self._tests: dict[str, list[str]] = {}

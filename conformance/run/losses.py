@@ -71,7 +71,7 @@ class Losses:
         self._is_explained = False
 
     def before(self, target: Target, others: int) -> str:
-        """Look at a target before a test; return why it cannot be tested, if it is gone.
+        """Return why a test cannot run if the target is gone before it; empty if it is there.
 
         ``others``: how many tests go on already.
         """
@@ -91,7 +91,7 @@ class Losses:
         others: int,
         again: Callable[[], Outcome],
     ) -> Outcome:
-        """Return what is told of a test, of which ``outcome`` came.
+        """Return the outcome to report for a test that ended with ``outcome``.
 
         ``others``: how many went on at the same time; ``again`` runs it alone.
         """
@@ -110,7 +110,7 @@ class Losses:
     def _once_more(
         self, loss: Loss, target: Target, others: int, again: Callable[[], Outcome]
     ) -> Outcome:
-        """Return what comes of a test alone, as what it saw may be another test's doing."""
+        """Return the outcome of a test run alone: another one may have caused its failure."""
         error = loss.outcome.error
         assert isinstance(error, TargetLost)
         answered = any(entry.direction == "<" for entry in loss.outcome.transcript.entries)
@@ -135,7 +135,7 @@ class Losses:
         return outcome
 
     def _dies(self, loss: Loss, error: TargetLost, target: Target, others: int) -> Outcome:
-        """Return what is told of a test that has lost a target for good."""
+        """Return the outcome of a test after which the target could not be restored."""
         if self._died:
             return Outcome(NotTestable(self._died))
         blamed = loss
@@ -163,7 +163,7 @@ class Losses:
         self._is_explained = True
 
     def late(self, is_over: bool) -> list[Loss]:
-        """Return tests of which something else was told before than has to be told now.
+        """Return tests whose reported outcome is wrong by now.
 
         ``is_over``: no test goes on at the same time as others any more. If no test has ended the
         target alone, the first shows that it was lost, and their company is blamed.

@@ -23,9 +23,9 @@ _NAME = "observation"
 class Observation:
     """The finding of a test on a target, and the measurements beside it.
 
-    ``test`` does not tell yet what blocks it. ``blame``: whom a failure blames.
+    ``test``: not yet marked as blocked. ``blame``: the requirement that a failure breaks.
     ``health``: remarks on the target that change no verdict; ``worlds``: the small worlds that were
-    looked at; ``vitals`` are those of the servers that were started. ``selected``: not all tests
+    visited; ``vitals`` are those of the servers that were started. ``selected``: not all tests
     were meant to be run. ``latencies`` and ``latenesses`` of replies, ``longest_wait`` for one of
     them and ``waited``, that is for all, are seconds of real time.
     """

@@ -87,11 +87,11 @@ class Options:
         parsed(self.labels)
 
     def named_profile(self) -> Profile | None:
-        """Return the profile that they name, None if the target tells; raises DialectError."""
+        """Return the profile that the user named, None to detect it; raises DialectError."""
         return None if self.profile == AUTO else find_profile(self.profile)
 
     def recognise(self, target: Target) -> Profile:
-        """Set the profile of a target: the one that they name, or else the one that it tells."""
+        """Set the profile of a target: the one that the user named, or the detected one."""
         return target.probe(self.named_profile())
 
     def target(self, traits: Traits | None = None) -> Target:
@@ -113,9 +113,9 @@ class Options:
         return BuiltIn(self.named_profile() or NEWEST, limits=limits)
 
     def leave(self) -> str:
-        """Delete all that this process has put on a server that others use.
+        """Delete everything that this process has put on a shared server.
 
-        Return what is said of that: empty on a server of our own.
+        Return a sentence about it; empty on a server of our own.
         """
         if self.address is None:
             return ""

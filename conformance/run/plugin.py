@@ -239,7 +239,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests, and no garbage meanwhile: all that is made then stays until the end."""
+    """Collect tests without garbage collection: their objects live until the end of the run."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

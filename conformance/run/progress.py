@@ -31,7 +31,7 @@ Status = tuple[str, str, object]
 class ProgressLine:
     """One line that is written anew, in place of dots; deviations are lines above it.
 
-    Each cause is told once; there are so many lines only, as all are in the summary.
+    Each cause is printed once, up to a limit, as all of them are in the summary.
     ``has_target``: the tests are ours, even if other processes collect them.
     """
 

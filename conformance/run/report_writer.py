@@ -30,7 +30,7 @@ PER_DECADE = 10
 class ReportWriter:
     """Writes the report of a run into a folder when all processes have ended.
 
-    ``is_asked``: the user has named the folder, so that a run without a report is in vain.
+    ``is_asked``: the user named the folder, so that a run without a report has failed.
     """
 
     def __init__(

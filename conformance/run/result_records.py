@@ -31,7 +31,7 @@ def requirement_record(entry: RequirementVerdict) -> format.RequirementRecord:
 
 
 def test_records(summary: Summary) -> Iterator[format.Test]:
-    """Yield what came of each test, and what blocks it."""
+    """Yield the record of each test, with the requirements that block it."""
     for number, observation in enumerate(summary.observations):
         test, is_blocked = observation.test, summary.is_blocked(number)
         by = list(dict.fromkeys(summary.blocked()[number].values()))

@@ -44,8 +44,8 @@ class Outcome:
     ``suspected`` says why a failure may be a flake, see :func:`suspect_flake`. ``reported``: what
     sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
-    ``health``: what else was remarked on the target, no matter for a verdict. ``worlds``: the
-    small worlds that were looked at.
+    ``health``: remarks on the target that change no verdict. ``worlds``: the small worlds that
+    were visited.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
     """
 
@@ -305,13 +305,13 @@ class Overlapped:
             thread.join()
 
     def outcome(self, name: str) -> Outcome:
-        """Wait for a test and give what came of it."""
+        """Wait for a test and return its outcome."""
         self._threads[name].join()
         self._left.discard(name)
         return self._outcomes[name]
 
     def outcome_again(self, name: str) -> Outcome:
-        """Return the outcome of a test that has lost the target, run once more with all that have.
+        """Run all tests again that have lost the target; return the outcome of one of them.
 
         They wait together again; those that end the target may be known by now.
         """

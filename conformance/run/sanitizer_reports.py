@@ -16,7 +16,7 @@ from reports.files import replace
 def remarks(
     reports: Sequence[SanitizerReport], transcript: Transcript | None, folder: Path
 ) -> list[str]:
-    """Return a sentence for each report; it is kept with what the target was told before.
+    """Return a sentence for each report, which is kept with the transcript before it.
 
     ``transcript``: None for reports of a server that was ended.
     """

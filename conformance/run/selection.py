@@ -15,7 +15,7 @@ NOTHING = "no test of the suite is selected: look at -k and -m"
 
 
 class Selection:
-    """Sees that tests are left out; ``is_worker``: another process tells of it.
+    """Selects tests; ``is_worker``: another process prints what was left out.
 
     ``quick``: what takes long is left out.
     """

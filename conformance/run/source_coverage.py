@@ -174,7 +174,7 @@ def counted_by_lcov(text: str) -> dict[str, LineCounts]:
 
 
 def _told(name: str, counted: LineCounts, root: Path) -> SourceFile:
-    """Return what results tell of a source file."""
+    """Return the record of a source file in the results."""
     path = root / name
     try:
         source = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -138,7 +138,7 @@ class Suite:
         return target
 
     def _like(self, known: MeasuredTarget) -> Target:
-        """Return a target of our own, of which another process has measured all that it needs."""
+        """Return a target for this process, with the survey of another process."""
         options = self.options if known.movable else replace(self.options, clock="real")
         target = options.target(known.traits)
         target.version, target.profile_reason = known.version, known.profile_reason
@@ -210,9 +210,9 @@ class Suite:
         return needs(item, "alone") or not (self.target.exclusive or self.target.profile.has_tubes)
 
     def order(self, items: list[pytest.Item]) -> None:
-        """Let tests that must be alone with the target come first, while nothing overlaps.
+        """Put tests that need the target for themselves first, while nothing overlaps.
 
-        What is made up comes last: the others find out what the target does not bear. See
+        Random tests come last, after the directed tests have found what breaks the target. See
         :func:`spread`.
         """
         made_up = [item for item in items if needs(item, "exploration")]
@@ -254,7 +254,7 @@ class Suite:
     def _settled(
         self, item: pytest.Function, outcome: Outcome, overlapped: Overlapped | None = None
     ) -> Outcome:
-        """Return the outcome to tell of a test, whoever has ended the target if it was lost.
+        """Return the outcome to report for a test, wherever the target was lost.
 
         ``overlapped``: the tests that it went on with.
         """
@@ -275,7 +275,7 @@ class Suite:
         return self.losses.after(item, outcome, self.target, others, again)
 
     def late(self) -> list[Loss]:
-        """Return tests that are told to have ended the target, though they were over."""
+        """Return tests that turn out to have ended the target after they were over."""
         over = all(overlapped.is_over for overlapped in self._overlapped or ())
         return self.losses.late(over)
 
@@ -292,7 +292,7 @@ class Suite:
         return outcome
 
     def exploration(self) -> Exploration:
-        """Return how much is made up."""
+        """Return the settings of random tests."""
         asked = self.options
         return Exploration(
             asked.examples,
@@ -332,7 +332,7 @@ class Suite:
         return needs(item, "clock") or needs(item, "real_clock")
 
     def leftovers(self) -> list[str]:
-        """Return what is said of tubes that earlier runs have left on a server of others."""
+        """Return lines about tubes that earlier runs have left on a shared server."""
         others = [] if self.target.exclusive else tubes_of_runs(self.target)
         if not others:
             return []
@@ -358,7 +358,7 @@ class Suite:
         return remarks(target.reported(), None, FOLDER)
 
     def close(self) -> str:
-        """End the target, or all that this run has there; return what is left, in words."""
+        """End our target, or clean up a shared one; return what is left there, in words."""
         target, self._target = self._target, None
         if target is not None and target.exclusive:
             target.close()

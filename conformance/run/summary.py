@@ -99,7 +99,7 @@ class Summary:
 
     @property
     def version(self) -> str:
-        """The version that the target tells of itself."""
+        """The version that the target reports."""
         return self.observations[0].target.version if self.observations else ""
 
     @property
@@ -114,7 +114,7 @@ class Summary:
         return self._blocked
 
     def _settle(self) -> None:
-        """See all that was found up to now together: what is blocked, and by what."""
+        """Return, for each test so far, the requirements that block it."""
         if len(self._blocked) == len(self._observations):
             return
         stage = self._observations[0].target.stage
@@ -130,16 +130,16 @@ class Summary:
         self._blocked = [dict(found.blocked) for found in attributed]
 
     def is_excused(self, number: int) -> bool:
-        """Return whether all that a test is about is known to be wrong, or blocked."""
+        """Tell whether all requirements of a test are known deviations, or blocked."""
         observation, blocked = self.observations[number], self.blocked()[number]
         return observation.is_known(self._baseline, except_for=blocked)
 
     def is_blocked(self, number: int) -> bool:
-        """Return whether all that a test is about is blocked."""
+        """Tell whether all requirements of a test are blocked."""
         return set(self.blocked()[number]) == set(self.observations[number].test.requirements)
 
     def worlds(self) -> list[WorldRecord]:
-        """Return the small worlds that were looked at."""
+        """Return the small worlds that were visited."""
         return [world for observation in self.observations for world in observation.worlds]
 
     def health(self) -> list[str]:

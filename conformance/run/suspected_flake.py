@@ -1,8 +1,8 @@
 """A failure that may not be the target's fault: whether we or the target were late.
 
-Only a deviation that may depend on time is doubted, and only in a scenario that fell behind its
-schedule, or got a reply too late. That the target was late is no excuse, unless it had to wait for
-a CPU; but what became of timers meanwhile cannot be told either.
+Only a deviation that may depend on time is suspected, and only in a scenario that fell behind its
+schedule or got a late reply. A late target is no excuse, unless it waited for a CPU; but nobody
+knows which of its timers fired meanwhile.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def cut(lines: list[str], most: int) -> list[str]:
 
 
 def _shown(group: Group, profile: str) -> list[str]:
-    """Return the lines of the first failure of a cause, and of all that it breaks and blocks."""
+    """Return the lines about a cause: its first failure, and what it breaks and blocks."""
     test, first = group.tests[0], group.broken[0]
     lines = [test.reason]
     if test.evidence is not None:

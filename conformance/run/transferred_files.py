@@ -22,7 +22,7 @@ class HandedOver(NamedTuple):
         )
 
     def file(self, folder: Path) -> None:
-        """Write them here, but for subfolders that are here already; raises OSError."""
+        """Write the files, except for subfolders that exist already; raises OSError."""
         new = {name.partition("/")[0] for name in self.data}
         new = {name for name in new if not (folder / name).exists()}
         for name, data in self.data.items():
@@ -31,5 +31,5 @@ class HandedOver(NamedTuple):
                 (folder / name).write_bytes(data)
 
     def told(self, text: str, folder: Path) -> str:
-        """Return what tells of them, as they are here."""
+        """Return a text with the paths that the files have here."""
         return text.replace(self.folder, str(folder))

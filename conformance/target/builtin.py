@@ -34,10 +34,10 @@ _PATIENCE = 30.0
 
 
 class VirtualClock(ControlledClock):
-    """The time of a server in this process: it moves when it is told to, and else hardly.
+    """The clock of a server in this process: a test moves it.
 
-    A microsecond for each look, so that what is due at the next instant, such as the end of a
-    pause of 0 seconds, comes.
+    Each reading advances it by a microsecond, so that a timer of 0 seconds, such as the end of a
+    pause, fires.
     """
 
     def __init__(self) -> None:

@@ -91,14 +91,14 @@ def remedy(address: str) -> str:
 
 
 def may_be_left(address: str) -> str:
-    """Return what is said of a run that could not remove all that it has made."""
+    """Return the sentence about a run that could not remove everything that it made."""
     return f"jobs may be left in tubes {NAMES}{FOOTPRINT.run}…; {remedy(address)}"
 
 
 def clean_up(target: Target) -> tuple[int, list[str]]:
-    """Delete what runs have left; return how many tubes that were, and those that are there after.
+    """Delete what runs have left; return the number of their tubes, and those that are left.
 
-    A tube that a client uses or watches is let alone: a run may go on. Raises as :func:`sweep`.
+    A tube that a client uses or watches is skipped: a run may go on. Raises as :func:`sweep`.
     """
     limit = target.limits.clean_up
     with visit(target.address, limit, target.traits) as sock:
@@ -123,8 +123,8 @@ def tubes_of_runs(target: Target) -> list[str]:
 def sweep(target: Target, is_meant: Callable[[str], object], limit: float) -> list[str]:
     """Delete the jobs in some tubes, whose names say so; return the tubes that are there after.
 
-    Takes ``limit`` seconds at most, and looks again, as more may come of what was sent before.
-    Raises OSError, EOFError, ProtocolError or ValueError if the target does not tell.
+    Takes ``limit`` seconds at most, and checks again, as commands sent earlier may still put jobs.
+    Raises OSError, EOFError, ProtocolError or ValueError if the target does not answer.
     """
     end = time.monotonic() + limit
     with visit(target.address, limit, target.traits) as sock:

@@ -81,7 +81,7 @@ class RealClock:
 
 
 class Attendant:
-    """A connection that only goes back and forth, so that the server comes to all else."""
+    """A connection for round trips, after which the server has handled everything else."""
 
     # Servers look at their timers, and at other clients, only before they next wait.
     ROUND_TRIPS = 3
@@ -192,7 +192,7 @@ class FakeClock(ControlledClock):
         return self._looks is not None
 
     def _looked(self) -> int:
-        """Return nanoseconds by which it has moved since it was looked at for the first time."""
+        """Return the nanoseconds since the clock was first read."""
         return self._looks.count() * _LOOK if self._looks is not None else 0
 
     def time(self) -> float:
@@ -214,9 +214,9 @@ class FakeClock(ControlledClock):
 
 
 class Looks:
-    """Return how often a process, and all that it has started, have looked at their faked clock.
+    """Return how often a process and its children have read their fake clock.
 
-    libfaketime counts that in memory that they share; raises OSError or ValueError if it does not.
+    libfaketime counts that in shared memory; raises OSError or ValueError if it does not.
     """
 
     def __init__(self, pid: int) -> None:

@@ -1,9 +1,8 @@
 """Probes whether the clock of a launched server can be moved safely.
 
-Programs differ in where they get the time from, and in how they wait for it: some look at several
-clocks, some have a tick of their own that must come for anything to happen, and that is worked off
-in a burst when many of them were missed. All of that is tried before the tests rely on it; where
-there is a doubt, time is left alone.
+Programs differ in the clocks that they read and in how they wait: some read several clocks, some
+act only on a tick of their own, and handle missed ticks in a burst. All of that is probed before
+the tests rely on it; if any probe fails, the clock is not moved.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class _Probe:
         self._timeouts_end(self._a_day_passes())
 
     def _a_day_passes(self) -> bytes:
-        """Look at a job that is delayed for a day, and give its id."""
+        """Return the id of a job that is delayed for a day."""
         job = self._clients.put(_DAY)
         try:
             up = self._uptime()
@@ -96,9 +95,9 @@ class _Probe:
             time.sleep(min(left, 0.01))
 
     def _timeouts_end(self, job: bytes) -> None:
-        """Expect that a timeout of an hour, or else a time to run of two, end in time.
+        """Expect that a timeout of an hour, or else a TTR of two, ends in time.
 
-        Some programs look at one clock for delays, and at another for timeouts.
+        Some programs read one clock for delays, and another for timeouts.
         """
         self._clock.settle()
         must(self._clients.reserve() == job, DOES_NOT_FOLLOW)

@@ -1,8 +1,8 @@
 """The rate of a gentle run: how many commands this process sends per second, on average.
 
-A pause inside a test would change what the test measures. So nothing waits where commands are sent:
-they are only counted, and what has become too much is waited for where a test or a random
-conversation begins. A single test is as fast as ever; the average is kept.
+A pause inside a test would change what the test measures. So commands are only counted where they
+are sent, and the pause comes before the next test or random conversation. A single test is as fast
+as ever; the average is kept.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _STATISTICS = {"stats": b"stats", "stats-tube": b"stats-tube default"}
 
 
 class DialectDraft:
-    """The draft of the dialect of a target, whose profile is the one that it is most like."""
+    """The draft of a dialect, which extends the profile that the target resembles most."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -48,7 +48,7 @@ class FailingAllocations:
         return {**self.environment, "FIU_ENABLE": command}
 
     def fail(self, folders: Sequence[Path]) -> None:
-        """Let all fail in the processes that the system tells of here; raises NotTestable."""
+        """Make all allocations of these processes (folders in /proc) fail; raises NotTestable."""
         self._tell("enable", folders)
 
     def succeed(self, folders: Sequence[Path]) -> None:

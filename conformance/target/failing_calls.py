@@ -27,7 +27,7 @@ def needs_strace() -> None:
 class FailingCalls:
     """Calls that fail with an error, as ``ENFILE``, until :meth:`end`; one in ``step`` of each.
 
-    ``folders`` are those in which the system tells of the processes. Raises NotTestable if strace
+    ``folders``: the processes, by their folders in /proc. Raises NotTestable if strace
     is not there, or may not hold them.
     """
 

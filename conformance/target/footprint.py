@@ -18,7 +18,7 @@ OURS = re.compile(rf"{NAMES}[0-9a-f]{{8}}-.+")
 
 
 class Footprint:
-    """All that this process leaves on a server of others.
+    """Everything that this process leaves on a shared server.
 
     ``run``: the name of the run, the same in all of its processes.
     """

@@ -1,7 +1,7 @@
 """Probes for replies that need no time: a server under a moved clock must give them at once.
 
-Some come to the end of no time only when their clock goes on. A server that does not come to it in
-real time either has another defect, of which the tests tell.
+Some servers notice the end of zero seconds only when their clock moves on. One that does not
+notice it in real time either has another defect, which the tests report.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _ENDLESS: set[str] = set()
 
 
 def with_what_it_said(told: str, said: str) -> str:
-    """Add what a server has printed, if anything, to what is told of it."""
+    """Append the server's own output to a message."""
     return f"{told}; it said: {said}" if said else told
 
 
@@ -201,7 +201,7 @@ class Launched:
     ) -> bool:
         """Return whether the server speaks to its first client, or ends the connection.
 
-        A server that is alive may listen long before a busy machine lets it come to that.
+        On a busy machine, a server may listen long before it gets to its first client.
         ``goodbye``: the seconds that the end is waited for then, if not as long as usual.
         ``seconds``: that it has at most.
         """

@@ -102,9 +102,10 @@ def answers(address: Address, line: bytes, limit: float) -> bool:
 
 
 def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:
-    """Return the profiles of which a server knows something new, those of which not, and what.
+    """Return the profiles whose novelties a server knows, those whose it lacks, and the evidence.
 
-    The oldest comes first. A profile is in neither if that cannot be told. Its stats come last.
+    The oldest comes first. A profile is in neither list if its novelties cannot be probed. Stats
+    are probed last.
     """
     replies = {name: _ask(address, line, limit) for name, line in _STATISTICS.items()}
     bodies = {name: reply.body or b"" for name, reply in replies.items() if reply is not None}
@@ -150,7 +151,7 @@ def _new_things(
 
 
 def quotes_strings(bodies: Iterable[bytes]) -> bool | None:
-    """Return whether statistics have strings in quotes; None if that cannot be told."""
+    """Return whether statistics have strings in quotes; None if none shows it."""
     # What cannot be read shows nothing of how it was meant.
     told = [body for body in bodies if _keys(body)]
     begins = [match[1] for body in told for match in _STRING.finditer(body)]

@@ -91,14 +91,14 @@ class Resources:
         return sum(len(_open(folder)) for folder in self._folders())
 
     def cpu_time(self) -> CpuTime:
-        """Return the CPU time that it has had, and waited for; raises NotTestable."""
+        """Return the CPU time that the server used, and waited for; raises NotTestable."""
         told = session(self._pid).read()
         if not told.ran:
             raise NotTestable("needs a system that reports the CPU time of threads in schedstat")
         return told
 
     def written(self) -> int:
-        """Return the bytes that it has written so far, wherever to; 0 if that is not told."""
+        """Return the bytes that the server has written so far, anywhere; 0 if unknown."""
         told = 0
         for folder in self._folders():
             with contextlib.suppress(OSError):

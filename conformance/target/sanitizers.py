@@ -102,7 +102,7 @@ def reports(printed: str) -> Iterator[SanitizerReport]:
 
 
 def _end(lines: Sequence[str], start: int, head: str) -> int:
-    """Return the number of the first line that is not about what this one tells."""
+    """Return the number of the first line after this report."""
     # The message of a panic may be on the line behind.
     start += head.endswith(":")
     for number in range(start, len(lines)):

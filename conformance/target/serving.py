@@ -20,7 +20,7 @@ _USER, _SYSTEM = 11, 12
 
 
 class ServerProcess(NamedTuple):
-    """A process, by the folder in which the system tells of it."""
+    """A process, by its folder in /proc."""
 
     folder: Path
 
@@ -63,7 +63,7 @@ class ServerProcess(NamedTuple):
 
 
 def own_process() -> ServerProcess:
-    """Return this process; raises NotTestable if the system does not tell of processes."""
+    """Return this process; raises NotTestable without /proc."""
     folder = Path("/proc", str(os.getpid()))
     if not (folder / "stat").exists():
         raise NotTestable("needs a system that shows processes in /proc")

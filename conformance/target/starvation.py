@@ -1,8 +1,8 @@
 """CPU starvation: how long our threads and the target's processes waited for a CPU.
 
-Linux tells it for each thread: the time that it ran, and the time that it could have run but had to
-wait. Where it does not tell, or where the whole machine was held up, a thread that only takes short
-naps sees that it is woken up late.
+Linux reports for each thread how long it ran, and how long it was runnable but had to wait. Where
+that is missing, or the whole machine was stopped, a thread that takes short naps measures how late
+it wakes up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CpuTime(NamedTuple):
 class Meter:
     """The CPU time of threads, of which some may begin and some may end meanwhile.
 
-    ``threads`` gives the folders in which the system tells of each.
+    ``threads`` gives the folder of each in /proc.
     """
 
     def __init__(self, threads: Callable[[], Iterable[Path]]) -> None:
@@ -90,7 +90,7 @@ def session(leader: int) -> Meter:
 
 
 def processes(leader: int) -> Iterable[Path]:
-    """Yield the folders in which the system tells of the processes of a session."""
+    """Yield the folders in /proc of the processes of a session."""
     for folder in _PROC.iterdir() if _PROC.exists() else ():
         with contextlib.suppress(OSError):
             if folder.name.isdecimal() and os.getsid(int(folder.name)) == leader:
@@ -114,7 +114,7 @@ class _Threads:
 
 
 def _newest_thread() -> str:
-    """Return the number of the thread that was begun last on this machine; empty if not told."""
+    """Return the number of the thread that was begun last on this machine; empty if unknown."""
     try:
         return (_PROC / "loadavg").read_text().split()[-1]
     except (OSError, IndexError):
@@ -135,7 +135,7 @@ def processors() -> frozenset[int]:
 
 
 def idle_time() -> float:
-    """Return the seconds for which :func:`processors` had nothing to do; 0 if that is not told.
+    """Return the seconds for which :func:`processors` were idle; 0 if unknown.
 
     Where a container has used up its share of them, nobody in it could have had that time.
     """
@@ -313,7 +313,7 @@ class Timeout:
 
 
 def _share() -> float:
-    """Return the part of a CPU that falls to each who wants one, where only the load is told."""
+    """Return the part of a CPU that falls to each who wants one, where only the load is known."""
     if (_PROC / "self" / "schedstat").exists():
         return 1.0
     if not hasattr(os, "getloadavg"):

@@ -386,7 +386,7 @@ _SILENT = (OutcomeKind.NO_REPLY, OutcomeKind.DISCONNECTED, OutcomeKind.NOT_DISCO
 
 
 class _Look:
-    """Looks at a target for one trait after the other."""
+    """Measures one trait of a target after another."""
 
     def __init__(self, target: Surveyed, profile: Profile, sync: bytes) -> None:
         self._target = target

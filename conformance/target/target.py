@@ -187,7 +187,7 @@ class Target(ABC):
         return []
 
     def cpu_time(self) -> CpuTime:
-        """Return for how long it has run, and waited for a CPU, as far as we can see that."""
+        """Return how long the target ran, and waited for a CPU, as far as the system reports it."""
         return CpuTime()
 
     def processes(self) -> list[ServerProcess]:
@@ -270,7 +270,7 @@ class Target(ABC):
                 ask(client, b"delete %d" % job, self.limits.clean_up)
 
     def _recognised(self) -> Profile:
-        """Return the profile that it tells; raises :class:`TargetError`."""
+        """Return the detected profile; raises :class:`TargetError`."""
         limits = self.limits
         try:
             with visit(self.address, limits.probe, self.traits) as sock:

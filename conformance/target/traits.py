@@ -44,7 +44,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """All that is known of a target before its tests; the default is a server without any fault.
+    """The traits of a target before its tests; the defaults are those of a faultless server.
 
     ``sync_line``: a line that changes nothing and is answered. ``neutral_line``: the same line, if
     it is one of :data:`NEUTRAL` and answered as it must be; None for the usual one. ``max_body``:

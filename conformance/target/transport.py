@@ -81,14 +81,14 @@ class Transport:
             self._shut(socket.SHUT_WR)
 
     def half_close(self) -> None:
-        """Send nothing more behind what is left; whether the server has reset it, reading tells."""
+        """Send nothing after the rest of the output; a later read shows a reset by the server."""
         self._half_closes = True
         self.send_on()
 
     # ------------------------------------------------------------ receiving
 
     def receive(self, size: int = CHUNK, flags: int = _NOW) -> bytes:
-        """Return up to ``size`` bytes of what has come; empty if nothing has."""
+        """Return up to ``size`` received bytes; empty if there are none."""
         try:
             data = self._socket.recv(size, flags)
         except BlockingIOError:
@@ -114,7 +114,7 @@ class Transport:
         return data
 
     def receive_within(self, seconds: float) -> bytes:
-        """Return what has come, or else comes first within this time; empty if nothing does."""
+        """Return received bytes, waiting this long for the first; empty if none arrive."""
         end = time.monotonic() + seconds
         is_long = seconds > PROMPT and not self.unsent
         data = self.receive_soon(CHUNK, whole=False) if is_long else self.receive()
@@ -134,14 +134,14 @@ class Transport:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 
     def leave_unread(self, seconds: float) -> None:
-        """Read nothing until nothing more comes, but for so many seconds at most."""
+        """Wait until no more bytes arrive, for so many seconds at most, without reading them."""
         end, come, before = time.monotonic() + seconds, 0, -1
         while come != before and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, PROMPT))
             before, come = come, self._unread()
 
     def _unread(self) -> int:
-        """Return how many bytes have come that were not read."""
+        """Return the number of received bytes that were not read."""
         return len(self.receive(_ALL, _NOW | socket.MSG_PEEK))
 
     # ------------------------------------------------------------ the end
@@ -154,7 +154,7 @@ class Transport:
         self._socket.close()
 
     def reset(self) -> None:
-        """Close the connection so that the server is told of an error, and nothing more arrives."""
+        """Reset the connection: the server sees an error, and nothing more arrives."""
         with contextlib.suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.close()
@@ -162,7 +162,7 @@ class Transport:
     def hang_up(self, seconds: float) -> bool:
         """Close the connection; return whether the server has done so first, in so many seconds.
 
-        A server that goes on and on sending is not waited for.
+        A server that keeps sending is cut off.
         """
         end, left = time.monotonic() + seconds, FLOOD
         self.half_close()
@@ -173,7 +173,7 @@ class Transport:
         return ended
 
     def abort(self) -> None:
-        """End the connection from another thread, which wakes whoever waits for it."""
+        """End the connection from another thread, which wakes a waiting reader."""
         self._shut(socket.SHUT_RDWR)
 
     def _shut(self, direction: int) -> None:

@@ -30,7 +30,7 @@ class Vitals(NamedTuple):
 
 
 class VitalsWatch:
-    """Looks at all servers that we have started: now and then, and when they are to end."""
+    """Samples all servers that we started: now and then, and before they end."""
 
     def __init__(self) -> None:
         self._running: set[int] = set()
@@ -48,7 +48,7 @@ class VitalsWatch:
             self._ended += filter(None, [_together(pid)])
 
     def look(self) -> list[Vitals]:
-        """Return what they take; of those that run, nothing if that was looked at just now."""
+        """Return their vital signs; running servers are skipped if they were sampled just now."""
         found, self._ended = self._ended, []
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY
