@@ -39,7 +39,7 @@ class JudgedCrash(NamedTuple):
 
     @property
     def way(self) -> tuple[CrashKind, int, int]:
-        """Return all that its verdict depends on, besides the disk."""
+        """Return everything besides the disk that its verdict depends on."""
         return self.crash.kind, self.least, self.most
 
 
@@ -156,7 +156,7 @@ class DurabilityCampaign:
         return seen
 
     def _looked(self, question: Question, work: Sequence[tuple[str, Files]]) -> Iterator[Looked]:
-        """Look at each state in one of the processes, and yield it when it is done."""
+        """Try each state in one of the processes, and yield it when it is done."""
         left = iter(work)
         running: set[Future[Looked]] = set()
         while True:
@@ -170,7 +170,7 @@ class DurabilityCampaign:
 
 
 def workers(count: int) -> Executor:
-    """Return what looks at so many states at a time: processes, but for a single one."""
+    """Return an executor for so many states at a time; one runs in this process."""
     if count == 1:
         # It costs no start.
         return ThreadPoolExecutor(1)

@@ -68,7 +68,7 @@ class Seen:
 
 
 def shown(body: bytes) -> str:
-    """Return a body as it is told and compared."""
+    """Return a body as it is shown and compared."""
     if len(body) <= _FOLD:
         return escape(body)
     return f"{len(body)} bytes, SHA-256 {hashlib.sha256(body).hexdigest()[:16]}"
@@ -172,7 +172,7 @@ def _everything(asker: _Asker) -> Seen:
 
 
 def _jobs(asker: _Asker, ids: Sequence[int]) -> dict[int, dict[str, str]]:
-    """Return what there is of these jobs."""
+    """Return those of these jobs that exist."""
     found = {}
     for id in ids:
         try:

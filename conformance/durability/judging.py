@@ -95,7 +95,7 @@ def _of_job(
     id: int,
     slowest: float,
 ) -> Iterator[JobDifference]:
-    """Yield how a job differs from all that it may be."""
+    """Yield how a job differs from every allowed state."""
     there = [view for view in views if view is not None]
     if found is None:
         if len(there) == len(views):

@@ -152,7 +152,7 @@ class RecordingFiles(NamedTuple):
 def record(
     command: str, scene: Scene, profile: Profile, limits: Limits, loss: float, kept: RecordingFiles
 ) -> None:
-    """Play a scene on a server under strace, and keep what comes of it; raise NotTestable."""
+    """Play a scene on a server under strace, and keep the recording; raises NotTestable."""
     needs_strace()
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         traced = f"{shlex.join(arguments(str(kept.trace)))} {command}"

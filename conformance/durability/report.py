@@ -66,7 +66,7 @@ class DurabilityReport:
         return f"{self.server}: {told}; tried {tried(self.crashes)}"
 
     def lines(self, folder: Path) -> Iterator[str]:
-        """Yield all that is told on a terminal."""
+        """Yield the lines for a terminal."""
         for finding in self.findings:
             yield ""
             yield from _finding(finding, self.profile, folder)

@@ -21,7 +21,7 @@ PUTS = 5
 
 
 def rivals(question: Question) -> Iterator[JobDifference]:
-    """Start a second server on the folder of a first one, and yield what must not come of it."""
+    """Start a second server on the folder of a first one, and yield its forbidden effects."""
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         values = {"binlog": folder}
         with contextlib.ExitStack() as ends:

@@ -151,7 +151,7 @@ def _before(entries: Sequence[Entry], violation: Violation) -> Sequence[Entry]:
 
 
 def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
-    """Return what is told of a violation. ``firm``: it does not depend on lines that are open."""
+    """Return the finding of a violation. ``firm``: it does not depend on unspecified lines."""
     level: Level = "must"
     if diagnosis.de_facto and not firm:
         level = "left open" if diagnosis.is_loosened else "de-facto"

@@ -1,7 +1,7 @@
 """The state of a server before the first line of a transcript, deduced from its replies.
 
-Nothing tells which jobs it had. But once a reply names a job, that job was there, and what one
-reply says of it, the next must not contradict. So a transcript is judged as if the server had begun
+Nobody knows which jobs it had. But once a reply names a job, that job was there, and later replies
+must not contradict the first. So a transcript is judged as if the server had begun
 with these jobs, each in the simplest state that explains the first reply about it. Its numbers are
 those of its first `stats-job`, less what the transcript itself has done to it.
 """
@@ -42,7 +42,7 @@ _FAR = 2**32 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """A reply about an earlier job: the command, the tube that it looks at, and what it says."""
+    """A reply about an earlier job: the command, the tube that it concerns, and the facts."""
 
     verb: str
     tube: str
@@ -175,7 +175,7 @@ def _in_statistics(reply: Reply) -> Iterator[tuple[int, _Sighting]]:
 
 
 def _first(id: int, seen: Sequence[_Sighting]) -> KeptJob:
-    """Return an earlier job as it was, as far as what was seen of it tells."""
+    """Return an earlier job in the state that the replies about it imply."""
     first = seen[0]
     values = next((sighting.values for sighting in seen if sighting.values), {})
     body = next((sighting.body for sighting in seen if sighting.body), b"")
@@ -210,7 +210,7 @@ def _number(text: str) -> int:
 def _adjusted(
     entry: Entry, violation: Violation, jobs: dict[int, KeptJob]
 ) -> tuple[int, str, KeptJob] | None:
-    """Return an earlier job with the number that a reply tells instead of another, and its key."""
+    """Return an earlier job with a number of a reply in place of another, and the key."""
     wanted, seen = _VALUE.fullmatch(violation.expected[0]), _VALUE.fullmatch(violation.observed)
     told = re.search(rb"\nid: ([0-9]{1,20})\n", entry.data)
     job = jobs.get(int(told[1])) if told else None

@@ -48,9 +48,9 @@ class _Call(NamedTuple):
 
 
 class FastGear:
-    """Drives an oracle in haste; ``oracle`` is as exact as ever.
+    """Drives an oracle through the only possible outcomes; ``oracle`` itself is exact.
 
-    ``guess_ids``: take the next id for that of a new job, until the target tells another.
+    ``guess_ids``: take the next id for that of a new job, until the target gives another.
     """
 
     def __init__(self, oracle: Oracle, guess_ids: bool) -> None:
@@ -66,7 +66,7 @@ class FastGear:
         self._save()
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
-        """Take what a client has sent; tell whether all that comes of it is known."""
+        """Handle the bytes of a client; tell whether their only outcome is known."""
         self._note("sent", 0, conn, data, now)
         try:
             return self._handle_certain(conn, data, now)
@@ -108,7 +108,7 @@ class FastGear:
 
     @property
     def has_much(self) -> bool:
-        """Return whether much has come since the last checkpoint."""
+        """Tell whether a new checkpoint is worth while."""
         return len(self._calls) > _CHECKPOINT
 
     def rest(self, now: int, mark: int) -> None:
@@ -159,7 +159,7 @@ class FastGear:
         return False
 
     def _is_certain(self, state: State, conn: int, event: Event | Open, now: int) -> bool:
-        """Tell whether only one thing can come of what is handled next."""
+        """Tell whether the next item has only one outcome."""
         model = state.model
         due, client = model.next_due, model.connections[conn]
         if (due is not None and due <= now + EARLY) or client.waiting or isinstance(event, Open):
@@ -190,7 +190,7 @@ class FastGear:
         self._calls.append(_Call(name, mark, self.oracle.real_now, args))
 
     def _may_save(self, now: int) -> bool:
-        """Tell whether all is settled, and enough has come for a new checkpoint."""
+        """Tell whether the state is certain, and a new checkpoint is worth while."""
         model = self.oracle.model
         # A checkpoint copies all jobs.
         many = len(self._calls) > _CHECKPOINT + 5 * len(model.jobs)
@@ -202,7 +202,7 @@ class FastGear:
         self._calls.clear()
 
     def _again(self) -> None:
-        """Judge again, without haste, what has come since the last checkpoint."""
+        """Judge everything since the last checkpoint again, exactly."""
         self._calm = None
         try:
             self.oracle = self._judged(hasty=True)

@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A reply that was heard ``at`` (nanoseconds), written at ``mark``."""
+    """A reply that was received ``at`` (nanoseconds), written at ``mark``."""
 
     client: str
     asked: Asked
@@ -98,7 +98,7 @@ class Ledger:
         """When clients had asked for jobs, and then left before they got one."""
 
     def jobs(self) -> list[int]:
-        """Return the jobs that nobody has heard to be deleted."""
+        """Return the jobs for which no client has received DELETED."""
         return [id for id, job in self._jobs.items() if job.deleted is None]
 
     def are_abandoned(self, jobs: Iterable[int]) -> bool:
@@ -217,7 +217,7 @@ class Ledger:
         return None
 
     def close(self) -> None:
-        """Judge the end, when all has been heard and all clients have left."""
+        """Judge the end, after all replies, when all clients have left."""
         for unknown in self._early.values():
             raise Violation(["a job that was put"], str(unknown[0].reply), unknown[0].mark)
         self._are_in_order()
@@ -253,7 +253,7 @@ class Ledger:
                     raise Violation([said], str(told.reply), told.mark)
 
     def _until(self, job: _Job, ready: Told) -> int:
-        """Return until when a job certainly was ready, after a client has been told so."""
+        """Return until when a job certainly was ready, after a reply that made it so."""
         taken = [told.asked.at for told in job.taken if told.at > ready.asked.at]
         # A client that left may have had it until the target came to its end, whenever that was.
         return min(taken + self._left, default=FOR_EVER)

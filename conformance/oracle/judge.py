@@ -70,7 +70,7 @@ class Judge:
 
     @property
     def model(self) -> UnspecifiedModel:
-        """One of the states that the target may be in, to be looked at only."""
+        """One of the states that the target may be in; callers must not change it."""
         return self._gear.oracle.model
 
     def missing(self, conn: int) -> int:
@@ -119,7 +119,7 @@ class Judge:
         self._gear.do("connect", 0, conn)
 
     def sent(self, conn: int, data: bytes, now: int) -> bool:
-        """Take what a client has sent; tell whether all that comes of it is known."""
+        """Handle the bytes of a client; tell whether their only outcome is known."""
         return self._gear.sent(conn, data, now)
 
     def half_close(self, conn: int, now: int) -> None:
@@ -137,7 +137,7 @@ class Judge:
         self._gear.do("restarted", 0)
 
     def drains(self, now: int) -> None:
-        """Note that the target was told to accept no more jobs."""
+        """Record that the target got the signal to accept no more jobs."""
         self._gear.do("drains", 0, now)
 
     def moved(self, before: int, now: int) -> None:
@@ -198,14 +198,14 @@ class Judge:
         return self._gear.awaits(now)
 
     def rest(self, now: int, mark: int) -> None:
-        """Make a new checkpoint, if much has come and nothing is open."""
+        """Make a new checkpoint if it is worth while and the state is certain."""
         if self._gear.has_much:
             self._gear.rest(now, mark)
 
     def overdue(self, now: int, mark: int) -> None:
-        """Judge that nothing is missing that must have come by now; needs a pace."""
+        """Check that no reply is overdue; needs reply delays."""
         self._gear.do("overdue", mark, now)
 
     def quiet(self, now: int, mark: int) -> None:
-        """Judge that nothing more has come, though the target has had the time to answer."""
+        """Check that no reply is missing, as the target has had time to answer."""
         self._gear.do("quiet", mark, now)

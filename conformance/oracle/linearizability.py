@@ -1,7 +1,7 @@
 """The search for an order that explains the replies to concurrent clients.
 
-Each command is sent at some time, and its reply heard at some later time; in between the target
-came to it, in an order that nobody has seen. A history is allowed if there is an order in which the
+Each command is sent at some time, and its reply is received later; in between the target handled
+it, in an order that nobody saw. A history is allowed if there is an order in which the
 model gives every client the replies that it has heard, and in which nothing is handled before it
 was sent, or after its reply was heard. Orders are searched depth first, each step checked against
 the replies that are known (Wing and Gong; Lowe's just-in-time linearization).
@@ -42,7 +42,7 @@ class Misplaced(Violation):
 
 
 class _Heard(NamedTuple):
-    """The ``number``-th reply that a client has heard; ``mark``: where it is written."""
+    """The ``number``-th reply that a client received; ``mark``: where it is written."""
 
     at: int
     mark: int
@@ -130,7 +130,7 @@ class ConcurrentHistory(Transitions):
     # ------------------------------------------------------------ the search
 
     def explain(self) -> None:
-        """Find an order in which all that was heard is told, and nothing else.
+        """Find an order of the commands that produces exactly the observed replies.
 
         Raises :class:`Violation`, or Inconclusive if there are too many orders.
         """
@@ -233,7 +233,7 @@ class ConcurrentHistory(Transitions):
         given: Mapping[int, int],
         conns: Sequence[tuple[bool, int]],
     ) -> Iterator[_Step]:
-        """Yield what comes of each client that may be next."""
+        """Yield the outcomes of handling each client that may be next."""
         only = self.hasty or saved is None
         for number, (neutral, conn) in enumerate(conns):
             heard, item = self._after(conn, given), state.done[conn]
@@ -294,7 +294,7 @@ class ConcurrentHistory(Transitions):
         return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
 
     def _told(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
-        """Return how many replies each client has got; None if it has heard others."""
+        """Return how many replies each client got; None if one differs from the observed one."""
         after = dict(given)
         for conn, owed in state.owed.items():
             while owed:
@@ -311,12 +311,12 @@ class ConcurrentHistory(Transitions):
         return after
 
     def _after(self, conn: int, given: Mapping[int, int]) -> _Heard | None:
-        """Return the reply that a client has heard next."""
+        """Return the next observed reply of a client."""
         heard = self._heard[conn]
         return heard[given[conn]] if given[conn] < len(heard) else None
 
     def _first(self, given: Mapping[int, int]) -> _Heard | None:
-        """Return the reply that any client has heard next."""
+        """Return the next observed reply of any client."""
         following = (self._after(conn, given) for conn in self.clients)
         return min((heard for heard in following if heard is not None), default=None)
 

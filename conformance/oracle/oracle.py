@@ -93,7 +93,7 @@ class Oracle(Transitions):
         adopt(self.model, counters)
 
     def was_used(self, jobs: Sequence[KeptJob]) -> None:
-        """Begin with these jobs, and with tubes that may be older than all that is seen."""
+        """Begin with these jobs, and with tubes that may have existed before."""
         self.model.recall(jobs)
         self.before = self._there = self.before._replace(floors={})
 
@@ -125,7 +125,7 @@ class Oracle(Transitions):
         return len(self.states) == 1 and self.is_done(self.states[0])
 
     def is_handled(self, conn: int) -> bool:
-        """Tell whether all that a client has sent is handled."""
+        """Tell whether everything that a client sent is handled."""
         state = self.states[0]
         client = self.clients[conn]
         return state.done[conn] == len(client.items) and not client.reader.buffered
@@ -211,7 +211,7 @@ class Oracle(Transitions):
         self.model = self.states[0].model
 
     def drains(self, now: int) -> None:
-        """Note that the target was told to accept no more jobs."""
+        """Record that the target got the signal to accept no more jobs."""
         self._signalled(now)
         for state in self.states:
             state.done.setdefault(SIGNALS, 0)
@@ -225,7 +225,7 @@ class Oracle(Transitions):
         )
 
     def is_still(self, but: int | None = None) -> bool:
-        """Tell whether one state is possible, and nothing can come to any client except ``but``."""
+        """Tell whether one state is possible, with no reply due to any client except ``but``."""
         state = self.states[0]
         return len(self.states) == 1 and not any(
             conn != but and (state.owed[conn] or self.is_pending(state, conn))
@@ -282,7 +282,7 @@ class Oracle(Transitions):
         return (due is None or due > now + EARLY) and self.is_still()
 
     def quiet(self, now: int) -> None:
-        """Judge that nothing more has come, though the target has had the time to answer it all.
+        """Check that no reply is missing, as the target has had time to answer.
 
         Raises :class:`Violation` or Inconclusive.
         """
@@ -320,7 +320,7 @@ class Oracle(Transitions):
         self._forget()
 
     def overdue(self, now: int) -> None:
-        """Judge that nothing is missing at ``now`` that must have come by then.
+        """Check that no reply is overdue at ``now``.
 
         Raises :class:`Violation` or Inconclusive.
         """

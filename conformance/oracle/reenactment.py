@@ -56,7 +56,7 @@ class _Ids:
         self._new: dict[int, int] = {}
 
     def bound(self, got: Reply, seen: Reply) -> Reply:
-        """Return the server's reply, with the id that the target tells first of the same job."""
+        """Return the server's reply with the id that the target gave to the same job."""
         if got.word != seen.word or got.word not in NAMING:
             return got
         mine, theirs = int(got.args[0]), int(seen.args[0])
@@ -153,7 +153,7 @@ def reenacted(fault: Fault, recording: PreparedTranscript, profile: Profile) -> 
 
 
 def _first_id(entries: Sequence[Entry], profile: Profile) -> int:
-    """Return the first id that the target has told of a job that was put; 1 if there is none."""
+    """Return the id of the first job that the target inserted; 1 if there is none."""
     readers: dict[str, ReplyReader] = {}
     for entry in entries:
         if entry.direction != "<":

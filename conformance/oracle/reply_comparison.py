@@ -45,7 +45,7 @@ UNNAMED = {"cmd-reserve-with-timeout", "cmd-touch"}
 
 
 class Before(NamedTuple):
-    """The leftovers on the target, which are let alone: tubes, jobs by their state, clients.
+    """The leftovers on the target, which stay: tubes, jobs by their state, clients.
 
     ``leaving``: the number of clients of ours that are gone, and may be counted still.
     ``settling``: the command that the suite sends itself, to see whether the target has settled.
@@ -131,7 +131,7 @@ NOTHING = Before(frozenset(), {})
 
 
 def learn(given: Reply, observed: Reply, before: Before) -> None:
-    """Note what statistics that agree tell of the time before."""
+    """Record what matching statistics imply about the time before."""
     if before.floors is None or given.word != "OK" or observed.word != "OK":
         return
     # A reply that agrees but is not of statistics has no keys.

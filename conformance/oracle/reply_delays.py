@@ -1,8 +1,8 @@
 """The delays of a target's replies, as far as a transcript shows them.
 
 A transcript has the times at which bytes were sent and received, and not those at which the target
-handled them. So all that a target does may be as late as its slowest reply of those that come at
-once: a network or a busy machine delays them all. What is later than that, and later than a run
+handled them. So every action of a target may be as late as its slowest immediate reply: a network
+or a busy machine delays all of them. What is later than that, and later than a run
 allows, is missing.
 """
 

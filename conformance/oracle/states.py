@@ -48,7 +48,7 @@ def guess(options: Sequence[T]) -> T:
 
 
 def as_told(reply: Reply, options: Sequence[T]) -> T | None:
-    """Return the option that a reply tells: its job's id, or its word; None if it tells none."""
+    """Return the choice that a reply reveals: its job's id, or its word; None if it reveals none."""
     told = (reply.word, *reply.args[:1]) if reply.word in NAMING else (reply.word,)
     return next((option for option in options if option in told), None)
 
@@ -107,7 +107,7 @@ class State:
                 owed.append(reply)
 
     def bind(self, owed: Reply, seen: Reply) -> None:
-        """Give a job whose id was guessed the one that is seen."""
+        """Give a job whose id was guessed its observed id."""
         if owed.word != seen.word or owed.word not in NAMING:
             return
         guess, id = int(owed.args[0]), int(seen.args[0])
@@ -115,7 +115,7 @@ class State:
             self._tell(guess, id)
 
     def _tell(self, guess: int, id: int) -> None:
-        """Give a job its id, unless the target has told that of another."""
+        """Give a job its id, unless the target has given it to another."""
         if guess != id:
             self.free(id)
             if id in self.model.jobs:
@@ -141,7 +141,7 @@ class State:
             yield twin
 
     def free(self, id: int) -> None:
-        """Give a job whose id was guessed another, as the target has not meant that."""
+        """Give a job whose id was guessed another, as the guess was wrong."""
         if id in self.guessed:
             # The job itself may be gone, and its reply is still owed.
             new = max(self.model.next_id, *self.model.jobs, *self.guessed) + 1
@@ -215,7 +215,7 @@ def restored(saved: bytes) -> State:
 
 
 def new_model(profile: Profile) -> UnspecifiedModel:
-    """Return the model of a server that has just begun, with all that the text leaves open."""
+    """Return the model of a fresh server, with its unspecified choices."""
     return UnspecifiedModel(profile, EARLY, decided)
 
 
@@ -267,7 +267,7 @@ def restarted(state: State) -> list[State]:
 
 
 class Frontier:
-    """States that are still to be looked at, each of them once; more may be added meanwhile."""
+    """A queue of states, each of them once; more may be added during iteration."""
 
     def __init__(self, states: Iterable[State]) -> None:
         self.states = list(states)

@@ -50,7 +50,7 @@ MAY_ASK = _TAKE_NEXT | _TAKE_SOONEST | MAKE_READY | _MAY_REVIVE
 
 @dataclass(slots=True)
 class Item:
-    """Something that a client did and the target comes to at ``at`` (nanoseconds) or later."""
+    """An action of a client that the target handles at ``at`` (nanoseconds) or later."""
 
     event: Event | Open
     at: int
@@ -128,7 +128,7 @@ class Transitions:
         self.clients[conn] = OracleClient(reader(self.profile))
 
     def take(self, conn: int, request: Request | Open, now: int) -> None:
-        """Note a request that the target will come to."""
+        """Record a request that the target will handle."""
         client = self.clients[conn]
         client.items.append(Item(request, now, client.understood))
         client.note_request()
@@ -143,7 +143,7 @@ class Transitions:
             self.clients[conn].attended = now
 
     def _signalled(self, now: int) -> None:
-        """Note that the target gets a signal, and comes to it some time."""
+        """Record a signal, which the target handles at some time."""
         signals = self.clients.setdefault(SIGNALS, OracleClient(RequestReader(self.profile)))
         signals.items.append(Item(Drain(), now))
 
@@ -173,7 +173,7 @@ class Transitions:
         return firing, conns
 
     def is_pending(self, state: State, conn: int) -> bool:
-        """Tell whether there is anything that a client has sent and the target may come to."""
+        """Tell whether the target may still have requests to handle."""
         client = self.clients[conn]
         if state.done[conn] == len(client.items):
             return False
@@ -316,7 +316,7 @@ class Transitions:
     ) -> bool:
         """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
 
-        That is a hint: the oracle notices others when they choose.
+        This is a hint: other choices are noticed when the model asks.
         """
         if isinstance(event, Close):
             # Which of its jobs is ready first is left open.
@@ -329,7 +329,7 @@ class Transitions:
         return verb in _TAKE_NEXT and untold and not self.profile.first_in_first_out
 
     def _lose(self, conn: int, cause: ReplyCause, at: int, state: State) -> list[Output]:
-        """End a connection with all that had been sent on it."""
+        """End a connection, with the requests that were sent on it."""
         state.cause = cause
         state.done[conn] = len(self.clients[conn].items)
         return state.model.handle(Close(), at, conn)

@@ -209,9 +209,9 @@ def names_nothing(line: bytes, profile: Profile) -> bool:
 
 
 def deserves_two_errors(line: bytes, profile: Profile) -> bool:
-    """Return whether a line is malformed, and may name what is not there, too.
+    """Tell whether a line is malformed and may also name a missing job or tube.
 
-    No text says which of several errors a server tells.
+    No text says which of several errors a server must report.
     """
     word, *arguments = line.split(b" ")
     is_about_a_job = word.decode("latin-1") in ABOUT_A_JOB
@@ -241,7 +241,7 @@ def _is_below_limit(argument: bytes) -> bool:
 
 
 class Open(NamedTuple):
-    """A line that the text leaves open, and all that a server may take it for."""
+    """An unspecified line, with all of its allowed meanings."""
 
     options: tuple[Request | Close, ...]
 
@@ -353,7 +353,7 @@ def is_plain(text: bytes, profile: Profile) -> bool:
 
 
 def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
-    """Return the readers of all that each client has sent."""
+    """Return the readers of the requests of each client."""
     sent: dict[str, bytearray] = {}
     ended = {entry.connection for entry in entries if entry.data == b"half-closes"}
     for entry in entries:

@@ -59,9 +59,9 @@ def _loose(reply: Reply, free: frozenset[str]) -> Reply:
 
 
 class UnspecifiedModel(Model):
-    """A model that asks ``choose`` wherever the text leaves open when something happens.
+    """A model that asks ``choose`` wherever the text does not specify a time.
 
-    ``tie``: nanoseconds by which the ends of two delays must differ to be told apart.
+    ``tie``: nanoseconds by which the ends of two delays must differ to be distinguishable.
     """
 
     def __init__(self, profile: Profile, tie: int, choose: Callable[[Sequence[Any]], Any]) -> None:

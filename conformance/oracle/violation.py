@@ -37,7 +37,7 @@ class Violation(Exception):
 
     @property
     def is_silence(self) -> bool:
-        """Return whether nothing has come though the target has had all the time to answer."""
+        """Tell whether a reply is missing although the target had time to answer."""
         return self.observed == NOTHING
 
     @property

@@ -126,7 +126,7 @@ class ConcurrentClients:
                         ask(sock, f"delete {found.args[0]}".encode(), self._limits.reply)
 
     def whole(self, violation: Violation) -> tuple[Transcript, int]:
-        """Return all that was said up to now, and where a violation is shown."""
+        """Return the conversation so far, and the place of a violation in it."""
         transcript = self.transcript.copy()
         return transcript, violation.mark % len(transcript.entries)
 
@@ -212,7 +212,7 @@ class ConcurrentClients:
     # ------------------------------------------------------------ what they hear
 
     def _listen(self, seconds: float) -> bool:
-        """Take in what has come, or comes within this time; return whether anything goes on."""
+        """Process replies that arrive within this time; tell whether any did."""
         clients = {client.transport: client for client in self._clients}
         ready = wait_for(clients, seconds)
         for transport in ready:

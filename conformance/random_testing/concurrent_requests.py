@@ -25,7 +25,7 @@ NAME = 6
 
 @dataclass(slots=True)
 class Requests:
-    """Makes up requests for clients of the same tubes.
+    """Generates requests for clients of the same tubes.
 
     ``now`` orders them. ``tidy``: a client sends nothing more until it knows what it holds.
     ``waits_on``: it may send more while it waits. ``known``: jobs that any client may name.
@@ -119,7 +119,7 @@ class Requests:
         return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self.now(), job, pri)
 
     def of_tube(self, client: ConcurrentClient, verb: str, tube: str) -> Said:
-        """Return a request about a tube, and note what comes of it for the client."""
+        """Return a request about a tube, and record its effect for the client."""
         if verb == "use":
             client.used = tube
         elif verb == "watch":

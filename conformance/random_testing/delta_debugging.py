@@ -49,7 +49,7 @@ def ends(items: list[T]) -> Iterator[list[T]]:
 
 
 def needed(items: list[T], shown: Callable[[list[T]], bool]) -> list[T]:
-    """Return the items that are needed to show it; whether the last few do is looked at first."""
+    """Return the items that are needed to show it; the last few alone are tried first."""
     with contextlib.suppress(OutOfTime):
         items = next(filter(shown, ends(items)), items)
     return without_chunks(items, shown)

@@ -43,7 +43,7 @@ Loose = tuple[Deviation, list[Entry]]
 
 @dataclass(slots=True)
 class Exploration:
-    """The amount of what is made up, and the seed that it comes from.
+    """The amount of random input, and its seed.
 
     ``folder``: where findings are kept, None if they are not.
     """
@@ -173,10 +173,10 @@ class Exploration:
         self._new = None
 
     def judge(self, target: Target, transcript: Transcript, make_up: Callable[[], str]) -> str:
-        """Let ``make_up`` make up conversations and judge them; return what it tells.
+        """Let ``make_up`` generate and judge conversations; return its result.
 
-        What earlier runs have found is looked at first. What is at most de-facto must not hide
-        worse: if that is all that was found, conversations are made up again, plainer ones.
+        Findings of earlier runs are tried first. A de-facto deviation must not hide a must: if only
+        that was found, plainer conversations are generated.
         Raises Deviation, the worst that was found; ``transcript`` then shows it.
         """
         loose = self._again(target, transcript)

@@ -29,7 +29,7 @@ def keep(
 ) -> tuple[Path, bool]:
     """Write a finding into the folder; return where, and whether it is a new one.
 
-    ``seen`` tells how often it was seen again; ``name`` is that of the file. Raises OSError.
+    ``seen``: how often it was reproduced; ``name``: that of the file. Raises OSError.
     """
     home = folder / diagnosis.name
     try:

@@ -25,7 +25,7 @@ _OUTCOMES = ("INSERTED", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING")
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A program that shows a violation, and what came of it."""
+    """A program that shows a violation, with the violation and the transcript."""
 
     program: Program
     violation: Violation

@@ -188,7 +188,7 @@ class AnyConversation(RuleBasedStateMachine):
 
 
 def make_up(server: Target, transcript: Transcript, exploration: Exploration) -> str:
-    """Judge conversations that Hypothesis makes up; return how many there were."""
+    """Judge conversations that Hypothesis generates; return how many there were."""
     sessions: list[Session] = []
     exploration.budget.start()
     exploration.hastens = False

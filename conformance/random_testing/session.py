@@ -1,7 +1,7 @@
 """Several clients of one target, whose conversation is judged while it runs.
 
 Jobs are called by tags, given when they are put; ids appear only on the wire. After each turn the
-target is awaited until it owes nothing that is certain, so that little is open at any time.
+session waits for every certain reply, so that few states are possible at any time.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Session:
 
     @property
     def timeout(self) -> float:
-        """The seconds that a reply may take; fewer while a finding is made small in haste."""
+        """The seconds that a reply may take; fewer while a finding is shrunk with short timeouts."""
         return self._traffic.timeout
 
     @timeout.setter
@@ -137,12 +137,12 @@ class Session:
 
     @property
     def begins_among_others(self) -> bool:
-        """Return whether there may be jobs of others in the tube in which all clients begin."""
+        """Tell whether the tube in which all clients begin may hold jobs of others."""
         return not self.target.exclusive or self._leftovers.in_default > 0
 
     @property
     def begins_with_jobs(self) -> bool:
-        """Return whether there were jobs of anybody when it began, as far as that was looked at."""
+        """Tell whether there were any jobs at the beginning, as far as statistics showed."""
         return self._leftovers.in_default > 0 or bool(self._leftovers.tubes)
 
     def _client(self, number: int) -> SessionClient:

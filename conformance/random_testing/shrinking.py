@@ -45,7 +45,7 @@ class _Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """Makes small what a target has shown; ``looks``: statistics are looked at at the end, too."""
+    """Shrinks a violation; ``looks``: statistics are checked at the end, too."""
 
     exploration: Exploration
     target: Target

@@ -38,7 +38,7 @@ class Unanswered(TargetError):
 
 
 class CountedTarget(NamedTuple):
-    """The counters that a target tells; ``profile`` has its limits.
+    """The counters that a target reports; ``profile`` has its limits.
 
     ``fresh``: statistics are as they are now. ``known``: see :class:`Judge`; None if others may
     change the counters, or some are missing. ``jobs``: the number of jobs in the tube in which all
@@ -155,13 +155,13 @@ def _await_tubes(client: _Client, clock: TargetClock, limits: Limits) -> None:
 
 
 def _jobs(stats: Mapping[str, str]) -> int:
-    """Return how many jobs statistics tell of."""
+    """Return the number of jobs in statistics."""
     told = (stats.get(f"current-jobs-{state.value}", "") for state in JobState)
     return sum(int(count) for count in told if count.isdecimal())
 
 
 def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
-    """Return the profile with the limits that a target tells."""
+    """Return the profile with the limits that a target reports."""
     if "stats.max-job-size" not in profile.lacks:
         profile = replace(profile, max_job_size=int(stats["max-job-size"]))
     if profile.max_jobs_ready is not None:
@@ -172,7 +172,7 @@ def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
 def _is_complete(
     counters: Mapping[str, str], of_default: Mapping[str, str], profile: Profile
 ) -> bool:
-    """Return whether statistics have all that :meth:`Oracle.adopt` takes over."""
+    """Tell whether statistics have all keys that :meth:`Oracle.adopt` needs."""
     needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
     of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"} if profile.has_tubes else set()
     told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}

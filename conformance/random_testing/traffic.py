@@ -94,9 +94,9 @@ class Traffic:
         attendant.watch(target.address, target.limits.alive, target.sync_line)
 
     def settle(self, seconds: float = math.inf) -> bool:
-        """Let the target come to what it was sent, within so many seconds if it can.
+        """Wait until the target has handled its input, for so many seconds at most.
 
-        Return whether it serves anybody.
+        Return whether it serves a client.
         """
         self._is_served = (self._attendant or self._target.clock).settle(seconds)
         return self._is_served
@@ -246,7 +246,7 @@ class Traffic:
                 return
 
     def note_wait(self, seconds: float) -> int:
-        """Record that nothing has come in so many seconds, and return the position.
+        """Record that nothing arrived in so many seconds; return the position.
 
         A clock that is moved has not moved meanwhile.
         """
@@ -254,7 +254,7 @@ class Traffic:
         return self._transcript.add_time(clock.time() + (seconds if clock.movable else 0.0))
 
     def poll(self, seconds: float) -> bool:
-        """Take in what has come, or comes within this time; tell whether anything goes on."""
+        """Process replies that arrive within this time; tell whether any did."""
         clients = list(self.clients.values())
         ready = wait_for([client.transport for client in clients], seconds)
         for client in clients if ready else ():

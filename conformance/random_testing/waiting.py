@@ -21,7 +21,7 @@ class Waiting:
         self.goes_on()
 
     def goes_on(self) -> None:
-        """Note that something has come."""
+        """Record that something arrived."""
         self._limit = min(self._time() + self._patience, self._end)
 
     @property

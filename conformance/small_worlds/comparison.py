@@ -142,9 +142,9 @@ class ReplyComparison:
 
 
 def with_plain_lines(came: bytes) -> bytes:
-    """Return what has come with LF as the end of all lines of documents.
+    """Return received bytes with LF as line ends of documents.
 
-    Of a document whose lines end with CR LF nothing is returned until all of it has come.
+    A document with CR LF as line ends is returned when it is complete.
     """
     parts = []
     while (match := _DOCUMENT.search(came)) is not None:

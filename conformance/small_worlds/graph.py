@@ -62,7 +62,7 @@ class Graph:
 
 
 class Explorer:
-    """Explores a world on the model; ``limit``: states that are looked at, at most."""
+    """Explores a world on the model; ``limit``: the largest number of states."""
 
     def __init__(self, world: World, profile: Profile, limit: int) -> None:
         self.graph = Graph()

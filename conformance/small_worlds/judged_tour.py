@@ -69,7 +69,7 @@ class JudgedStage:
         self._session.happen(b"SIGUSR1")
 
     def reach(self, transition: int) -> None:
-        """Note that a transition has been taken, and what has come of it been asked."""
+        """Record that a transition was taken and its result observed."""
         self._session.flush()
         self.reached.add(transition)
 

@@ -37,7 +37,7 @@ class Observer:
         return [*self._asks(number, lines)]
 
     def settled(self, number: int) -> Ask:
-        """Return what a client asks so that the server comes to all that was done before."""
+        """Return the requests after which the server has handled everything before."""
         return self._ask(number, self._profile.neutral.decode())
 
     def _asks(self, number: int, lines: Sequence[str]) -> Iterator[Ask]:

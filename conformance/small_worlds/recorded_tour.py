@@ -20,7 +20,7 @@ STEPS = 200
 class RecordedTour:
     """A world that is explored, and a tour that takes all of its transitions.
 
-    ``limit``: states of the world that are looked at, at most.
+    ``limit``: the largest number of states.
     """
 
     def __init__(self, world: World, profile: Profile, limit: int = sys.maxsize) -> None:

@@ -119,7 +119,7 @@ class TourRecorder:
         self._end([Happen(b"SIGUSR1")])
 
     def reach(self, transition: int) -> None:
-        """Note that a transition has been taken, and what has come of it been asked."""
+        """Record that a transition was taken and its result observed."""
         self._reached.append(transition)
 
     def end_turn(self) -> None:

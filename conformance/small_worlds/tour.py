@@ -49,7 +49,7 @@ class Stage(Protocol):
 
 
 def settle(stage: Stage, ask: Ask) -> None:
-    """Let the server come to all that other clients have done, as one client asks this."""
+    """Let one client ask this, so that the server handles what others did before."""
     stage.end_turn()
     for _ in range(SETTLES):
         stage.ask([ask])
@@ -83,7 +83,7 @@ class Tour:
         self._reset()
 
     def follow(self, path: Sequence[Action]) -> None:
-        """Take these actions, and look at what comes of the last."""
+        """Take these actions, and observe the result of the last."""
         self._begin()
         for action in path[:-1]:
             self._act(self.look(), action)
@@ -110,7 +110,7 @@ class Tour:
     # ------------------------------------------------------------ one step
 
     def take(self, seen: StateView, action: Action) -> None:
-        """Take an action, and look at what has come of it."""
+        """Take an action, and observe its result."""
         stage = self._stage
         tags = {job: stage.tag(job) for job in stage.model.jobs}
         actor = self._act(seen, action)

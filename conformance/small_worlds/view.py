@@ -20,7 +20,7 @@ Key = tuple[object, ...]
 
 
 class StateView(NamedTuple):
-    """A state as it is looked at: its ``key``, and what stands for the numbers in it.
+    """An abstract state: its ``key``, and what stands for the numbers in it.
 
     ``clients``: the numbers of the clients that are connected; ``jobs``: the ids of all jobs.
     """

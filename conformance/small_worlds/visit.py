@@ -103,12 +103,12 @@ class Visit:
         self._time.taken += before - len(self.left)
 
     def deviation(self, found: Counterexample, transcript: Transcript) -> Deviation:
-        """Return the failure for what was found, made small; ``transcript`` then shows it."""
+        """Return the failure for a finding, shrunk; ``transcript`` then shows it."""
         small = Reducer(self._exploration, self._target).smallest(found)
         return self._exploration.deviation(small, transcript)
 
     def seen(self) -> WorldSeen:
-        """Return how much was looked at, for each command in each state."""
+        """Return the coverage of each command in each state."""
         graph, numbers = self._tour.graph, itertools.count()
         rows: dict[str, list[str]] = {}
         for state, edges in enumerate(graph.edges):

@@ -45,7 +45,7 @@ class World:
     home: str = ""
 
     def is_of(self, profile: Profile) -> bool:
-        """Tell whether a profile has what the world is about, and a text tells of it."""
+        """Tell whether a profile has the features of the world, and a text describes them."""
         if len(self.tubes) > 1 and not profile.has_tubes:
             return False
         if any(self.timeouts) and not profile.has_timeouts:
