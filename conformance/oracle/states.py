@@ -48,7 +48,7 @@ def guess(options: Sequence[T]) -> T:
 
 
 def as_told(reply: Reply, options: Sequence[T]) -> T | None:
-    """Return the choice that a reply reveals: its job's id, or its word; None if it reveals none."""
+    """Return the choice that a reply reveals: a job's id, or a word; None if it reveals none."""
     told = (reply.word, *reply.args[:1]) if reply.word in NAMING else (reply.word,)
     return next((option for option in options if option in told), None)
 

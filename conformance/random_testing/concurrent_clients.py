@@ -212,7 +212,7 @@ class ConcurrentClients:
     # ------------------------------------------------------------ what they hear
 
     def _listen(self, seconds: float) -> bool:
-        """Process replies that arrive within this time; tell whether any did."""
+        """Handle replies that arrive within this time; tell whether any did."""
         clients = {client.transport: client for client in self._clients}
         ready = wait_for(clients, seconds)
         for transport in ready:

@@ -88,7 +88,7 @@ class Session:
 
     @property
     def timeout(self) -> float:
-        """The seconds that a reply may take; fewer while a finding is shrunk with short timeouts."""
+        """The seconds that a reply may take; fewer while a finding is shrunk in haste."""
         return self._traffic.timeout
 
     @timeout.setter

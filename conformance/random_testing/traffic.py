@@ -254,7 +254,7 @@ class Traffic:
         return self._transcript.add_time(clock.time() + (seconds if clock.movable else 0.0))
 
     def poll(self, seconds: float) -> bool:
-        """Process replies that arrive within this time; tell whether any did."""
+        """Handle replies that arrive within this time; tell whether any did."""
         clients = list(self.clients.values())
         ready = wait_for([client.transport for client in clients], seconds)
         for client in clients if ready else ():
