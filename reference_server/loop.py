@@ -28,7 +28,7 @@ READ, WRITE, ERROR, HANGUP = 1, 4, 8, 16
 _ALWAYS = select.EPOLLET | select.EPOLLRDHUP if hasattr(select, "epoll") else 0
 _BATCH = 64
 """Events taken from the kernel at a time."""
-_BUSY_ROUNDS = 1000
+_BUSY_ROUNDS = 500
 """Rounds of the loop that a call waits for an idle loop: clients may never stop."""
 _ROOM = 0.5
 """Seconds after which it is looked whether there is room for who was without."""

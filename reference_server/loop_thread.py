@@ -46,9 +46,11 @@ class LoopThread:
         return _result(self.loop.call_when_idle, function)
 
     def close(self) -> None:
-        """End the thread, and close the loop."""
+        """End the thread, and close the loop; raises TimeoutError if something keeps it busy."""
         self.loop.stop()
-        self._thread.join()
+        self._thread.join(TIMEOUT)
+        if self.is_running:
+            raise TimeoutError(f"the {self._thread.name} has been busy for {TIMEOUT:g} seconds")
         self.loop.close()
 
 

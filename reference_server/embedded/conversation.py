@@ -1,0 +1,81 @@
+"""The record of what an embedded server and its clients say."""
+
+from __future__ import annotations
+
+from reference_server.entries import AT_ONCE, Entry, letters, written
+
+CLOSES, HALF_CLOSES, CLOSED = b"closes", b"half-closes", b"closed by the target"
+"""The events of a connection: the client ends it, or its own direction, or the server does."""
+RESTARTS, DRAINS = b"restarts", b"SIGUSR1"
+"""The events of the server: it starts anew, or enters drain mode."""
+BYTES_LIMIT = 2**26
+"""Bytes of messages that are kept; of a longer conversation, its end."""
+SHOWN = 100
+"""Messages that a failing test shows."""
+
+
+class Conversation:
+    """All messages, oldest first; times are in nanoseconds. Only the server's thread writes it."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._letters = letters()
+        self._size = self._dropped = 0
+
+    def next_letter(self) -> str:
+        """Return the name of a new connection: A, B, …"""
+        return next(self._letters)
+
+    def sent_by_client(self, connection: str, data: bytes, now: int) -> None:
+        """Record bytes from a client."""
+        self._add(Entry(connection, ">", data, now / 1e9))
+
+    def sent_by_server(self, connection: str, data: bytes, now: int) -> None:
+        """Record bytes to a client, with those before if these are the rest of a line."""
+        last = self._entries[-1] if self._entries else None
+        if (
+            last is not None
+            and (last.connection, last.direction) == (connection, "<")
+            and not last.data.endswith(b"\n")
+        ):
+            self._entries.pop()
+            self._size -= len(last.data)
+            self._add(Entry(connection, "<", last.data + data, last.time))
+        else:
+            self._add(Entry(connection, "<", data, now / 1e9))
+
+    def happened(self, event: bytes, now: int, connection: str = "") -> None:
+        """Record an event of a connection, or of the server as a whole."""
+        self._add(Entry(connection, "!", event, now / 1e9))
+
+    def moved(self, before: int, now: int) -> None:
+        """Record that the clock was moved, if nothing was said since it was moved last, once."""
+        if self._entries and self._entries[-1].data == AT_ONCE:
+            self._entries.pop()
+        else:
+            self._add(Entry("", "+", b"", before / 1e9))
+        self._add(Entry("", "+", AT_ONCE, now / 1e9))
+
+    def _add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._size += len(entry.data)
+        if self._size > BYTES_LIMIT:
+            self._forget_half()
+
+    def _forget_half(self) -> None:
+        half = len(self._entries) // 2 or 1
+        self._size -= sum(len(entry.data) for entry in self._entries[:half])
+        self._dropped += half
+        del self._entries[:half]
+
+    def text(self) -> str:
+        """Return the whole conversation, a line each message; CR LF and other bytes are escaped."""
+        head = f"# {self._dropped:,} earlier messages were not kept\n" if self._dropped else ""
+        lines = written(self._entries, range(len(self._entries)), None, fold=False)
+        return head + "".join(f"{line[2:]}\n" for line in lines.splitlines())
+
+    def tail(self) -> str:
+        """Return the last messages for a reader: long ones are cut in the middle."""
+        first = max(0, len(self._entries) - SHOWN)
+        lines = written(self._entries, range(first, len(self._entries)), None, fold=True)
+        return lines if self._entries else "  nothing was sent"
