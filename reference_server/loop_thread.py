@@ -31,7 +31,7 @@ class LoopThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread runs; in a fork of its process it does not."""
+        """True while the thread runs; in a fork of its process it does not."""
         return self._thread.is_alive()
 
     def call(self, function: Callable[[], T]) -> T:

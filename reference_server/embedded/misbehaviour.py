@@ -72,7 +72,7 @@ class Misbehaviour:
 
     @property
     def remembered(self) -> int:
-        """How many bytes of a connection must be remembered to :meth:`cut` it."""
+        """The number of bytes of a connection that must be remembered to :meth:`cut` it."""
         return max((len(wanted) - 1 for wanted in self._drops), default=0)
 
 

@@ -165,7 +165,7 @@ class BeanstalkServer:
 
     @property
     def waiting(self) -> int:
-        """How many clients wait for a job, in ``reserve`` or ``reserve-with-timeout``."""
+        """The number of clients that wait for a job, in ``reserve`` or ``reserve-with-timeout``."""
 
         def count() -> int:
             return sum(one.waiting for one in self._server.engine.model.connections.values())

@@ -19,7 +19,7 @@ from reference_server.wire import Body, Command, Malformed, Put, Reply, Request,
 
 @dataclass
 class Wire:
-    """What all connections of a server share; ``clock`` gives its time in nanoseconds."""
+    """The state that all connections of a server share; ``clock`` gives its time in nanoseconds."""
 
     clock: Callable[[], int]
     conversation: Conversation = field(default_factory=Conversation)
