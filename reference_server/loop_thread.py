@@ -64,4 +64,9 @@ def _result(schedule: Callable[[Callable[[], object]], object], function: Callab
             done.set_exception(error)
 
     schedule(run)
-    return done.result(TIMEOUT)
+    try:
+        return done.result(TIMEOUT)
+    except TimeoutError:
+        if done.done():
+            raise
+        raise TimeoutError(f"the server has been busy for {TIMEOUT:g} seconds") from None

@@ -15,7 +15,7 @@ import pytest
 import reference_server
 from conformance.oracle.check import check
 from conformance.reading import parse
-from reference_server import BeanstalkServer
+from reference_server import BeanstalkServer, loop
 from reference_server.embedded.conversation import SHOWN, Conversation
 from reference_server.faults import FAULTS
 from reference_server.profiles import PROFILES
@@ -197,6 +197,39 @@ def test_a_clock_goes_on_from_where_it_stood(server: BeanstalkServer) -> None:
     server.clock.flow()
     server.wait_until(lambda: server.clock.seconds > stood + 100.01)
     assert server.clock.seconds < stood + 3600
+
+
+def test_an_overdue_timer_does_not_spoil_the_order(
+    server: BeanstalkServer, client: Client, other: Client
+) -> None:
+    server.clock.freeze()
+    for delay in (30, 20, 10):
+        client.ask(b"put 0 %d 60 2\r\n%d\r\n" % (delay, delay))
+    other.send(b"reserve\r\nreserve\r\nreserve\r\n")
+    server.wait_until(lambda: server.waiting == 1)
+
+    def move_unseen() -> None:
+        server._shown.forward(15 * 10**9)
+        server._move(15 * 10**9)
+
+    server._run(move_unseen)
+    bodies = [(other.line(), other.line())[1] for _ in range(3)]
+    assert bodies == [b"10\r\n", b"20\r\n", b"30\r\n"]
+
+
+def test_all_is_the_same_where_there_is_no_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "poller", loop.Levels)
+    with reference_server.running() as server:
+        server.clock.freeze()
+        with contextlib.closing(Client(server)) as client:
+            client.send((b"put 0 60 60 60000\r\n" + b"x" * 60_000 + b"\r\n") * 10)
+            client.send(b"reserve\r\n")
+            assert len(server.jobs(state="delayed")) == 10
+            server.clock.advance(60)
+            assert [job.state for job in server.jobs()] == ["reserved", *["ready"] * 9]
+            server.slow(10_000)
+            client.send(b"quit\r\n")
+            assert client.rest().startswith(b"INSERTED 1\r\n")
 
 
 # ---------------------------------------------------------------- jobs and transcript
@@ -495,7 +528,10 @@ def test_clients_in_tasks_are_served(server: BeanstalkServer) -> None:
     asyncio.run(talk())
 
 
-def test_a_client_that_never_stops_does_not_hold_up_the_test(server: BeanstalkServer) -> None:
+def test_a_client_that_never_stops_does_not_hold_up_the_test(
+    monkeypatch: pytest.MonkeyPatch, server: BeanstalkServer
+) -> None:
+    monkeypatch.setattr(loop, "_BUSY_ROUNDS", 10)
     stopped = threading.Event()
 
     def flood() -> None:
@@ -513,6 +549,22 @@ def test_a_client_that_never_stops_does_not_hold_up_the_test(server: BeanstalkSe
     finally:
         stopped.set()
         thread.join(20)
+
+
+def test_a_server_that_is_busy_says_so_and_shows_its_transcript(
+    monkeypatch: pytest.MonkeyPatch, server: BeanstalkServer, client: Client
+) -> None:
+    released = threading.Event()
+    client.ask(PUT)
+    server.jobs()
+    monkeypatch.setattr("reference_server.loop_thread.TIMEOUT", 0.01)
+    server._thread.loop.call_soon(released.wait)
+    with pytest.raises(TimeoutError, match=r"the server has been busy for 0\.01 seconds"):
+        server.jobs()
+    assert server.transcript.startswith("A > put 0 0 60 5")
+    released.set()
+    monkeypatch.undo()
+    assert len(server.jobs()) == 1
 
 
 # ---------------------------------------------------------------- wrong input

@@ -45,9 +45,9 @@ class _EmbeddedServer(Server):
 class BeanstalkServer:
     """A reference server on a free TCP port of 127.0.0.1, until :meth:`stop`.
 
-    Each method first lets the server handle all that clients have sent before, and may be called
-    from any thread but the server's. All methods but :meth:`stop` raise RuntimeError if the server
-    has stopped.
+    Its methods may be called from any thread. Each of them first lets the server handle all that
+    clients have sent. They raise RuntimeError if the server has stopped, and TimeoutError if a
+    fault keeps it busy for 30 seconds; :attr:`transcript` can be read in any case.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class BeanstalkServer:
             self._server = self._thread.call(lambda: self._start(0))
         except BaseException:
             self._thread.close()
+            self._forget_kept()
             raise
         self._clock = BeanstalkClock(self._shown, self._run, self._move)
 
@@ -106,10 +107,18 @@ class BeanstalkServer:
             raise RuntimeError("the server has stopped")
         return self._thread.call_when_idle(function)
 
+    def _read(self, function: Callable[[], T]) -> T:
+        """Return the result of a function that only reads, whether the server runs or not."""
+        try:
+            return self._run(function)
+        except (RuntimeError, TimeoutError):
+            return function()
+
     def _move(self, nanoseconds: int) -> None:
         """Move the clock from one timer to the next, so that clients are served in between."""
         engine, last = self._server.engine, self._shown.now
         end = last + nanoseconds
+        engine.tick()
         # A timer that does not fire, because of a fault, is passed over.
         while (due := engine.model.next_due) is not None and last < due <= end:
             self._move_to(due)
@@ -174,25 +183,22 @@ class BeanstalkServer:
 
     @property
     def transcript(self) -> str:
-        """All messages so far, a line each: ``A > reserve\\\\r\\\\n`` is sent by the first client.
+        """All messages so far, a line each: ``A > reserve\\r\\n`` is sent by the first client.
 
         The format is that of ``beanstalk-conformance check``: ``<`` are replies, ``+ 5s`` is passed
-        time, ``+ 5s at once`` a clock that was moved, and ``!`` an event. It can be read after
-        :meth:`stop`, too.
+        time, ``+ 5s at once`` a clock that was moved, and ``!`` an event.
         """
-        conversation = self._wire.conversation
-        return self._run(conversation.text) if self._thread.is_running else conversation.text()
+        return self._read(self._wire.conversation.text)
 
     @property
     def transcript_tail(self) -> str:
         """The last 100 messages, long ones cut in the middle, for a reader."""
-        conversation = self._wire.conversation
-        return self._run(conversation.tail) if self._thread.is_running else conversation.tail()
+        return self._read(self._wire.conversation.tail)
 
     def wait_until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
-        """Return as soon as a condition is true, such as ``lambda: server.waiting == 1``.
+        """Wait until a condition is true, such as ``lambda: server.waiting == 1``.
 
-        For applications with threads or tasks of their own, which work while the test goes on.
+        An application with threads or tasks works on meanwhile, while the test waits for it.
         ``seconds``: the limit, of real time; raises TimeoutError after it, and ValueError if it is
         negative.
         """
@@ -210,7 +216,7 @@ class BeanstalkServer:
         """Answer the next command of any client with this reply, and do nothing else for it.
 
         ``reply``: a word such as ``OUT_OF_MEMORY``, or a whole reply such as ``INSERTED 5`` or
-        ``RESERVED 5 2\\\\r\\\\nhi``. ``to``: only to a command such as ``put``. Several of them are
+        ``RESERVED 5 2\\r\\nhi``. ``to``: only to a command such as ``put``. Several of them are
         used in turn. Raises ValueError if the protocol has no such reply (protocol text,
         "Protocol" and the section of each command) or command.
         """
