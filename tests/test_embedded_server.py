@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -294,6 +294,7 @@ def test_a_client_that_is_answered_after_its_end_has_half_closed(
 def test_a_long_conversation_is_shown_from_near_its_end(
     server: BeanstalkServer, client: Client
 ) -> None:
+    server.clock.freeze()
     for _ in range(SHOWN):
         client.ask(b"list-tube-used\r\n")
     client.ask(b"put 0 0 60 1000\r\n" + b"x" * 1000 + b"\r\n")
@@ -440,6 +441,24 @@ def test_a_restart_keeps_the_port_and_loses_the_jobs(
     with contextlib.closing(Client(server)) as again:
         assert again.ask(PUT) == b"INSERTED 1\r\n"
     assert "! restarts" in server.transcript
+
+
+def test_the_port_is_never_free_for_others(
+    monkeypatch: pytest.MonkeyPatch, server: BeanstalkServer
+) -> None:
+    started = server._start
+
+    def meanwhile(listening: Sequence[socket.socket] = ()) -> object:
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(server.address)
+        early.append(Client(server))
+        return started(listening)
+
+    early: list[Client] = []
+    monkeypatch.setattr(server, "_start", meanwhile)
+    server.restart()
+    assert early[0].ask(PUT) == b"INSERTED 1\r\n"
+    early[0].close()
 
 
 def test_a_fault_is_injected_by_its_slug(server: BeanstalkServer) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from reference_server.binlog import Binlog
@@ -76,7 +77,7 @@ class BeanstalkServer:
         self._wire = Wire(lambda: self._shown.now)
         self._thread = LoopThread("beanstalk server")
         try:
-            self._server = self._thread.call(lambda: self._start(0))
+            self._server = self._thread.call(self._start)
         except BaseException:
             self._thread.close()
             self._forget_kept()
@@ -86,7 +87,7 @@ class BeanstalkServer:
     def __repr__(self) -> str:
         return f"<BeanstalkServer {HOST}:{self._port}>"
 
-    def _start(self, port: int) -> _EmbeddedServer:
+    def _start(self, listening: Sequence[socket.socket] = ()) -> _EmbeddedServer:
         fault = watched(self._fault, self._wire)
         clock, binlog = self._shown, None
         if self._binlog is None and (fault.binlog, fault.keeper) != (Binlog, Keeper):
@@ -97,9 +98,24 @@ class BeanstalkServer:
             self._profile, self._max_job_size, None, clock, fault, binlog, clock
         )
         server.wire = self._wire
-        where = server.start(self._thread.loop, HOST, port)
+        where = server.start(self._thread.loop, HOST, 0, listening)
         self._port = int(where.rpartition(":")[2])
         return server
+
+    def _start_again(self, fault: Fault) -> None:
+        """End all connections, and start with a fault; the port is never free for others."""
+        listening = self._server.hand_over()
+        self._wire.close()
+        self._wire.conversation.happened(RESTARTS, self._shown.now)
+        if fault is not self._fault:
+            self._forget_kept()
+            self._fault = fault
+        try:
+            self._server = self._start(listening)
+        except BaseException:
+            for sock in listening:
+                sock.close()
+            raise
 
     def _run(self, function: Callable[[], T]) -> T:
         """Return the result of a function that is called in the server's thread."""
@@ -268,14 +284,7 @@ class BeanstalkServer:
         there is no such fault.
         """
         fault = _fault(slug)
-
-        def begin() -> None:
-            self._end()
-            self._forget_kept()
-            self._fault = fault
-            self._server = self._start(self._port)
-
-        self._run(begin)
+        self._run(lambda: self._start_again(fault))
 
     def restart(self) -> None:
         """End all connections, and start again on the same port, without the jobs.
@@ -284,11 +293,7 @@ class BeanstalkServer:
         damaged them; the server has ended then.
         """
 
-        def begin() -> None:
-            self._end()
-            self._server = self._start(self._port)
-
-        self._run(begin)
+        self._run(lambda: self._start_again(self._fault))
 
     # ------------------------------------------------------------ the end
 
@@ -309,11 +314,6 @@ class BeanstalkServer:
         finally:
             self._thread.close()
             self._forget_kept()
-
-    def _end(self) -> None:
-        self._server.close()
-        self._wire.close()
-        self._wire.conversation.happened(RESTARTS, self._shown.now)
 
     def _forget_kept(self) -> None:
         if self._binlog is not None:
