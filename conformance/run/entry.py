@@ -1,5 +1,4 @@
-"""The entry point of the pytest plugin: its options and fixtures, and nothing more until they are
-used.
+"""The entry point of the pytest plugin: options and fixtures; nothing more until they are used.
 
 Every pytest of this Python loads it, other people's tests included. So ``beanstalk_conformance``
 finds it by its place, its options begin with ``--beanstalk-``, and it imports our packages only
