@@ -553,12 +553,18 @@ def test_a_client_that_never_stops_does_not_hold_up_the_test(
     monkeypatch.setattr(loop, "_BUSY_ROUNDS", 10)
     stopped = threading.Event()
 
+    def read(client: Client) -> None:
+        while client.socket.recv(65536):
+            pass
+
     def flood() -> None:
         with contextlib.closing(Client(server)) as client:
-            threading.Thread(target=lambda: client.rest(), daemon=True).start()
+            reading = threading.Thread(target=read, args=[client])
+            reading.start()
             while not stopped.is_set():
                 client.send(b"list-tube-used\r\n" * 1000)
-            client.socket.shutdown(socket.SHUT_RDWR)
+            client.socket.shutdown(socket.SHUT_WR)
+            reading.join(20)
 
     thread = threading.Thread(target=flood)
     thread.start()
