@@ -18,38 +18,29 @@ What happens to the target as a whole, a signal or ``! restarts``, names no conn
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
 import re
-import string
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, any_of
-from reference_server.wire import escape
-from reports.words import counted
+from reference_server.entries import AT_ONCE as AT_ONCE
+from reference_server.entries import FOLD as FOLD
+from reference_server.entries import GRAIN as GRAIN
+from reference_server.entries import Direction as Direction
+from reference_server.entries import Entry as Entry
+from reference_server.entries import letters as letters
+from reference_server.entries import written
 
-Direction = Literal[">", "<", "+", "!"]
-"""Sent, received, time observed, and what happened to a connection."""
-AT_ONCE = b"at once"
-"""The data of an entry of time if the target's clock was moved there from the entry before."""
-GRAIN = 0.005
-"""Seconds to which written times are rounded down: half of what clocks may differ by."""
-
-FOLD = 200
-"""Bytes of a message that a reader is shown."""
 HEAD, TAIL = 12, 25
 """Messages that a reader is shown of a long transcript."""
 AKIN, OWN = 30, 5
 """Of those in between, messages about the same job or tube, and the client's last commands."""
 
 
-_EXACT = 1e-6
-"""The part of a grain by which sums of decimal fractions may be too small."""
 BEGINS = "# Counted before: "
 """The beginning of the line with the counters of before."""
 _NAMES = re.compile(
@@ -68,13 +59,6 @@ STOPS, CONTINUES = b"SIGSTOP", b"SIGCONT"
 """The events of a target that does nothing in between."""
 LIMITED = b" limited"
 """The end of the event of a target that gets less of something than it needs."""
-
-
-def letters() -> Iterator[str]:
-    """Yield names for connections: A, B, …, Z, AA, AB, …"""
-    for length in itertools.count(1):
-        for name in itertools.product(string.ascii_uppercase, repeat=length):
-            yield "".join(name)
 
 
 class NotATranscript(ValueError):
@@ -97,28 +81,6 @@ class Claim(NamedTuple):
 
     observed: str
     requirement: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One message: of ``connection``, at ``time`` seconds of the target's clock; NaN if unknown."""
-
-    connection: str
-    direction: Direction
-    data: bytes
-    time: float
-
-    def line(self, fold: bool = False) -> str:
-        """Return a message in the format; with ``fold``, long ones are cut in the middle."""
-        if not self.connection:
-            return f"! {self.data.decode()}"
-        if fold and len(self.data) > FOLD:
-            left = len(self.data) - FOLD
-            head, tail = escape(self.data[: FOLD - 20]), escape(self.data[-20:])
-            text = f"{head}…({counted(left, 'more byte')})…{tail}"
-        else:
-            text = escape(self.data)
-        return f"{self.connection} {self.direction} {text}"
 
 
 @dataclass
@@ -204,73 +166,7 @@ class Transcript:
 
 def rendered(entries: Sequence[Entry], marked: int | None = None, fold: bool = True) -> str:
     """Return entries as :meth:`Transcript.render` does."""
-    numbers = _told(entries, marked) if fold else range(len(entries))
-    lines: list[str] = []
-    clock, last = _WrittenTime(entries), -1
-    for number in numbers:
-        if left_out := number - last - 1:
-            lines.append(f"  … {counted(left_out, 'message')} …")
-        last = number
-        shown = [] if _goes_on(entries, number) and number != marked else [*clock.until(number)]
-        if entries[number].direction != "+":
-            shown.append(entries[number].line(fold))
-        elif number == marked and not shown:
-            shown.append("+ 0s")
-        lines += [f"  {line}" for line in shown]
-        if number == marked:
-            lines[-1] = f"> {shown[-1]}"
-    return "\n".join(lines)
-
-
-def _goes_on(entries: Sequence[Entry], number: int) -> bool:
-    """Tell whether an entry of time is followed by another: they are written in one line."""
-    return all(entry.direction == "+" for entry in entries[number : number + 2]) and (
-        number + 1 < len(entries)
-    )
-
-
-class _WrittenTime:
-    """The lines of time between entries: none where less than a grain has passed.
-
-    Times are rounded down, not durations, so that errors do not add up. A clock that was moved
-    several times in a row, while nothing was sent or received, was moved once.
-    """
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = entries
-        self._first = entries[0].time if entries else 0.0
-        self._written = self._next = 0
-
-    def until(self, number: int) -> Iterator[str]:
-        """Yield the lines of the time up to an entry, since the last one that was asked for."""
-        passed = moved = 0
-        for entry in self._entries[self._next : number + 1]:
-            if math.isnan(entry.time):
-                continue
-            grains = int((entry.time - self._first) / GRAIN + _EXACT) - self._written
-            if grains > 0:
-                self._written += grains
-                if entry.data == AT_ONCE and entry.direction == "+":
-                    moved += grains
-                elif moved:
-                    yield from _lines_of_time(passed, moved)
-                    passed, moved = grains, 0
-                else:
-                    passed += grains
-        self._next = number + 1
-        yield from _lines_of_time(passed, moved)
-
-
-def _lines_of_time(passed: int, moved: int) -> Iterator[str]:
-    if passed:
-        yield f"+ {_seconds(passed)}s"
-    if moved:
-        yield f"+ {_seconds(moved)}s {AT_ONCE.decode()}"
-
-
-def _seconds(grains: int) -> str:
-    """Return a time as short as it can be written."""
-    return f"{grains * GRAIN:.3f}".rstrip("0").rstrip(".")
+    return written(entries, _told(entries, marked) if fold else range(len(entries)), marked, fold)
 
 
 def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from reference_server.loop import Loop
@@ -47,14 +47,25 @@ def _tcp(host: str, port: int) -> list[socket.socket]:
 
 
 class Listeners:
-    """The sockets of an address; ``accepted`` is given the socket of each new client."""
+    """The sockets of an address; ``accepted`` is given the socket of each new client.
+
+    ``listening``: those that another server has let go, in place of new ones.
+    """
 
     def __init__(
-        self, loop: Loop, address: str, port: int, accepted: Callable[[socket.socket], object]
+        self,
+        loop: Loop,
+        address: str,
+        port: int,
+        accepted: Callable[[socket.socket], object],
+        listening: Sequence[socket.socket] = (),
     ) -> None:
         self.loop = loop
         self._accepted = accepted
-        if address.startswith("unix:"):
+        if listening:
+            self.socks = [*listening]
+            self.where = "{}:{}".format(*listening[0].getsockname())
+        elif address.startswith("unix:"):
             self.socks = [_unix(address.removeprefix("unix:"))]
             self.where = address
         else:
@@ -94,9 +105,14 @@ class Listeners:
         """Let clients wait who cannot be accepted, until another one has left."""
         self.loop.again_with_room(listener.fileno())
 
+    def let_go(self) -> list[socket.socket]:
+        """Accept no more, and return the sockets: clients that connect meanwhile wait there."""
+        socks, self.socks = self.socks, []
+        for sock in socks:
+            self.loop.forget(sock.fileno())
+        return socks
+
     def close(self) -> None:
         """Listen no more."""
-        while self.socks:
-            sock = self.socks.pop()
-            self.loop.forget(sock.fileno())
+        for sock in self.let_go():
             sock.close()

@@ -28,6 +28,8 @@ READ, WRITE, ERROR, HANGUP = 1, 4, 8, 16
 _ALWAYS = select.EPOLLET | select.EPOLLRDHUP if hasattr(select, "epoll") else 0
 _BATCH = 64
 """Events taken from the kernel at a time."""
+_BUSY_ROUNDS = 500
+"""Rounds of the loop that a call waits for an idle loop: clients may never stop."""
 _ROOM = 0.5
 """Seconds after which it is looked whether there is room for who was without."""
 
@@ -105,6 +107,8 @@ class Loop:
         self._without_room: set[int] = set()
         self._room_at = 0.0
         self._calls: deque[Callable[[], object]] = deque()
+        self._idle_calls: deque[Callable[[], object]] = deque()
+        self._busy_rounds = 0
         self._runs = True
         self._inside, self._outside = socket.socketpair()
         for end in (self._inside, self._outside):
@@ -156,6 +160,20 @@ class Loop:
         with contextlib.suppress(BlockingIOError):
             self._outside.send(b"\0")
 
+    def call_when_idle(self, function: Callable[[], object]) -> None:
+        """Call this when nothing is left to handle, sent in however many pieces; from any thread.
+
+        If clients never stop, it is called after :data:`_BUSY_ROUNDS`.
+        """
+        self.call_soon(lambda: self._idle_calls.append(function))
+
+    def _idle(self, is_idle: bool) -> None:
+        self._busy_rounds += 1
+        if is_idle or self._busy_rounds > _BUSY_ROUNDS:
+            self._busy_rounds = 0
+            for _ in range(len(self._idle_calls)):
+                _guarded(self._idle_calls.popleft())
+
     def stop(self) -> None:
         """Let :meth:`run` return soon; from any thread."""
         self.call_soon(self._stop)
@@ -179,8 +197,13 @@ class Loop:
         handlers, forgotten, poll = self._handlers, self._forgotten, self._poller.poll
         while self._runs:
             forgotten.clear()
-            happened = RESERVE.needed(partial(poll, self._longest_wait(), _BATCH))
-            if not happened:
+            wait = self._longest_wait()
+            if self._idle_calls:
+                wait = 0.0
+            happened = RESERVE.needed(partial(poll, wait, _BATCH))
+            if self._idle_calls:
+                self._idle(not happened)
+            elif not happened:
                 self._make_room()
             for fd, events in happened:
                 if fd in forgotten:

@@ -87,15 +87,26 @@ class Server:
         self._listeners: Listeners | None = None
         self._ticked: int | None = None
 
-    def start(self, loop: Loop, address: str, port: int) -> str:
-        """Listen on a TCP port (0: any free one) or ``unix:/path``; return where it does."""
+    def start(
+        self, loop: Loop, address: str, port: int, listening: Sequence[socket.socket] = ()
+    ) -> str:
+        """Listen on a TCP port (0: any free one) or ``unix:/path``; return where it does.
+
+        ``listening``: the sockets of a server that has ended by :meth:`hand_over`.
+        """
 
         def accepted(sock: socket.socket) -> None:
             (self._fault.connection or self.connection)(loop, self.engine, sock)
 
-        self._listeners = self._fault.listeners(loop, address, port, accepted)
+        self._listeners = self._fault.listeners(loop, address, port, accepted, listening)
         loop.before_wait = self.before_wait
         return self._listeners.where
+
+    def hand_over(self) -> list[socket.socket]:
+        """End all connections, and return the sockets that listen, for the server that follows."""
+        listening = [] if self._listeners is None else self._listeners.let_go()
+        self.close()
+        return listening
 
     def close(self) -> None:
         """Stop listening, and end all connections."""

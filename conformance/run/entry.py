@@ -1,20 +1,23 @@
-"""The entry point of the pytest plugin: its options, and nothing more until they are used.
+"""The entry point of the pytest plugin: options and fixtures; nothing more until they are used.
 
 Every pytest of this Python loads it, other people's tests included. So ``beanstalk_conformance``
 finds it by its place, its options begin with ``--beanstalk-``, and it imports our packages only
-where our tests are asked for: other projects have packages such as ``reports``, too.
+where our tests or fixtures are asked for: other projects have packages such as ``reports``, too.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from reference_server import BeanstalkClock, BeanstalkServer
 
 TESTED = ("conformance", "fuzz")
 """The packages with tests of a target."""
@@ -154,7 +157,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if _is_asked_for(config):
-        config.pluginmanager.register(_load(), "conformance.run.plugin")
+        plugin = _load("conformance.run.plugin", PACKAGES)
+        config.pluginmanager.register(plugin, "conformance.run.plugin")
+
+
+@pytest.fixture
+def beanstalk_server(request: pytest.FixtureRequest) -> Iterator[BeanstalkServer]:
+    """Run a beanstalk server on a free port of 127.0.0.1, in a thread, fresh for each test.
+
+    ``server.address`` is its host and port, ``server.jobs(tube="mail")`` its jobs. A failing test
+    shows its conversation with clients.
+    """
+    try:
+        fixtures = _load("reference_server.embedded.fixtures", ("reference_server",))
+    except pytest.UsageError as error:
+        pytest.fail(str(error), pytrace=False)
+    yield from fixtures.serve(request)
+
+
+@pytest.fixture
+def beanstalk_clock(beanstalk_server: BeanstalkServer) -> BeanstalkClock:
+    """Return the clock of ``beanstalk_server``, standing still: ``advance(3600)`` moves it an hour.
+
+    TTRs, delays, pauses and timeouts that are over by then fire at once, in order.
+    """
+    beanstalk_server.clock.freeze()
+    return beanstalk_server.clock
 
 
 def _is_asked_for(config: pytest.Config) -> bool:
@@ -175,17 +203,15 @@ def _is_ours(config: pytest.Config, place: str) -> bool:
 
 def _home() -> Path:
     """Return the folder of our packages: a checkout, or site-packages."""
-    places = map(Path, sys.path)
-    home = next(place for place in places if (place / "conformance/run/entry.py").is_file())
-    return home.resolve()
+    return Path(__file__).resolve().parents[2]
 
 
-def _load() -> ModuleType:
-    """Import the plugin, and our packages whatever the current folder has under their names."""
+def _load(module: str, packages: tuple[str, ...]) -> ModuleType:
+    """Import a module of ours, and our packages whatever the current folder has of these names."""
     home = _home()
     sys.path.insert(0, str(home))
     try:
-        for name in PACKAGES:
+        for name in packages:
             found = Path(next(iter(importlib.import_module(name).__path__)))
             if found != home / name:
                 raise pytest.UsageError(
@@ -194,4 +220,4 @@ def _load() -> ModuleType:
                 )
     finally:
         sys.path.remove(str(home))
-    return importlib.import_module("conformance.run.plugin")
+    return importlib.import_module(module)

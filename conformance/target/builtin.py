@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,38 +20,28 @@ from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
 from conformance.verdict import Fate, NotTestable, OutcomeKind, TargetLost
 from reference_server.binlog import BinlogError
+from reference_server.clock import MovableClock
 from reference_server.faults import FAULTS, NO_FAULT, Fault
-from reference_server.loop import Loop
+from reference_server.loop_thread import LoopThread
 from reference_server.profiles import NEWEST, Profile
 from reference_server.serve import Server
 
 T = TypeVar("T")
 
-_PATIENCE = 30.0
-"""Seconds of real time that a server in this process may take for anything: it may have a fault."""
-
 
 class VirtualClock(ControlledClock):
-    """The clock of a server in this process: a test moves it.
-
-    Each reading advances it by a microsecond, so that a timer of 0 seconds, such as the end of a
-    pause, fires.
-    """
+    """The clock of a server in this process: it stands still until it is moved."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0
+        self.shown = MovableClock(flows=False)
         self.tick: Callable[[], None] = lambda: None
 
-    def __call__(self) -> int:
-        self.now += 1000
-        return self.now
-
     def time(self) -> float:
-        return self.now / 1e9
+        return self.shown.now / 1e9
 
     def move(self, seconds: float) -> None:
-        self.now += round(seconds * 1e9)
+        self.shown.forward(round(seconds * 1e9))
         self.tick()
 
 
@@ -82,10 +70,7 @@ class BuiltIn(Target):
         )
         self._in_real_time: BuiltIn | None = None
         self._in_a_process: LaunchedTarget | None = None
-        self._loop = Loop()
-        self._thread = threading.Thread(target=self._loop.run, daemon=True)
-        self._thread.start()
-        assert self._thread.native_id is not None
+        self._thread = LoopThread("reference server")
         self._meter = thread_meter(self._thread.native_id)
         if real_time:
             self.clock = RealClock()
@@ -100,12 +85,12 @@ class BuiltIn(Target):
         self._server = Server(
             self.profile,
             *self._limits,
-            virtual or time.monotonic_ns,
+            time.monotonic_ns if virtual is None else virtual.shown,
             self._fault,
             None if self._folder is None else self._fault.binlog(self._folder.name, None),
-            virtual or time.time_ns,
+            time.time_ns if virtual is None else virtual.shown,
         )
-        where = self.call(lambda: self._server.start(self._loop, "127.0.0.1", 0))
+        where = self.call(lambda: self._server.start(self._thread.loop, "127.0.0.1", 0))
         host, _, port = where.rpartition(":")
         self._address = host, int(port)
         self.traits = replace(self.traits, max_body=self._server.engine.model.max_job_size)
@@ -114,16 +99,7 @@ class BuiltIn(Target):
 
     def call(self, function: Callable[[], T]) -> T:
         """Return what it gives when it is called between two events of the server's loop."""
-        done: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                done.set_result(function())
-            except Exception as error:
-                done.set_exception(error)
-
-        self._loop.call_soon(run)
-        return done.result(_PATIENCE)
+        return self._thread.call(function)
 
     @property
     def address(self) -> Address:
@@ -203,8 +179,6 @@ class BuiltIn(Target):
         for other in filter(None, (self._in_real_time, self._in_a_process)):
             other.close()
         self.call(self._server.close)
-        self._loop.stop()
-        self._thread.join()
-        self._loop.close()
+        self._thread.close()
         if self._folder is not None:
             self._folder.cleanup()

@@ -9,7 +9,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -258,11 +258,13 @@ class _SmallBuffers(ServedConnection):
 class _AcceptsLate(Server):
     """The kernel keeps a connection back for a second, or until something is sent on it."""
 
-    def start(self, loop: Loop, address: str, port: int) -> str:
-        bound = super().start(loop, address, port)
+    def start(
+        self, loop: Loop, address: str, port: int, listening: Sequence[socket.socket] = ()
+    ) -> str:
+        bound = super().start(loop, address, port, listening)
         assert self._listeners is not None
-        for listening in self._listeners.socks:
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        for sock in self._listeners.socks:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
         return bound
 
 
