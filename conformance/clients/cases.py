@@ -365,7 +365,7 @@ def all_cases() -> list[Case]:
 
 def for_self_test() -> Iterator[tuple[str, ...]]:
     """Yield the questions that each operation is tried with, against a well-behaved server."""
-    yield ("put 0 0 60 x",)
+    yield ("put 0 0 60 x68656c6c6f",)
     for verb in COMMANDS:
         if verb in SEND and Kind.TIMEOUT not in COMMANDS[verb].kinds:
             ask, _, before, _ = SEND[verb]

@@ -46,7 +46,6 @@ class Driver:
         self._buffer = bytearray()
         self._unsent = b""
         self._number = 0
-        self._operation = ""
 
     def fileno(self) -> int:
         """Return the descriptor of its output, for a selector."""
@@ -55,7 +54,6 @@ class Driver:
     def ask(self, question: str) -> None:
         """Send a question; raise :class:`DriverEnded`."""
         self._number += 1
-        self._operation = question.split()[0]
         self._unsent += f"{self._number} {question}\n".encode()
         self.push()
 
@@ -89,7 +87,7 @@ class Driver:
         while (end := self._buffer.find(b"\n")) >= 0:
             line = self._buffer[:end].decode("utf-8", "replace")
             del self._buffer[: end + 1]
-            if answer := parse_answer(line, self._number, self._operation):
+            if answer := parse_answer(line, self._number):
                 return answer
         if len(self._buffer) > LONGEST_LINE:
             raise DriverError(f"the driver prints a line of more than {LONGEST_LINE:,} bytes")
