@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from conformance.clients.cases import Case, all_cases, for_self_test
 from conformance.clients.driver import Driver
 from conformance.clients.judging import ANSWER_TIMEOUT, Outcome, Player
-from conformance.clients.protocol import UNSUPPORTED, DriverError
+from conformance.clients.protocol import UNSUPPORTED, DriverError, require_values
 from conformance.clients.server import Server
 
 WORKERS = 8
@@ -33,24 +33,32 @@ class Campaign:
         Raises :class:`DriverError` for a bug of the driver, :class:`DriverEnded` for its end.
         """
         supported = []
-        for questions in for_self_test():
-            driver, server = self.start(), Server(jobs=(b"work",))
-            try:
-                verb = questions[-1].split()[0]
-                if self._tried(driver, server, questions):
+        driver = self.start()
+        try:
+            for questions in for_self_test():
+                server = Server(jobs=(b"work",))
+                try:
+                    verb = questions[-1].split()[0]
+                    if self._tried(driver, server, questions):
+                        supported.append(verb)
+                except TimeoutError:
+                    # It may be the library that hangs, which its cases judge.
                     supported.append(verb)
-            finally:
-                server.close()
-                driver.close()
+                    driver.close()
+                    driver = self.start()
+                finally:
+                    server.close()
+        finally:
+            driver.close()
         return supported
 
     def _tried(self, driver: Driver, server: Server, questions: Sequence[str]) -> bool:
+        """Return whether the last question is supported; raise TimeoutError without an answer."""
         for question in (f"connect 127.0.0.1 {server.port}", *questions):
             verb = question.split()[0]
             answer = server.await_answer(driver, question, self.timeout)
             if answer is None and verb not in MINIMUM:
-                # It may be the library that hangs, which its cases judge.
-                return True
+                raise TimeoutError
             if answer is None:
                 said = driver.said()
                 raise DriverError(
@@ -62,6 +70,7 @@ class Campaign:
                 if verb in MINIMUM:
                     raise DriverError(f"every driver supports {verb}, this one answers unsupported")
                 return False
+            require_values(verb, answer)
             if verb in MINIMUM[:2] and not answer.is_ok:
                 raise DriverError(f"{question!r} failed on a well-behaved server: {answer}")
         return True

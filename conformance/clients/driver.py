@@ -120,6 +120,14 @@ class Driver:
         lines = [line.split() for line in status.splitlines() if line.startswith("VmHWM")]
         return int(lines[0][1]) << 10 if lines else 0
 
+    def cpu(self) -> float:
+        """Return the seconds of processor time that the process used; 0 if that cannot be read."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self) -> None:
         """Kill the process and all that it started."""
         with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.clients.cases import Case
+from conformance.clients.cases import OR, Case
 from conformance.clients.checks import Difference, Record
 from conformance.clients.driver import Driver, DriverEnded
 from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
@@ -15,8 +15,6 @@ from reports.verdicts import Verdict
 
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
-_INSTEAD = {"reserve": "reserve-with-timeout 0", "reserve-with-timeout": "reserve"}
-"""Operations that a library may lack, and what is asked in their place where both will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,74 +107,78 @@ class Player:
             server.refuse()
         connect = f"connect 127.0.0.1 {server.port}"
         connected = ask(server, driver, connect)
-        if case.refused:
-            return case.check(Record(connect, connected, waited=self.timeout))
         if connected is None or not connected.is_ok:
+            if case.refused or server.change.leaves:
+                return case.check(Record(connect, connected, waited=self.timeout))
             if server.change.every or server.change.early:
                 return Difference("connect succeeds", f"the answer {connected or 'is missing'}")
             raise _Stop(Verdict.BLOCKED, f"connect failed: {connected or 'no answer'}")
         for question in case.before:
             self._prepare(server, driver, question)
-        memory = driver.memory()
-        server.is_armed = True
+        memory, cpu = driver.memory(), driver.cpu()
+        server.is_armed = not server.change.leaves
         self._wait = case.wait
-        question, answer = self._either(server, driver, case.ask)
+        question, answer = self._first_supported(server, driver, case.ask)
         self._wait = 0.0
-        difference = case.check(self._record(server, driver, question, answer, memory))
-        server.is_armed = server.change.every
-        if difference is not None:
-            return difference
-        if case.differs is not None:
-            return self._other(case, server, driver, str(answer))
-        if case.then is not None and answer is not None:
-            question, check = case.then
-            answer = ask(server, driver, question)
-            self._require(question, answer)
-            return check(self._record(server, driver, question, answer, memory))
+        server.is_armed = False
+        if answer is not None and server.change.alters_one and not server.altered:
+            verb = question.split()[0]
+            raise _Stop(Verdict.NOT_OFFERED, f"the library does not send {verb} here")
+        found = self._record(server, driver, question, answer)
+        found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu() - cpu)
+        difference = case.check(found)
+        if difference is None and case.differs is not None:
+            difference = self._other(case, server, driver, str(answer))
+        for following, check in case.after if answer is not None else ():
+            if difference is not None:
+                break
+            question, answer = self._first_supported(server, driver, following)
+            difference = check(self._record(server, driver, question, answer))
         if answer is None:
             self.close()
-        return None
+        return difference
 
     def _other(self, case: Case, server: Server, driver: Driver, first: str) -> Difference | None:
         assert case.differs is not None
         server.change, server.is_armed = Change(says=case.differs), True
         # A connection after an error may be of no use.
         self._prepare(server, driver, f"connect 127.0.0.1 {server.port}")
-        _, answer = self._either(server, driver, case.ask)
+        _, answer = self._first_supported(server, driver, case.ask)
         if str(answer) != first:
             return None
         other = case.differs.decode().strip()
         return Difference(f"another answer than after {other}", f"{first} after both")
 
     def _record(
-        self, server: Server, driver: Driver, question: str, answer: Answer | None, memory: int
+        self, server: Server, driver: Driver, question: str, answer: Answer | None
     ) -> Record:
-        commands, received = [*server.commands], bytes(server.received)
-        growth = driver.memory() - memory
         return Record(
-            question, answer, commands, received, growth, self.timeout, server.connections
+            question=question,
+            answer=answer,
+            commands=[*server.commands],
+            received=bytes(server.received),
+            replies=[*server.replies],
+            histories=[[*history] for history in server.histories],
+            waited=self.timeout,
         )
 
     def _ask(self, server: Server, driver: Driver, question: str) -> Answer | None:
         server.mark()
         return server.await_answer(driver, question, self._wait or self.timeout)
 
-    def _either(self, server: Server, driver: Driver, question: str) -> tuple[str, Answer | None]:
-        """Ask a question, or the one that may take its place; stop if both are unsupported."""
-        answer = self._ask(server, driver, question)
-        instead = _INSTEAD.get(question.split()[0])
-        if answer is not None and answer.word == UNSUPPORTED and instead is not None:
-            question, answer = instead, self._ask(server, driver, instead)
-        self._require(question, answer)
-        return question, answer
-
-    def _require(self, question: str, answer: Answer | None) -> None:
-        if answer is not None and answer.word == UNSUPPORTED:
-            verb = question.split()[0]
-            raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
+    def _first_supported(
+        self, server: Server, driver: Driver, questions: str
+    ) -> tuple[str, Answer | None]:
+        """Ask the first question that the driver supports; stop if there is none."""
+        for question in questions.split(OR):
+            answer = self._ask(server, driver, question)
+            if answer is None or answer.word != UNSUPPORTED:
+                return question, answer
+        verb = questions.split()[0]
+        raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
 
     def _prepare(self, server: Server, driver: Driver, question: str) -> None:
-        question, answer = self._either(server, driver, question)
+        question, answer = self._first_supported(server, driver, question)
         if answer is None or not answer.is_ok:
             failed = f"{question} failed: {answer or 'no answer'}"
             raise _Stop(Verdict.BLOCKED, f"the preparation {failed}")

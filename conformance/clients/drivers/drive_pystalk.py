@@ -14,7 +14,7 @@ def written(found):
         found = sum(found.items(), ())
     if isinstance(found, (list, tuple)):
         return " ".join(map(written, found))
-    if isinstance(found, int):
+    if type(found) is int:
         return str(found)
     return "x" + (found if isinstance(found, bytes) else str(found).encode()).hex()
 
