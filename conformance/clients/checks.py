@@ -12,14 +12,18 @@ from reference_server.wire import escape
 SMALL = 24 << 20
 """Bytes by which the memory of a driver may grow while the server sends endless lines."""
 
+IDLE = 0.5
+"""Seconds of processor time that a driver may use while it waits, however long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """Observations after a question: ``answer`` is None if none came in time.
 
     ``commands`` and ``received`` are what the library sent since the question, ``replies`` what the
-    engine made of it; ``histories`` has all commands of each connection. ``growth`` is that of the
-    memory of the driver, in bytes, ``cpu`` its processor time, in seconds.
+    engine made of it; ``histories`` has all commands of each connection. ``ended`` says how the
+    program ended, if it did. ``growth`` is that of its memory, in bytes, ``cpu`` its processor
+    time, in seconds.
     """
 
     question: str
@@ -29,6 +33,7 @@ class Record:
     replies: Sequence[bytes] = ()
     histories: Sequence[Sequence[bytes]] = ()
     waited: float = 0.0
+    ended: str = ""
     growth: int = 0
     cpu: float = 0.0
 
@@ -50,7 +55,7 @@ def _shown(data: bytes) -> str:
 
 def _answered(record: Record, expected: str) -> Difference | None:
     if record.answer is None:
-        return Difference(expected, f"no answer within {record.waited:g} s")
+        return Difference(expected, record.ended or f"no answer within {record.waited:g} s")
     return None
 
 
@@ -220,7 +225,7 @@ def restores(command: bytes, verb: str) -> Check:
 
 def rests(record: Record) -> Difference | None:
     """Check that a call that does not return does not use the processor meanwhile."""
-    if record.answer is not None or record.cpu < record.waited / 2:
+    if record.answer is not None or record.cpu < IDLE:
         return None
     return Difference("the call returns, or waits", f"it computes for {record.cpu:.1f} s")
 

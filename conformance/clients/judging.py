@@ -46,6 +46,7 @@ class Player:
     timeout: float = ANSWER_TIMEOUT
     _driver: Driver | None = None
     _wait: float = 0.0
+    _ended: str = ""
 
     def play(self, case: Case) -> Outcome:
         """Return the outcome of a case; a difference must show again with a new driver."""
@@ -66,7 +67,7 @@ class Player:
             self._driver = None
 
     def _play(self, case: Case) -> Outcome:
-        begun = time.monotonic()
+        begun, self._ended = time.monotonic(), ""
         transcript: list[str] = []
         said, difference = "", None
         verdict, reason = Verdict.PASS, ""
@@ -78,8 +79,6 @@ class Player:
                     break
         except _Stop as stop:
             verdict, reason = stop.verdict, stop.reason
-        except DriverEnded as error:
-            verdict, difference = Verdict.FAIL, Difference("the call returns", str(error))
         except DriverError as error:
             verdict, reason = Verdict.ERROR, f"an error of the driver: {error}"
         if verdict is not Verdict.PASS:
@@ -109,10 +108,11 @@ class Player:
         connected = ask(server, driver, connect)
         if connected is None or not connected.is_ok:
             if case.refused or server.change.leaves:
-                return case.check(Record(connect, connected, waited=self.timeout))
+                return case.check(self._record(server, driver, connect, connected))
+            observed = f"the answer {connected}" if connected else self._ended or "no answer"
             if server.change.every or server.change.early:
-                return Difference("connect succeeds", f"the answer {connected or 'is missing'}")
-            raise _Stop(Verdict.BLOCKED, f"connect failed: {connected or 'no answer'}")
+                return Difference("connect succeeds", observed)
+            raise _Stop(Verdict.BLOCKED, f"connect failed: {observed}")
         for question in case.before:
             self._prepare(server, driver, question)
         memory, cpu = driver.memory(), driver.cpu()
@@ -120,10 +120,14 @@ class Player:
         self._wait = case.wait
         question, answer = self._first_supported(server, driver, case.ask)
         self._wait = 0.0
-        server.is_armed = False
-        if answer is not None and server.change.alters_one and not server.altered:
+        server.is_armed = bool(server.change.at)
+        if server.change.alters_one and not server.altered and not case.wait:
+            # A reply that was never sent judges nothing.
             verb = question.split()[0]
-            raise _Stop(Verdict.NOT_OFFERED, f"the library does not send {verb} here")
+            verdict = Verdict.BLOCKED if answer is None else Verdict.NOT_OFFERED
+            raise _Stop(verdict, f"the library does not send {verb} here")
+        if case.settles:
+            server.deliver(self.timeout)
         found = self._record(server, driver, question, answer)
         found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu() - cpu)
         difference = case.check(found)
@@ -160,11 +164,17 @@ class Player:
             replies=[*server.replies],
             histories=[[*history] for history in server.histories],
             waited=self.timeout,
+            ended=self._ended,
         )
 
     def _ask(self, server: Server, driver: Driver, question: str) -> Answer | None:
         server.mark()
-        return server.await_answer(driver, question, self._wait or self.timeout)
+        try:
+            return server.await_answer(driver, question, self._wait or self.timeout)
+        except DriverEnded as error:
+            self._ended = str(error)
+            server.transcript.append(f"  {error}")
+            return None
 
     def _first_supported(
         self, server: Server, driver: Driver, questions: str
@@ -180,5 +190,5 @@ class Player:
     def _prepare(self, server: Server, driver: Driver, question: str) -> None:
         question, answer = self._first_supported(server, driver, question)
         if answer is None or not answer.is_ok:
-            failed = f"{question} failed: {answer or 'no answer'}"
+            failed = f"{question} failed: {answer or self._ended or 'no answer'}"
             raise _Stop(Verdict.BLOCKED, f"the preparation {failed}")

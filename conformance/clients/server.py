@@ -27,14 +27,16 @@ _PIECE = 1 << 16
 class Change:
     """A row of data that alters the replies to an operation.
 
-    ``says`` takes the place of the reply to the command that was asked, ``times`` often, 0 for
-    always. Segments have ``chunk`` bytes and are ``delay`` seconds apart; with ``pause``, there are
-    two, and the delay is between them. ``every``: all replies are sent so. After ``cut`` bytes, the
-    connection ends as ``end`` says. ``repeat``: so often the reply is sent. ``early`` comes before
-    any request is read, in the moment of connecting; ``leaves``: the connection ends there.
+    ``says`` takes the place of the reply to the command that was asked. ``at`` is another command,
+    whose reply is altered ``times`` often, whenever the library sends it. Segments have ``chunk``
+    bytes and are ``delay`` seconds apart; with ``pause``, there are two, and the delay is between
+    them. ``every``: all replies are sent so. After ``cut`` bytes, the connection ends as ``end``
+    says. ``repeat``: so often the reply is sent. ``early`` comes before any request is read, in the
+    moment of connecting; ``leaves``: the connection ends there.
     """
 
     says: bytes | None = None
+    at: str = ""
     times: int = 0
     every: bool = False
     chunk: int = 0
@@ -49,7 +51,8 @@ class Change:
     @property
     def alters_one(self) -> bool:
         """Return whether the change is about the reply to one command."""
-        return not self.every and (self.says is not None or self.cut is not None)
+        is_altered = self.says is not None or self.cut is not None
+        return is_altered and not self.every and not self.at
 
 
 PLAIN = Change()
@@ -137,6 +140,12 @@ class Server:
         self.transcript.append(f"> no answer within {seconds:g} s")
         return None
 
+    def deliver(self, seconds: float) -> None:
+        """Serve until nothing is due any more."""
+        limit = time.monotonic() + seconds
+        while any(peer.due for peer in self._peers) and (now := time.monotonic()) < limit:
+            self._turn(None, limit - now)
+
     def _turn(self, driver: Driver | None, wait: float) -> set[int]:
         """Serve what is ready; return the descriptors that are."""
         reads = {peer.socket.fileno(): peer for peer in self._peers if peer.socket.fileno() >= 0}
@@ -222,7 +231,8 @@ class Server:
         if not self.is_armed or 0 < self.change.times <= self.altered:
             return False
         both = ("reserve", "reserve-with-timeout")
-        return verb == self._asked or (verb in both and self._asked in both)
+        wanted = self.change.at or self._asked
+        return verb == wanted or (verb in both and wanted in both)
 
     def reply(self, peer: _Peer, data: bytes) -> None:
         """Send a reply of the engine, altered if it is one that the change is about."""

@@ -23,7 +23,7 @@ def used = $client.tubes[$client.tubes.last_used]
 
 OPERATIONS = {
   "connect" => ->(*address) { ($client = Beaneater.new(address.join(":"))) && nil },
-  "put" => ->(pri, delay, ttr, body) { used.put(body, pri: pri, delay: delay, ttr: ttr) },
+  "put" => ->(pri, delay, ttr, body) { Integer(used.put(body, pri: pri, delay: delay, ttr: ttr)[:id]) },
   "use" => ->(tube) { $client.tubes.use(tube) && nil },
   "reserve" => -> { $client.tubes.reserve },
   "reserve-with-timeout" => ->(seconds) { $client.tubes.reserve(seconds) },

@@ -49,7 +49,7 @@ var operations = map[string]func() string{
 	"pause-tube": func() string { return none(tube().Pause(seconds(3))) },
 }
 func answer() (said string) {
-	defer func() { if problem := recover(); problem != nil { said = "unsupported" } }()
+	defer func() { switch problem := recover().(type) { case nil: ; case *strconv.NumError: said = "unsupported"; default: panic(problem) } }()
 	return operations[words[1]]()
 }
 func main() {
