@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 
 from conformance.clients.cases import Case, all_cases, for_self_test
-from conformance.clients.driver import Driver
+from conformance.clients.driver import Channel
 from conformance.clients.judging import ANSWER_TIMEOUT, Outcome, Player
 from conformance.clients.protocol import UNSUPPORTED, DriverError, require_values
 from conformance.clients.server import Server
@@ -23,7 +23,7 @@ MINIMUM = ("connect", "put", "delete")
 class Campaign:
     """The cases, and how a driver is started."""
 
-    start: Callable[[], Driver]
+    start: Callable[[], Channel]
     timeout: float = ANSWER_TIMEOUT
     workers: int = WORKERS
 
@@ -52,7 +52,7 @@ class Campaign:
             driver.close()
         return supported
 
-    def _tried(self, driver: Driver, server: Server, questions: Sequence[str]) -> bool:
+    def _tried(self, driver: Channel, server: Server, questions: Sequence[str]) -> bool:
         """Return whether the last question is supported; raise TimeoutError without an answer."""
         for question in (f"connect 127.0.0.1 {server.port}", *questions):
             verb = question.split()[0]
@@ -81,8 +81,10 @@ class Campaign:
         report: Callable[[Outcome], None] = lambda outcome: None,
     ) -> list[Outcome]:
         """Return the outcomes of the cases, in their order; raise :class:`DriverEnded`."""
-        players: SimpleQueue[Player] = SimpleQueue()
         chosen = all_cases() if cases is None else cases
+        if self.workers == 1:
+            return self._one_by_one(chosen, report)
+        players: SimpleQueue[Player] = SimpleQueue()
         made = [Player(self.start, self.timeout) for _ in range(self.workers)]
         for player in made:
             players.put(player)
@@ -103,3 +105,16 @@ class Campaign:
             pool.shutdown(cancel_futures=True)
             for player in made:
                 player.close()
+
+    def _one_by_one(
+        self, cases: Sequence[Case], report: Callable[[Outcome], None]
+    ) -> list[Outcome]:
+        """Play the cases in this thread, which an interrupt ends at once."""
+        player, outcomes = Player(self.start, self.timeout), []
+        try:
+            for case in cases:
+                outcomes.append(player.play(case))
+                report(outcomes[-1])
+        finally:
+            player.close()
+        return outcomes

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from conformance.clients.cases import OR, Case
 from conformance.clients.checks import Difference, Record
-from conformance.clients.driver import Driver, DriverEnded
+from conformance.clients.driver import Channel, DriverEnded
 from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
 from conformance.clients.server import Change, Server
 from reports.verdicts import Verdict
 
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
+HURRIED = 1 / 6
+"""The part of that time which an answer has whose absence is no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,14 @@ class _Stop(Exception):
 class Player:
     """Plays cases with one driver at a time; a driver that hung or ended is started again."""
 
-    start: Callable[[], Driver]
+    start: Callable[[], Channel]
     timeout: float = ANSWER_TIMEOUT
-    _driver: Driver | None = None
-    _wait: float = 0.0
+    _driver: Channel | None = None
+    _wait: float = field(init=False)
     _ended: str = ""
+
+    def __post_init__(self) -> None:
+        self._wait = self.timeout
 
     def play(self, case: Case) -> Outcome:
         """Return the outcome of a case; a difference must show again with a new driver."""
@@ -100,7 +105,7 @@ class Player:
         finally:
             server.close()
 
-    def _talk(self, case: Case, server: Server, driver: Driver) -> Difference | None:
+    def _talk(self, case: Case, server: Server, driver: Channel) -> Difference | None:
         ask = self._ask
         if case.refused:
             server.refuse()
@@ -117,11 +122,11 @@ class Player:
             self._prepare(server, driver, question)
         memory, cpu = driver.memory(), driver.cpu()
         server.is_armed = not server.change.leaves
-        self._wait = case.wait
+        self._wait = self.timeout * HURRIED if case.hurries else self.timeout
         question, answer = self._first_supported(server, driver, case.ask)
-        self._wait = 0.0
+        self._wait = self.timeout
         server.is_armed = bool(server.change.at)
-        if server.change.alters_one and not server.altered and not case.wait:
+        if server.change.alters_one and not server.altered and not case.hurries:
             # A reply that was never sent judges nothing.
             verb = question.split()[0]
             verdict = Verdict.BLOCKED if answer is None else Verdict.NOT_OFFERED
@@ -142,7 +147,7 @@ class Player:
             self.close()
         return difference
 
-    def _other(self, case: Case, server: Server, driver: Driver, first: str) -> Difference | None:
+    def _other(self, case: Case, server: Server, driver: Channel, first: str) -> Difference | None:
         assert case.differs is not None
         server.change, server.is_armed = Change(says=case.differs), True
         # A connection after an error may be of no use.
@@ -154,7 +159,7 @@ class Player:
         return Difference(f"another answer than after {other}", f"{first} after both")
 
     def _record(
-        self, server: Server, driver: Driver, question: str, answer: Answer | None
+        self, server: Server, driver: Channel, question: str, answer: Answer | None
     ) -> Record:
         return Record(
             question=question,
@@ -167,17 +172,17 @@ class Player:
             ended=self._ended,
         )
 
-    def _ask(self, server: Server, driver: Driver, question: str) -> Answer | None:
+    def _ask(self, server: Server, driver: Channel, question: str) -> Answer | None:
         server.mark()
         try:
-            return server.await_answer(driver, question, self._wait or self.timeout)
+            return server.await_answer(driver, question, self._wait)
         except DriverEnded as error:
             self._ended = str(error)
             server.transcript.append(f"  {error}")
             return None
 
     def _first_supported(
-        self, server: Server, driver: Driver, questions: str
+        self, server: Server, driver: Channel, questions: str
     ) -> tuple[str, Answer | None]:
         """Ask the first question that the driver supports; stop if there is none."""
         for question in questions.split(OR):
@@ -187,7 +192,7 @@ class Player:
         verb = questions.split()[0]
         raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
 
-    def _prepare(self, server: Server, driver: Driver, question: str) -> None:
+    def _prepare(self, server: Server, driver: Channel, question: str) -> None:
         question, answer = self._first_supported(server, driver, question)
         if answer is None or not answer.is_ok:
             failed = f"{question} failed: {answer or self._ended or 'no answer'}"

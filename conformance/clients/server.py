@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
-from conformance.clients.driver import Driver
+from conformance.clients.driver import Channel
 from conformance.clients.protocol import Answer
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
@@ -120,7 +120,7 @@ class Server:
         self.received.clear()
         self.replies.clear()
 
-    def await_answer(self, driver: Driver, question: str, seconds: float) -> Answer | None:
+    def await_answer(self, driver: Channel, question: str, seconds: float) -> Answer | None:
         """Ask a driver, and serve until it answers; return None if it does not in this time.
 
         Raises :class:`DriverError` and :class:`DriverEnded`.
@@ -146,7 +146,7 @@ class Server:
         while any(peer.due for peer in self._peers) and (now := time.monotonic()) < limit:
             self._turn(None, limit - now)
 
-    def _turn(self, driver: Driver | None, wait: float) -> set[int]:
+    def _turn(self, driver: Channel | None, wait: float) -> set[int]:
         """Serve what is ready; return the descriptors that are."""
         reads = {peer.socket.fileno(): peer for peer in self._peers if peer.socket.fileno() >= 0}
         watched = [*reads, *([driver.fileno()] if driver else [])]

@@ -81,9 +81,7 @@ def _stat(slug: str, change: str) -> Faulty:
 
 
 FAULTS = [
-    *map(
-        _blank, ("ignore", "bury", "touch", "peek-delayed", "kick-job", "stats-job", "pause-tube")
-    ),
+    *map(_blank, ("bury", "touch", "peek-delayed", "kick-job", "stats-job", "pause-tube")),
     *map(_blank, ("peek-ready", "peek-buried", "reserve-job", "list-tubes\\r")[:3]),
     _sent("send.put", "command.startswith(b'put 3 2 50')", "command.replace(b'3 2', b'2 3')"),
     _sent(
@@ -96,6 +94,7 @@ FAULTS = [
         "b'18446744073709551615' in command",
         "b'delete 9223372036854775807\\r\\n'",
     ),
+    _sent("send.ignore", "command == b'ignore ub\\r\\n'", "b'ignore ub \\r\\n'"),
     _sent("send.kick", "command == b'kick 5\\r\\n'", "b'kick 6\\r\\n'"),
     _sent("send.body-utf8", "'€'.encode() in command", "command.replace(b' 11\\r', b' 8\\r')"),
     _sent("send.body-binary", "b'\\x00' in command", "command.replace(b'\\x00', b'?')"),
@@ -144,7 +143,7 @@ FAULTS = [
     _wrong("watch-watching", "watch", "4"),
     _wrong("ignore-watching", "ignore", "2"),
     _wrong("kick-kicked", "kick", "6"),
-    _deaf("release-released", "release 9", "RELEASED"),
+    _deaf("release-released", "release 1", "RELEASED"),
     _deaf("bury-buried", "bury", "BURIED"),
     _deaf("touch-touched", "touch", "TOUCHED"),
     _deaf("kick-job-kicked", "kick-job", "KICKED"),
@@ -166,7 +165,9 @@ FAULTS = [
         _ITEM,
         "    lines = [b'- ~' if x == b'- null' else x for x in lines]\n" + _ITEM,
     ),
-    Faulty("stats.tube-number", _ITEM, "    lines = [x for x in lines if x != b'- 1.5']\n" + _ITEM),
+    Faulty(
+        "stats.tube-number", _ITEM, "    lines = [x for x in lines if x != b'- 1.50']\n" + _ITEM
+    ),
     Faulty(
         "stats.tube-zeros", _ITEM, "    lines = [x.replace(b'00', b'') for x in lines]\n" + _ITEM
     ),
