@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 from conformance.clients.cases import Case, all_cases, for_self_test
 from conformance.clients.driver import Channel
-from conformance.clients.judging import ANSWER_TIMEOUT, Outcome, Player
+from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, Outcome, Player
 from conformance.clients.protocol import UNSUPPORTED, DriverError, require_values
 from conformance.clients.server import Server
 
@@ -56,8 +56,10 @@ class Campaign:
         """Return whether the last question is supported; raise TimeoutError without an answer."""
         for question in (f"connect 127.0.0.1 {server.port}", *questions):
             verb = question.split()[0]
-            answer = server.await_answer(driver, question, self.timeout)
-            if answer is None and verb not in MINIMUM:
+            is_needed = verb in MINIMUM
+            seconds = self.timeout if is_needed else self.timeout * HURRIED
+            answer = server.await_answer(driver, question, seconds)
+            if answer is None and not is_needed:
                 raise TimeoutError
             if answer is None:
                 said = driver.said()

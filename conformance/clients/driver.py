@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.clients.protocol import Answer, DriverError, parse_answer
+from conformance.clients.protocol import PREFIX, Answer, DriverError, parse_answer
 
 LONGEST_LINE = 4 << 20
-"""Bytes of a line of output beyond which the line is dropped."""
+"""Bytes of a line of output: more of an answer is dropped, more of another line is an error."""
 _READ = 1 << 16
 
 
@@ -83,6 +83,10 @@ class Channel:
                 return answer
             self.skip(line)
         if len(self._buffer) > LONGEST_LINE:
+            if self._buffer.startswith(PREFIX.encode()):
+                # The text of an error: its beginning is enough.
+                del self._buffer[LONGEST_LINE:]
+                return None
             raise DriverError(f"the driver prints a line of more than {LONGEST_LINE:,} bytes")
         return None
 

@@ -37,7 +37,15 @@ from reports.write import write_report
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
 A_DAY = 86400.0
 """Seconds that a call may take in a debugger."""
-TEMPLATES = {"python": "driver.py", "javascript": "driver.js"}
+TEMPLATES = {
+    "c": "driver.c",
+    "go": "driver.go",
+    "java": "Driver.java",
+    "node": "driver.js",
+    "php": "driver.php",
+    "python": "driver.py",
+    "ruby": "driver.rb",
+}
 """The languages that a driver may begin with."""
 
 

@@ -50,7 +50,7 @@ var operations = map[string]func() string{
 }
 func answer() (said string) {
 	defer func() { switch problem := recover().(type) { case nil: ; case *strconv.NumError: said = "unsupported"; default: panic(problem) } }()
-	return operations[words[1]]()
+	if run, has := operations[words[1]]; has { return run() }; return "unsupported"
 }
 func main() {
 	lines := bufio.NewScanner(os.Stdin); lines.Buffer(nil, 1<<20)
