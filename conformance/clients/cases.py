@@ -281,8 +281,8 @@ CUT = {
 """Replies inside of which the connection ends."""
 
 
-IN_STEP = ((PUT, in_step), (PUT, in_step))
-"""After an error: the second put shows an answer that was left over before the first."""
+IN_STEP = ((PUT, in_step),) * 3
+"""After an error: a put shows an answer that was left over from the one before."""
 
 
 def _sent() -> Iterator[Case]:

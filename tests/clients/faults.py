@@ -87,7 +87,7 @@ def _stat(slug: str, change: str) -> Faulty:
 _CHECKED = "            if self.buffer or select.select([self.socket], [], [], 0)[0]:\n"
 _UNKNOWN = "            if word not in ERRORS:\n"
 _LATE = (
-    (_CHECKED, _CHECKED.replace("if self", "if not self.late and self")),
+    (_CHECKED, _CHECKED.replace("if self", "if not self.late and (self").replace("]:", "]):")),
     (_UNKNOWN, _UNKNOWN.replace("if word", "if not self.late and word")),
     ('        self.buffer = b""\n', '        self.buffer = b""\n        self.late = False\n'),
 )
@@ -104,12 +104,13 @@ def _late(slug: str, place: str, call: str) -> Faulty:
 
 def _forgetful(slug: str, command: bytes, word: bytes) -> Faulty:
     """Return a client that connects again by itself, and restores nothing but this."""
-    old = '            self.close()\n            raise Lost("the connection is of no use") from None\n'
-    new = "            self.close()\n            self.__init__(*self.address)\n"
-    new += f"            self.call({command!r}, {word!r})\n"
-    new += '            raise Lost("the connection was of no use") from None\n'
+    old = "            self.close()\n            raise Lost("
+    new = "            self.close()\n            if not self.again:\n"
+    new += "                self.__init__(*self.address)\n                self.again = True\n"
+    new += f"                self.call({command!r}, {word!r})\n            raise Lost("
     made = '        self.buffer = b""\n'
-    return Faulty(slug, old, new, ((made, made + "        self.address = (host, port)\n"),))
+    more = made + "        self.address, self.again = (host, port), False\n"
+    return Faulty(slug, old, new, ((made, more),))
 
 
 FAULTS = [
