@@ -72,6 +72,7 @@ KEEPS = """
 
 needs_beanstalkd = pytest.mark.skipif(BEANSTALKD is None, reason="beanstalkd is not installed")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="gcc is not installed")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 needs_strace = pytest.mark.skipif(STRACE is None, reason="strace is not installed")
 needs_libfiu = pytest.mark.skipif(not LIBFIU, reason="fiu-utils is not installed")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from conformance.clients.cases import Case, all_cases, for_self_test
-from conformance.clients.driver import Driver
-from conformance.clients.judging import ANSWER_TIMEOUT, Outcome, Player
-from conformance.clients.protocol import UNSUPPORTED, DriverError
+from conformance.clients.cases import OR, Case, all_cases, for_self_test
+from conformance.clients.driver import Channel
+from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, Outcome, Player
+from conformance.clients.protocol import UNSUPPORTED, DriverError, require_values
 from conformance.clients.server import Server
 
 WORKERS = 8
@@ -23,7 +23,7 @@ MINIMUM = ("connect", "put", "delete")
 class Campaign:
     """The cases, and how a driver is started."""
 
-    start: Callable[[], Driver]
+    start: Callable[[], Channel]
     timeout: float = ANSWER_TIMEOUT
     workers: int = WORKERS
 
@@ -33,37 +33,54 @@ class Campaign:
         Raises :class:`DriverError` for a bug of the driver, :class:`DriverEnded` for its end.
         """
         supported = []
-        for questions in for_self_test():
-            driver, server = self.start(), Server(jobs=(b"work",))
-            try:
-                verb = questions[-1].split()[0]
-                if self._tried(driver, server, questions):
+        driver = self.start()
+        try:
+            for questions in for_self_test():
+                server = Server(jobs=(b"work",))
+                try:
+                    verb = questions[-1].split()[0]
+                    if self._tried(driver, server, questions):
+                        supported.append(verb)
+                except TimeoutError:
+                    # It may be the library that hangs, which its cases judge.
                     supported.append(verb)
-            finally:
-                server.close()
-                driver.close()
+                    driver.close()
+                    driver = self.start()
+                finally:
+                    server.close()
+        finally:
+            driver.close()
         return supported
 
-    def _tried(self, driver: Driver, server: Server, questions: Sequence[str]) -> bool:
-        for question in (f"connect 127.0.0.1 {server.port}", *questions):
-            verb = question.split()[0]
-            answer = server.await_answer(driver, question, self.timeout)
-            if answer is None and verb not in MINIMUM:
-                # It may be the library that hangs, which its cases judge.
-                return True
-            if answer is None:
-                said = driver.said()
-                raise DriverError(
-                    f"no answer to {question!r} within {self.timeout:g} s from a well-behaved"
-                    f" server; does the driver flush its output?"
-                    + (f" It said: {said}" if said else "")
-                )
-            if answer.word == UNSUPPORTED:
-                if verb in MINIMUM:
-                    raise DriverError(f"every driver supports {verb}, this one answers unsupported")
+    def _tried(self, driver: Channel, server: Server, questions: Sequence[str]) -> bool:
+        """Return whether the last question is supported; raise TimeoutError without an answer."""
+        for choices in (f"connect 127.0.0.1 {server.port}", *questions):
+            if not any(self._supports(driver, server, one) for one in choices.split(OR)):
                 return False
-            if verb in MINIMUM[:2] and not answer.is_ok:
-                raise DriverError(f"{question!r} failed on a well-behaved server: {answer}")
+        return True
+
+    def _supports(self, driver: Channel, server: Server, question: str) -> bool:
+        """Return whether a question is supported; raise TimeoutError without an answer."""
+        verb = question.split()[0]
+        is_needed = verb in MINIMUM
+        seconds = self.timeout if is_needed else self.timeout * HURRIED
+        answer = server.await_answer(driver, question, seconds)
+        if answer is None and not is_needed:
+            raise TimeoutError
+        if answer is None:
+            said = driver.said()
+            raise DriverError(
+                f"no answer to {question!r} within {self.timeout:g} s from a well-behaved"
+                f" server; does the driver flush its output?"
+                + (f" It said: {said}" if said else "")
+            )
+        if answer.word == UNSUPPORTED:
+            if verb in MINIMUM:
+                raise DriverError(f"every driver supports {verb}, this one answers unsupported")
+            return False
+        require_values(verb, answer)
+        if verb in MINIMUM[:2] and not answer.is_ok:
+            raise DriverError(f"{question!r} failed on a well-behaved server: {answer}")
         return True
 
     def run(
@@ -72,8 +89,10 @@ class Campaign:
         report: Callable[[Outcome], None] = lambda outcome: None,
     ) -> list[Outcome]:
         """Return the outcomes of the cases, in their order; raise :class:`DriverEnded`."""
-        players: SimpleQueue[Player] = SimpleQueue()
         chosen = all_cases() if cases is None else cases
+        if self.workers == 1:
+            return self._one_by_one(chosen, report)
+        players: SimpleQueue[Player] = SimpleQueue()
         made = [Player(self.start, self.timeout) for _ in range(self.workers)]
         for player in made:
             players.put(player)
@@ -94,3 +113,16 @@ class Campaign:
             pool.shutdown(cancel_futures=True)
             for player in made:
                 player.close()
+
+    def _one_by_one(
+        self, cases: Sequence[Case], report: Callable[[Outcome], None]
+    ) -> list[Outcome]:
+        """Play the cases in this thread, which an interrupt ends at once."""
+        player, outcomes = Player(self.start, self.timeout), []
+        try:
+            for case in cases:
+                outcomes.append(player.play(case))
+                report(outcomes[-1])
+        finally:
+            player.close()
+        return outcomes

@@ -6,28 +6,37 @@ A job of ``jobs`` is in the tube ``default`` before the library connects; the fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance.clients.checks import (
     Check,
     does_not_succeed,
     fails,
-    fails_or_gives,
     gives,
     has,
+    has_sent,
+    in_step,
+    nothing,
+    refuses,
+    restores,
+    rests,
     returns,
     sends,
-    sends_nothing,
     sends_once,
+    sends_or_fails,
     stays_small,
     succeeds,
 )
 from conformance.clients.protocol import data
 from conformance.clients.server import PLAIN, Change, End
-from reference_server.commands import COMMANDS, ArgumentKind
+from reference_server.commands import COMMANDS
 
 NONE: tuple[str, ...] = ()
-RESERVE = ("reserve-with-timeout 0",)
+OR = " | "
+"""Between questions of which the first supported one is asked."""
+TAKE = "reserve-with-timeout 0 | reserve"
+PEEK = "peek 1 | peek-ready"
+RESERVE = (TAKE,)
 PUT = "put 0 0 60 x68656c6c6f"
 
 
@@ -35,10 +44,11 @@ PUT = "put 0 0 60 x68656c6c6f"
 class Case:
     """A row: ``check`` judges the answer to ``ask``, under each of ``changes`` in turn.
 
-    ``before`` is asked first, and must succeed; ``then`` is asked afterwards, and its own check
-    judges it. ``differs`` is a reply whose answer must be another one. ``refused``: the server
-    does not listen. ``wait``: the seconds that an answer has where a missing one is no difference,
-    0 for the usual timeout. ``name`` tells cases of a requirement apart.
+    ``before`` is asked first, and must succeed; ``after`` is asked then, each with its own check.
+    ``differs`` is a reply whose answer must be another one. ``settles``: a late reply has come
+    before ``after`` is asked. ``refused``: the server does not listen. ``hurries``: a missing
+    answer is no difference, and not waited for long. ``name`` tells
+    cases of a requirement apart.
     """
 
     slug: str
@@ -47,10 +57,11 @@ class Case:
     changes: tuple[Change, ...] = (PLAIN,)
     before: tuple[str, ...] = ()
     jobs: tuple[bytes, ...] = ()
-    then: tuple[str, Check] | None = None
+    after: tuple[tuple[str, Check], ...] = ()
     differs: bytes | None = None
+    settles: bool = False
     refused: bool = False
-    wait: float = 0.0
+    hurries: bool = False
     name: str = ""
 
     @property
@@ -60,14 +71,15 @@ class Case:
         return f"client::{self.slug}: {name if len(name) <= 60 else name[:60] + '…'}"
 
 
-def says(reply: bytes, at: str = "") -> tuple[Change, ...]:
+def says(reply: bytes) -> tuple[Change, ...]:
     """Return the change of a reply into another one."""
-    return (Change(says=reply, at=at),)
+    return (Change(says=reply),)
 
 
 def cuts(reply: bytes, end: End = "close") -> tuple[Change, ...]:
     """Return a change for each place inside a reply where the connection may end."""
-    return tuple(Change(says=reply, cut=n, end=end) for n in range(len(reply)))
+    step = 1 if len(reply) < 24 else 3
+    return tuple(Change(says=reply, cut=n, end=end) for n in range(0, len(reply), step))
 
 
 def body(content: bytes) -> bytes:
@@ -86,11 +98,10 @@ BODIES = {
 }
 """Bodies that a library may damage."""
 SEND = {
-    "use": ("use x7562", b"use ub\r\n", NONE, ()),
     "reserve": ("reserve", b"reserve\r\n", NONE, _JOB),
     "reserve-with-timeout": (
-        "reserve-with-timeout 3",
-        b"reserve-with-timeout 3\r\n",
+        "reserve-with-timeout 1",
+        b"reserve-with-timeout 1\r\n",
         NONE,
         _JOB,
     ),
@@ -99,8 +110,6 @@ SEND = {
     "release": ("release 1 7 9", b"release 1 7 9\r\n", RESERVE, _JOB),
     "bury": ("bury 1 7", b"bury 1 7\r\n", RESERVE, _JOB),
     "touch": ("touch 1", b"touch 1\r\n", RESERVE, _JOB),
-    "watch": ("watch x7562", b"watch ub\r\n", NONE, ()),
-    "ignore": ("ignore x64656661756c74", b"ignore default\r\n", ("watch x7562",), ()),
     "peek": ("peek 1", b"peek 1\r\n", NONE, _JOB),
     "peek-ready": ("peek-ready", b"peek-ready\r\n", NONE, _JOB),
     "peek-delayed": ("peek-delayed", b"peek-delayed\r\n", NONE, ()),
@@ -111,14 +120,16 @@ SEND = {
     "stats-tube": ("stats-tube x64656661756c74", b"stats-tube default\r\n", NONE, ()),
     "stats": ("stats", b"stats\r\n", NONE, ()),
     "list-tubes": ("list-tubes", b"list-tubes\r\n", NONE, ()),
-    "list-tube-used": ("list-tube-used", b"list-tube-used\r\n", NONE, ()),
-    "list-tubes-watched": ("list-tubes-watched", b"list-tubes-watched\r\n", NONE, ()),
     "quit": ("quit", b"quit\r\n", NONE, ()),
     "pause-tube": ("pause-tube x64656661756c74 5", b"pause-tube default 5\r\n", NONE, ()),
 }
 """For each command its question, its bytes, what is asked before, and the jobs that are there."""
-SILENT = ("list-tube-used", "list-tubes-watched")
-"""Commands that a library need not send: it may remember what it was answered before."""
+LATER = {
+    "use": (("use x7562",), b"use ub\r\n", PUT),
+    "longest-name": ((f"use {data(b'n' * 200)}",), b"use %b\r\n" % (b"n" * 200), PUT),
+    "watch": (("watch x7562",), b"watch ub\r\n", TAKE),
+}
+"""Commands that a library may put off: what is asked, what is sent, and what needs it at last."""
 NAMES = {
     "crlf": b"a\r\ndelete 1",
     "long": b"n" * 201,
@@ -128,9 +139,16 @@ NAMES = {
     "charset": "tübe".encode(),
 }
 NUMBERS = {
-    "negative": ("put -1 0 60 x61", "put 0 -1 60 x61", "delete -1"),
-    "fraction": ("put 1.5 0 60 x61", "put 0 0 1.5 x61"),
-    "huge": ("put 4294967296 0 60 x61", "put 0 4294967296 60 x61", "put 0 0 4294967296 x61"),
+    "negative": (
+        *("put -1 0 60 x61", "put 0 -1 60 x61", "put 0 0 -1 x61", "delete -1", "kick -1"),
+        *("release 1 -1 0", "release 1 0 -1", "bury 1 -1", "pause-tube x64656661756c74 -1"),
+    ),
+    "fraction": ("put 1.5 0 60 x61", "put 0 1.5 60 x61", "put 0 0 1.5 x61", "release 1 1.5 0"),
+    "huge": (
+        *("put 4294967296 0 60 x61", "put 0 4294967296 60 x61", "put 0 0 4294967296 x61"),
+        *("release 1 4294967296 0", "release 1 0 4294967296", "bury 1 4294967296"),
+        *("pause-tube x64656661756c74 4294967296", "delete 18446744073709551616"),
+    ),
 }
 STATS = {
     "plain": (b"---\nversion: 1.12\ncurrent-jobs-ready: 7\n", (b"current-jobs-ready", b"7")),
@@ -149,7 +167,7 @@ STATS = {
 }
 TUBES = {
     "null": b"null",
-    "number": b"1.5",
+    "number": b"1.50",
     "boolean": b"yes",
     "zeros": b"007",
     "brackets": b"(a);$/+",
@@ -164,26 +182,26 @@ REPLIES: dict[str, tuple[str, bytes, Check]] = {
     "put-expected-crlf": (PUT, b"EXPECTED_CRLF\r\n", fails),
     "put-job-too-big": (PUT, b"JOB_TOO_BIG\r\n", fails),
     "put-draining": (PUT, b"DRAINING\r\n", fails),
-    "reserve-reserved": ("reserve", b"RESERVED 31 3\r\nabc\r\n", gives("31", b"abc")),
+    "reserve-reserved": (TAKE, b"RESERVED 31 3\r\nabc\r\n", gives("31", b"abc")),
     "reserve-largest-id": (
-        "reserve-with-timeout 0",
+        TAKE,
         b"RESERVED 18446744073709551615 1\r\nx\r\n",
         gives("18446744073709551615", b"x"),
     ),
     "reserve-timed-out": ("reserve-with-timeout 0", b"TIMED_OUT\r\n", fails),
     "reserve-deadline-soon": ("reserve-with-timeout 0", b"DEADLINE_SOON\r\n", fails),
+    "reserve-bare-deadline-soon": ("reserve", b"DEADLINE_SOON\r\n", fails),
     "reserve-job-not-found": ("reserve-job 9", b"NOT_FOUND\r\n", fails),
     "delete-deleted": ("delete 9", b"DELETED\r\n", succeeds),
     "delete-not-found": ("delete 9", b"NOT_FOUND\r\n", fails),
-    "release-released": ("release 9 0 0", b"RELEASED\r\n", succeeds),
-    "release-buried": ("release 9 0 0", b"BURIED\r\n", fails),
-    "release-not-found": ("release 9 0 0", b"NOT_FOUND\r\n", fails),
-    "bury-buried": ("bury 9 0", b"BURIED\r\n", succeeds),
-    "bury-not-found": ("bury 9 0", b"NOT_FOUND\r\n", fails),
-    "touch-touched": ("touch 9", b"TOUCHED\r\n", succeeds),
-    "touch-not-found": ("touch 9", b"NOT_FOUND\r\n", fails),
-    "watch-watching": ("watch x6161", b"WATCHING 17\r\n", gives("17")),
-    "ignore-watching": ("ignore x6161", b"WATCHING 16\r\n", gives("16")),
+    "release-released": ("release 1 2 0", b"RELEASED\r\n", succeeds),
+    "release-buried": ("release 1 2 0", b"BURIED\r\n", fails),
+    "release-not-found": ("release 1 2 0", b"NOT_FOUND\r\n", fails),
+    "bury-buried": ("bury 1 0", b"BURIED\r\n", succeeds),
+    "bury-not-found": ("bury 1 0", b"NOT_FOUND\r\n", fails),
+    "touch-touched": ("touch 1", b"TOUCHED\r\n", succeeds),
+    "touch-not-found": ("touch 1", b"NOT_FOUND\r\n", fails),
+    "use-using": ("use x6161", b"USING aa\r\n", succeeds),
     "peek-found": ("peek 9", b"FOUND 9 2\r\nhi\r\n", gives("9", b"hi")),
     "peek-not-found": ("peek 9", b"NOT_FOUND\r\n", fails),
     "peek-ready-found": ("peek-ready", b"FOUND 8 2\r\nhi\r\n", gives("8", b"hi")),
@@ -207,19 +225,24 @@ ERRORS = {
     "bad-format": b"BAD_FORMAT\r\n",
     "unknown-command": b"UNKNOWN_COMMAND\r\n",
 }
-ANY = (PUT, "reserve", "delete 9", "release 9 0 0", "bury 9 0", "touch 9", "peek 9", "kick 3")
+ANY = (
+    *(PUT, TAKE, "delete 1", "release 1 0 0", "bury 1 0", "touch 1", "peek 1", "peek-ready"),
+    *("kick 3", "kick-job 1", "stats-job 1", "stats", "list-tubes", "list-tube-used"),
+    *("use x6161", "watch x6161", "pause-tube x64656661756c74 0"),
+)
 """Questions whose commands may get any error."""
-SEGMENTS = {
-    "bytes": Change(every=True, chunk=1),
-    "slow-bytes": Change(every=True, chunk=1, delay=0.005),
-    "pairs": Change(every=True, chunk=2),
-    "slow": Change(every=True, delay=0.3),
+SEGMENTS: dict[str, tuple[Change, ...]] = {
+    "bytes": (Change(every=True, chunk=1, delay=0.005),),
+    "slow-bytes": (Change(every=True, chunk=1, delay=0.02),),
+    "pairs": (Change(every=True, chunk=2, delay=0.01),),
+    "slow": (Change(every=True, delay=0.3),),
+    "split": tuple(Change(every=True, delay=0.02, pause=n) for n in range(1, 22)),
 }
 _LIE = b"OK %b\r\n---\na: 1\n\r\n"
 LIES = {
-    "negative-size": ("reserve", says(b"RESERVED 1 -5\r\nabcde\r\n"), fails),
-    "size-no-number": ("reserve", says(b"RESERVED 1 abc\r\nabcde\r\n"), fails),
-    "wrong-end": ("reserve", says(b"RESERVED 1 3\r\nabcXY\r\n"), fails),
+    "negative-size": (TAKE, says(b"RESERVED 1 -5\r\nabcde\r\n"), fails),
+    "size-no-number": (TAKE, says(b"RESERVED 1 abc\r\nabcde\r\n"), fails),
+    "wrong-end": (TAKE, says(b"RESERVED 1 3\r\nabcXY\r\n"), fails),
     "id-no-number": (PUT, says(b"INSERTED abc\r\n"), fails),
     "unknown-reply": ("delete 9", says(b"FINE_THANKS\r\n"), fails),
     "empty-line": ("delete 9", says(b"\r\n"), fails),
@@ -249,53 +272,78 @@ LIES = {
 """Replies of servers that lie."""
 CUT = {
     PUT: b"INSERTED 12345\r\n",
-    "reserve": b"RESERVED 12 5\r\nhello\r\n",
+    TAKE: b"RESERVED 12 5\r\nhello\r\n",
     "delete 9": b"DELETED\r\n",
-    "peek 9": b"FOUND 9 5\r\nhello\r\n",
+    PEEK: b"FOUND 1 5\r\nhello\r\n",
     "kick 100": b"KICKED 12\r\n",
     "stats": body(b"---\nuptime: 5\ncurrent-tubes: 1\n"),
 }
 """Replies inside of which the connection ends."""
 
 
+IN_STEP = ((PUT, in_step),) * 3
+"""After an error: a put shows an answer that was left over from the one before."""
+
+
 def _sent() -> Iterator[Case]:
     yield Case("send.put", "put 3 2 50 x6162", sends(b"put 3 2 50 2\r\nab\r\n"))
     yield Case("send.largest-numbers", f"put {2**32 - 1} {2**32 - 1} {2**32 - 1} x6162",
                sends(b"put 4294967295 4294967295 4294967295 2\r\nab\r\n"))  # fmt: skip
+    yield Case("send.zeros", "put 0 0 0 x6162", sends_or_fails(b"put 0 0 0 2\r\nab\r\n"))
+    yield Case(
+        "send.zeros", "release 1 0 0", sends(b"release 1 0 0\r\n"), before=RESERVE, jobs=_JOB
+    )
+    yield Case("send.zeros", "reserve-with-timeout 0", sends(b"reserve-with-timeout 0\r\n"),
+               jobs=_JOB)  # fmt: skip
     yield Case("send.largest-id", f"delete {2**64 - 1}", sends(b"delete 18446744073709551615\r\n"))
     for verb, (ask, raw, before, jobs) in SEND.items():
-        if verb not in SILENT:
-            yield Case(f"send.{verb}", ask, sends(raw), before=before, jobs=jobs)
+        yield Case(f"send.{verb}", ask, sends(raw), before=before, jobs=jobs)
+    for verb, (before, raw, ask) in LATER.items():
+        yield Case(f"send.{verb}", ask, has_sent(raw), before=before, jobs=_JOB)
+    yield Case("send.ignore", "watch x7562", nothing, after=(
+               (TAKE, nothing), ("ignore x7562", nothing), (TAKE, has_sent(b"ignore ub\r\n"))),
+               jobs=_JOB)  # fmt: skip
+    yield Case("send.watch-adds", TAKE, gives("1", b"work"), before=("watch x7562",), jobs=_JOB)
     for name, content in BODIES.items():
         raw = b"put 0 0 60 %d\r\n%b\r\n" % (len(content), content)
         yield Case(f"send.body-{name}", f"put 0 0 60 {data(content)}", sends(raw))
     for name, content in NAMES.items():
-        for verb in ("use", "watch", "ignore", "stats-tube"):
-            yield Case(f"refuse.name-{name}", f"{verb} {data(content)}", sends_nothing)
-        pause = f"pause-tube {data(content)} 1"
-        yield Case(f"refuse.name-{name}", pause, sends_nothing)
+        word, slug = data(content), f"refuse.name-{name}"
+        yield Case(slug, f"use {word}", refuses("use"), after=((PUT, refuses("use")),))
+        yield Case(slug, f"watch {word}", refuses("watch"), jobs=_JOB,
+                   after=((TAKE, refuses("watch")),))  # fmt: skip
+        for ask in (f"ignore {word}", f"stats-tube {word}", f"pause-tube {word} 1"):
+            yield Case(slug, ask, refuses(ask.split()[0]))
     for name, questions in NUMBERS.items():
         for ask in questions:
-            yield Case(f"refuse.number-{name}", ask, sends_nothing)
-    yield Case("send.longest-name", f"use {data(b'n' * 200)}", sends(b"use %b\r\n" % (b"n" * 200)))
+            before = RESERVE if ask.startswith(("release", "bury")) else ()
+            yield Case(f"refuse.number-{name}", ask, refuses(ask.split()[0]), before=before,
+                       jobs=_JOB)  # fmt: skip
     yield Case("send.one-connection", "release 1 0 0", succeeds, before=RESERVE, jobs=_JOB)
 
 
 def _read() -> Iterator[Case]:
     for name, (ask, reply, check) in REPLIES.items():
-        yield Case(f"reply.{name}", ask, check, says(reply))
-    yield Case("reply.ignore-not-ignored", "ignore x6161", fails, says(b"NOT_IGNORED\r\n"))
+        before = RESERVE if ask.startswith(("release", "bury", "touch")) else ()
+        yield Case(f"reply.{name}", ask, check, says(reply), before=before, jobs=_JOB)
+    watched = ("watch x6161", "watch x6162")
+    yield Case("reply.watch-watching", "watch x6163", gives("4"), before=watched)
+    yield Case("reply.ignore-watching", "ignore x6162", gives("2"), before=watched)
+    yield Case("reply.ignore-not-ignored", "ignore x64656661756c74", fails,
+               says(b"NOT_IGNORED\r\n"))  # fmt: skip
     used = ("use x6162",)
     yield Case("reply.list-tube-used-using", "list-tube-used", gives(b"ab"), before=used)
     for name, reply in ERRORS.items():
         for ask in ANY:
-            yield Case(f"reply.{name}", ask, fails, says(reply))
-    yield Case("reply.deadline-soon-distinct", "reserve-with-timeout 0", fails,
+            before = RESERVE if ask.startswith(("delete", "release", "bury", "touch")) else ()
+            yield Case(f"reply.{name}", ask, fails, says(reply), before=before, jobs=_JOB)
+    yield Case("reply.deadline-soon-distinct", TAKE, fails,
                says(b"DEADLINE_SOON\r\n"), differs=b"TIMED_OUT\r\n")  # fmt: skip
     yield Case("reply.timed-out-distinct", "reserve-with-timeout 0", fails,
                says(b"TIMED_OUT\r\n"), differs=b"INTERNAL_ERROR\r\n")  # fmt: skip
     for name, content in BODIES.items():
-        yield Case(f"reply.body-{name}", "reserve", gives("1", content), jobs=(content,))
+        for ask in (TAKE, PEEK):
+            yield Case(f"reply.body-{name}", ask, gives("1", content), jobs=(content,))
     for name, (text, pair) in STATS.items():
         yield Case(f"stats.{name}", "stats", has(*pair), says(body(text)))
     for name, tube in TUBES.items():
@@ -303,43 +351,62 @@ def _read() -> Iterator[Case]:
         yield Case(f"stats.tube-{name}", "list-tubes", has(b"default", tube), says(listed))
     yield Case("stats.tube-named", "stats-tube x6e756c6c", has(b"name", b"null"),
                says(body(b"---\nname: null\ncurrent-jobs-ready: 0\n")))  # fmt: skip
-    for name, change in SEGMENTS.items():
-        yield Case(f"segments.{name}", PUT, succeeds, (change,))
-        yield Case(f"segments.{name}", "reserve", gives("1", b"a\r\nb"), (change,),
-                   jobs=(b"a\r\nb",))  # fmt: skip
+    for name, changes in SEGMENTS.items():
+        numbered = tuple(replace(change, says=b"INSERTED 5822\r\n") for change in changes)
+        yield Case(f"segments.{name}", PUT, gives("5822"), numbered)
+        yield Case(f"segments.{name}", TAKE, gives("1", b"a b"), changes, jobs=(b"a b",))
+        found = tuple(replace(change, says=CUT["stats"]) for change in changes)
+        yield Case(f"segments.{name}", "stats", has(b"uptime", b"5"), found)
 
 
 def _afterwards() -> Iterator[Case]:
     for name, reply in {**ERRORS, "not-found": b"NOT_FOUND\r\n"}.items():
-        yield Case(f"step.after-{name}", "delete 9", returns, says(reply), jobs=_JOB,
-                   then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.after-job-too-big", PUT, returns, says(b"JOB_TOO_BIG\r\n"), jobs=_JOB,
-               then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.after-draining", PUT, returns, says(b"DRAINING\r\n"), jobs=_JOB,
-               then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.after-timed-out", "reserve-with-timeout 0", returns, says(b"TIMED_OUT\r\n"),
-               jobs=_JOB, then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
-    yield Case("step.late-reply", "delete 1", returns, (Change(delay=2.5),),
-               jobs=(b"work", b"next"), then=("peek 2", fails_or_gives("2", b"next")))  # fmt: skip
-    yield Case("step.put-once", PUT, sends_once(b"put"), (Change(cut=0),))
+        yield Case(f"step.after-{name}", "delete 9", returns, says(reply), after=IN_STEP)
+    for name, reply in {"job-too-big": b"JOB_TOO_BIG\r\n", "draining": b"DRAINING\r\n"}.items():
+        yield Case(f"step.after-{name}", PUT, returns, says(reply), after=IN_STEP)
+    yield Case("step.after-job-too-big", f"put 0 0 60 {data(b'm' * 65536)}", returns, after=IN_STEP,
+               name="a body of 65,536 bytes")  # fmt: skip
+    yield Case("step.after-timed-out", TAKE, returns, says(b"TIMED_OUT\r\n"), after=IN_STEP)
+    yield Case("step.after-use", "use x7562", returns, after=IN_STEP, changes=(
+               Change(says=b"OUT_OF_MEMORY\r\n", at="use", times=1),))  # fmt: skip
+    for settles, when in ((True, "before"), (False, "after")):
+        name = f"the rest comes {when} the next command"
+        yield Case("step.late-reply", "delete 1", returns, (Change(delay=2.5),), jobs=_JOB,
+                   after=IN_STEP, settles=settles, name=name)  # fmt: skip
+        yield Case("step.late-body", TAKE, returns, (Change(delay=2.5, pause=18),),
+                   jobs=(b"w" * 40,), after=IN_STEP, settles=settles, name=name)  # fmt: skip
+    ends: tuple[End, ...] = ("close", "reset")
+    lost = tuple(Change(cut=n, end=end) for n in (0, 4) for end in ends)
+    yield Case("step.put-once", PUT, sends_once(b"put"), lost, hurries=True)
+    yield Case("step.use-restored", "delete 9", nothing, (Change(cut=0, at="delete", times=1),),
+               before=("use x7562",), after=((PUT, restores(b"use ub\r\n", "put")),))  # fmt: skip
+    yield Case("step.watch-restored", "delete 9", nothing, (Change(cut=0, at="delete", times=1),),
+               before=("watch x7562",), jobs=_JOB,
+               after=((TAKE, restores(b"watch ub\r\n", "reserve")),))  # fmt: skip
     for ask, reply in CUT.items():
-        verb = ask.split()[0]
-        yield Case(f"gone.{verb}-is-incomplete", ask, does_not_succeed, cuts(reply), wait=1.5)
+        verb = ask.split()[0].removesuffix("-with-timeout")
+        yield Case(f"gone.{verb}-is-incomplete", ask, does_not_succeed, cuts(reply), jobs=_JOB,
+                   hurries=True)  # fmt: skip
 
 
 def _gone() -> Iterator[Case]:
     ends: tuple[End, ...] = ("close", "reset")
     for end in ends:
-        for ask in ("delete 9", "reserve", PUT):
+        for ask in ("delete 9", TAKE, PUT):
             reply = CUT[ask]
             places = tuple(Change(says=reply, cut=n, end=end) for n in (0, 4, len(reply) - 1))
             yield Case(f"gone.{end}-returns", ask, returns, places)
+        yield Case(f"gone.{end}-returns", PUT, returns, (Change(leaves=True, end=end),),
+                   name="put on a connection that has ended")  # fmt: skip
+    yield Case("gone.no-busy-loop", TAKE, rests, cuts(CUT[TAKE])[::7])
     yield Case("gone.refused-returns", "delete 1", returns, refused=True)
     yield Case("gone.silence-returns", "delete 9", returns, (Change(cut=0, end="silence"),))
+    yield Case("gone.silence-returns", "reserve-with-timeout 1", returns,
+               (Change(cut=0, end="silence"),))  # fmt: skip
     yield Case("gone.silence-in-line-returns", PUT, returns,
-               (Change(says=b"INSERTED 12", end="silence"),))  # fmt: skip
-    yield Case("gone.silence-in-body-returns", "peek 9", returns,
-               (Change(says=b"FOUND 9 50\r\nhello", end="silence"),))  # fmt: skip
+               (Change(says=b"INSERTED 12", cut=11, end="silence"),))  # fmt: skip
+    yield Case("gone.silence-in-body-returns", PEEK, returns, jobs=_JOB, changes=(
+               Change(says=b"FOUND 9 50\r\nhello", cut=17, end="silence"),))  # fmt: skip
 
 
 def _hardening() -> Iterator[Case]:
@@ -351,10 +418,10 @@ def _hardening() -> Iterator[Case]:
     }.items():
         yield Case(f"lies.{name}", "delete 9", check, (Change(says=b"x" * 65536, repeat=1024),),
                    name="64 MiB without a line end")  # fmt: skip
-    yield Case("lies.gigantic-size", "peek 9", stays_small,
+    yield Case("lies.gigantic-size", PEEK, stays_small,
                says(b"FOUND 9 99999999999\r\nabc\r\n"))  # fmt: skip
     yield Case("lies.surplus-reply", "delete 1", returns, says(b"DELETED\r\nDELETED\r\n"),
-               jobs=_JOB, then=("peek 1", fails_or_gives("1", b"work")))  # fmt: skip
+               jobs=_JOB, after=IN_STEP)  # fmt: skip
     yield Case("lies.early-reply", "delete 9", fails, (Change(early=b"DELETED\r\n"),))
 
 
@@ -365,8 +432,11 @@ def all_cases() -> list[Case]:
 
 def for_self_test() -> Iterator[tuple[str, ...]]:
     """Yield the questions that each operation is tried with, against a well-behaved server."""
-    yield ("put 0 0 60 x",)
+    yield (PUT,)
     for verb in COMMANDS:
-        if verb in SEND and ArgumentKind.TIMEOUT not in COMMANDS[verb].kinds:
+        if verb in SEND:
             ask, _, before, _ = SEND[verb]
-            yield (*before, ask)
+            yield (*before, ask.split(OR)[0])
+    for ask in ("use x7562", "watch x7562", "list-tube-used", "list-tubes-watched"):
+        yield (ask,)
+    yield ("watch x7562", "watch x7563", "ignore x7562")

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from conformance.clients.protocol import Answer, data
+from conformance.clients.protocol import Answer, data, text_of
 from reference_server.wire import escape
 
 SMALL = 24 << 20
 """Bytes by which the memory of a driver may grow while the server sends endless lines."""
+
+IDLE = 0.5
+"""Seconds of processor time that a driver may use while it waits, however long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """Observations after a question: ``answer`` is None if none came in time.
 
-    ``growth`` is that of the memory of the driver, in bytes.
+    ``commands`` and ``received`` are what the library sent since the question, ``replies`` what the
+    engine made of it; ``histories`` has all commands of each connection. ``ended`` says how the
+    program ended, if it did. ``growth`` is that of its memory, in bytes, ``cpu`` its processor
+    time, in seconds.
     """
 
     question: str
     answer: Answer | None
     commands: Sequence[bytes] = ()
     received: bytes = b""
-    growth: int = 0
+    replies: Sequence[bytes] = ()
+    histories: Sequence[Sequence[bytes]] = ()
     waited: float = 0.0
-    connections: int = 1
+    ended: str = ""
+    growth: int = 0
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ def _shown(data: bytes) -> str:
 
 def _answered(record: Record, expected: str) -> Difference | None:
     if record.answer is None:
-        return Difference(expected, f"no answer within {record.waited:g} s")
+        return Difference(expected, record.ended or f"no answer within {record.waited:g} s")
     return None
 
 
@@ -63,11 +73,42 @@ def sends(*commands: bytes) -> Check:
     return check
 
 
-def sends_nothing(record: Record) -> Difference | None:
-    """Check that the library sends no byte, as the argument is outside the grammar."""
-    if record.received:
-        return Difference("the call fails and sends nothing", f"sends {_shown(record.received)}")
-    return _answered(record, "the call fails and sends nothing")
+def has_sent(command: bytes) -> Check:
+    """Return a check that the library has sent a command before, or now if it needs it now."""
+
+    def check(record: Record) -> Difference | None:
+        sent = [one for history in record.histories for one in history]
+        if command in sent:
+            return None
+        observed = _shown(b"".join(sent)) or "nothing"
+        return Difference(f"the library sends {_shown(command)}", f"it has sent {observed}")
+
+    return check
+
+
+def refuses(verb: str) -> Check:
+    """Return a check that the library does not send a command, as its argument is not allowed."""
+
+    def check(record: Record) -> Difference | None:
+        at = record.received.find(verb.encode() + b" ")
+        expected = "the call fails and sends nothing"
+        if at >= 0:
+            return Difference(expected, f"sends {_shown(record.received[at:])}")
+        return _answered(record, expected)
+
+    return check
+
+
+def sends_or_fails(command: bytes) -> Check:
+    """Return a check that the library sends this command, or no command with this word."""
+    verb, right = command.split(maxsplit=1)[0].decode(), sends(command)
+
+    def check(record: Record) -> Difference | None:
+        if record.answer is not None and not record.answer.is_ok:
+            return refuses(verb)(record)
+        return right(record)
+
+    return check
 
 
 def gives(*values: str | bytes) -> Check:
@@ -104,7 +145,7 @@ def has(*pairs: bytes) -> Check:
         if missing := _answered(record, expected):
             return missing
         assert record.answer is not None
-        values = [_unquoted(bytes.fromhex(v[1:])) for v in record.answer.values if v[:1] == "x"]
+        values = [*map(_unquoted, text_of(record.answer.values))]
         if record.answer.is_ok and any(
             tuple(values[n : n + len(pairs)]) == pairs for n in range(len(values))
         ):
@@ -149,23 +190,51 @@ def returns(record: Record) -> Difference | None:
     return _answered(record, "the call returns")
 
 
-def fails_or_gives(*values: str | bytes) -> Check:
-    """Return a check that the call has no other success than this one."""
-    right = gives(*values)
+def nothing(record: Record) -> Difference | None:
+    """Check nothing: the case is about the questions that follow."""
+
+
+def in_step(record: Record) -> Difference | None:
+    """Check that a put fails, or reports the id that the server gave to this very put."""
+    given = [re.fullmatch(rb"INSERTED (\d+)\r\n", reply) for reply in record.replies]
+    ids = [match[1].decode() for match in given if match]
+    expected = f"the id {ids[-1]}, or an error" if ids else "an error"
+    if missing := _answered(record, expected):
+        return missing
+    assert record.answer is not None
+    if not record.answer.is_ok or record.answer.values[:1] in [(one,) for one in ids]:
+        return None
+    return Difference(expected, f"the answer {record.answer}")
+
+
+def restores(command: bytes, verb: str) -> Check:
+    """Return a check that a command is sent on each connection before one that depends on it."""
 
     def check(record: Record) -> Difference | None:
-        if record.answer is not None and not record.answer.is_ok:
-            return None
-        return right(record)
+        for history in record.histories:
+            for place, sent in enumerate(history):
+                if sent.startswith(verb.encode()) and command not in history[:place]:
+                    expected = f"{_shown(command)} before {verb} on the new connection, or an error"
+                    observed = f"it sends {_shown(b''.join(history))}"
+                    is_ok = record.answer is not None and record.answer.is_ok
+                    return Difference(expected, observed) if is_ok else None
+        return None
 
     return check
+
+
+def rests(record: Record) -> Difference | None:
+    """Check that a call that does not return does not use the processor meanwhile."""
+    if record.answer is not None or record.cpu < IDLE:
+        return None
+    return Difference("the call returns, or waits", f"it computes for {record.cpu:.1f} s")
 
 
 def sends_once(verb: bytes) -> Check:
     """Return a check that the library sends a command once at most, whatever it answers."""
 
     def check(record: Record) -> Difference | None:
-        count = sum(command.split(maxsplit=1)[0] == verb for command in record.commands)
+        count = sum(command.startswith(verb + b" ") for command in record.commands)
         if count <= 1:
             return None
         return Difference(f"{verb.decode()} is sent once", f"it is sent {count} times")

@@ -1,4 +1,4 @@
-"""The process of a driver: it may crash, hang, flood its output or close its input."""
+"""A driver and its process: it may crash, hang, flood its output or close its input."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.clients.protocol import Answer, DriverError, parse_answer
+from conformance.clients.protocol import PREFIX, Answer, DriverError, parse_answer
 
 LONGEST_LINE = 4 << 20
-"""Bytes of a line of output beyond which the line is dropped."""
+"""Bytes of a line of output: more of an answer is dropped, more of another line is an error."""
 _READ = 1 << 16
 
 
@@ -21,8 +21,100 @@ class DriverEnded(Exception):
     """The process of the driver ended, or takes no questions; the text says how."""
 
 
-class Driver:
-    """A driver that runs, in a process group of its own."""
+class Channel:
+    """The lines between suite and driver, over two descriptors."""
+
+    def __init__(self, questions: int, answers: int) -> None:
+        self._in, self._out = questions, answers
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+        self._buffer = bytearray()
+        self._unsent = b""
+        self._number = 0
+        self.is_asked = False
+        """Whether an answer is due."""
+        self.has_ended = False
+
+    def fileno(self) -> int:
+        """Return the descriptor of its output, for a selector."""
+        return self._out
+
+    def ask(self, question: str) -> None:
+        """Send a question; raise :class:`DriverEnded`."""
+        self._number += 1
+        self.is_asked = True
+        self._unsent += f"{self._number} {question}\n".encode()
+        self.push()
+
+    @property
+    def unread(self) -> list[int]:
+        """The descriptor of its input, if a part of a question is left for that."""
+        return [self._in] if self._unsent else []
+
+    def push(self) -> None:
+        """Send the part of a question that the driver has not read yet."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._in, self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.has_ended = True
+            raise DriverEnded(self.ending("the driver takes no questions")) from None
+
+    def answer(self) -> Answer | None:
+        """Return the answer, None until it is there.
+
+        Raises :class:`DriverError` and :class:`DriverEnded`.
+        """
+        try:
+            read = os.read(self._out, _READ)
+        except BlockingIOError:
+            return None
+        if not read:
+            self.has_ended = True
+            raise DriverEnded(self.ending("the driver ended"))
+        self._buffer += read
+        while (end := self._buffer.find(b"\n")) >= 0:
+            line = self._buffer[:end].decode("utf-8", "replace")
+            del self._buffer[: end + 1]
+            if answer := parse_answer(line, self._number):
+                self.is_asked = False
+                return answer
+            self.skip(line)
+        if len(self._buffer) > LONGEST_LINE:
+            if self._buffer.startswith(PREFIX.encode()):
+                # The text of an error: its beginning is enough.
+                del self._buffer[LONGEST_LINE:]
+                return None
+            raise DriverError(f"the driver prints a line of more than {LONGEST_LINE:,} bytes")
+        return None
+
+    def skip(self, line: str) -> None:
+        """Take a line that is no answer: the library has printed it."""
+
+    def ending(self, what: str) -> str:
+        """Return in words how the driver ended."""
+        return what
+
+    def said(self) -> str:
+        """Return the last line of its error output, as far as it is known."""
+        return ""
+
+    def memory(self) -> int:
+        """Return the most memory that the process had, in bytes; 0 if that cannot be read."""
+        return 0
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time that the process used; 0 if that cannot be read."""
+        return 0.0
+
+    def close(self) -> None:
+        """Stop to use the driver."""
+
+
+class Driver(Channel):
+    """A driver that the suite starts, in a process group of its own."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._errors = tempfile.TemporaryFile()
@@ -40,60 +132,7 @@ class Driver:
             raise DriverEnded(f"cannot start the driver {command[0]}: {reason}") from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
-        self._buffer = bytearray()
-        self._unsent = b""
-        self._number = 0
-        self._operation = ""
-
-    def fileno(self) -> int:
-        """Return the descriptor of its output, for a selector."""
-        return self._out
-
-    def ask(self, question: str) -> None:
-        """Send a question; raise :class:`DriverEnded`."""
-        self._number += 1
-        self._operation = question.split()[0]
-        self._unsent += f"{self._number} {question}\n".encode()
-        self.push()
-
-    @property
-    def unread(self) -> list[int]:
-        """The descriptor of its input, if a part of a question is left for that."""
-        return [self._in] if self._unsent else []
-
-    def push(self) -> None:
-        """Send the part of a question that the driver has not read yet."""
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[os.write(self._in, self._unsent) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            raise DriverEnded(self.ending("the driver takes no questions")) from None
-
-    def answer(self) -> Answer | None:
-        """Return the answer, None until it is there.
-
-        Raises :class:`DriverError` and :class:`DriverEnded`.
-        """
-        try:
-            read = os.read(self._out, _READ)
-        except BlockingIOError:
-            return None
-        if not read:
-            raise DriverEnded(self.ending("the driver ended"))
-        self._buffer += read
-        while (end := self._buffer.find(b"\n")) >= 0:
-            line = self._buffer[:end].decode("utf-8", "replace")
-            del self._buffer[: end + 1]
-            if answer := parse_answer(line, self._number, self._operation):
-                return answer
-        if len(self._buffer) > LONGEST_LINE:
-            raise DriverError(f"the driver prints a line of more than {LONGEST_LINE:,} bytes")
-        return None
+        super().__init__(self._process.stdin.fileno(), self._process.stdout.fileno())
 
     def ending(self, what: str) -> str:
         """Return in words how the process ended, with the end of its error output."""
@@ -121,6 +160,14 @@ class Driver:
             return 0
         lines = [line.split() for line in status.splitlines() if line.startswith("VmHWM")]
         return int(lines[0][1]) << 10 if lines else 0
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time that the process used; 0 if that cannot be read."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         """Kill the process and all that it started."""

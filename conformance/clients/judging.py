@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from conformance.clients.cases import Case
+from conformance.clients.cases import OR, Case
 from conformance.clients.checks import Difference, Record
-from conformance.clients.driver import Driver, DriverEnded
+from conformance.clients.driver import Channel, DriverEnded
 from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
 from conformance.clients.server import Change, Server
 from reports.verdicts import Verdict
 
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
-_INSTEAD = {"reserve": "reserve-with-timeout 0", "reserve-with-timeout": "reserve"}
-"""Operations that a library may lack, and what is asked in their place where both will do."""
+HURRIED = 1 / 6
+"""The part of that time which an answer has whose absence is no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,14 @@ class _Stop(Exception):
 class Player:
     """Plays cases with one driver at a time; a driver that hung or ended is started again."""
 
-    start: Callable[[], Driver]
+    start: Callable[[], Channel]
     timeout: float = ANSWER_TIMEOUT
-    _driver: Driver | None = None
-    _wait: float = 0.0
+    _driver: Channel | None = None
+    _wait: float = field(init=False)
+    _ended: str = ""
+
+    def __post_init__(self) -> None:
+        self._wait = self.timeout
 
     def play(self, case: Case) -> Outcome:
         """Return the outcome of a case; a difference must show again with a new driver."""
@@ -68,7 +72,7 @@ class Player:
             self._driver = None
 
     def _play(self, case: Case) -> Outcome:
-        begun = time.monotonic()
+        begun, self._ended = time.monotonic(), ""
         transcript: list[str] = []
         said, difference = "", None
         verdict, reason = Verdict.PASS, ""
@@ -80,8 +84,6 @@ class Player:
                     break
         except _Stop as stop:
             verdict, reason = stop.verdict, stop.reason
-        except DriverEnded as error:
-            verdict, difference = Verdict.FAIL, Difference("the call returns", str(error))
         except DriverError as error:
             verdict, reason = Verdict.ERROR, f"an error of the driver: {error}"
         if verdict is not Verdict.PASS:
@@ -103,80 +105,95 @@ class Player:
         finally:
             server.close()
 
-    def _talk(self, case: Case, server: Server, driver: Driver) -> Difference | None:
+    def _talk(self, case: Case, server: Server, driver: Channel) -> Difference | None:
         ask = self._ask
         if case.refused:
             server.refuse()
         connect = f"connect 127.0.0.1 {server.port}"
         connected = ask(server, driver, connect)
-        if case.refused:
-            return case.check(Record(connect, connected, waited=self.timeout))
         if connected is None or not connected.is_ok:
+            if case.refused or server.change.leaves:
+                return case.check(self._record(server, driver, connect, connected))
+            observed = f"the answer {connected}" if connected else self._ended or "no answer"
             if server.change.every or server.change.early:
-                return Difference("connect succeeds", f"the answer {connected or 'is missing'}")
-            raise _Stop(Verdict.BLOCKED, f"connect failed: {connected or 'no answer'}")
+                return Difference("connect succeeds", observed)
+            raise _Stop(Verdict.BLOCKED, f"connect failed: {observed}")
         for question in case.before:
             self._prepare(server, driver, question)
-        memory = driver.memory()
-        server.is_armed = True
-        self._wait = case.wait
-        question, answer = self._either(server, driver, case.ask)
-        self._wait = 0.0
-        difference = case.check(self._record(server, driver, question, answer, memory))
-        server.is_armed = server.change.every
-        if difference is not None:
-            return difference
-        if case.differs is not None:
-            return self._other(case, server, driver, str(answer))
-        if case.then is not None and answer is not None:
-            question, check = case.then
-            answer = ask(server, driver, question)
-            self._require(question, answer)
-            return check(self._record(server, driver, question, answer, memory))
+        memory, cpu = driver.memory(), driver.cpu()
+        server.is_armed = not server.change.leaves
+        self._wait = self.timeout * HURRIED if case.hurries else self.timeout
+        question, answer = self._first_supported(server, driver, case.ask)
+        self._wait = self.timeout
+        server.is_armed = bool(server.change.at)
+        if server.change.alters_one and not server.altered and not case.hurries:
+            # A reply that was never sent judges nothing.
+            verb = question.split()[0]
+            verdict = Verdict.BLOCKED if answer is None else Verdict.NOT_OFFERED
+            raise _Stop(verdict, f"the library does not send {verb} here")
+        if case.settles:
+            server.deliver(self.timeout)
+        found = self._record(server, driver, question, answer)
+        found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu() - cpu)
+        difference = case.check(found)
+        if difference is None and case.differs is not None:
+            difference = self._other(case, server, driver, str(answer))
+        for following, check in case.after if answer is not None else ():
+            if difference is not None:
+                break
+            question, answer = self._first_supported(server, driver, following)
+            difference = check(self._record(server, driver, question, answer))
         if answer is None:
             self.close()
-        return None
+        return difference
 
-    def _other(self, case: Case, server: Server, driver: Driver, first: str) -> Difference | None:
+    def _other(self, case: Case, server: Server, driver: Channel, first: str) -> Difference | None:
         assert case.differs is not None
         server.change, server.is_armed = Change(says=case.differs), True
         # A connection after an error may be of no use.
         self._prepare(server, driver, f"connect 127.0.0.1 {server.port}")
-        _, answer = self._either(server, driver, case.ask)
+        _, answer = self._first_supported(server, driver, case.ask)
         if str(answer) != first:
             return None
         other = case.differs.decode().strip()
         return Difference(f"another answer than after {other}", f"{first} after both")
 
     def _record(
-        self, server: Server, driver: Driver, question: str, answer: Answer | None, memory: int
+        self, server: Server, driver: Channel, question: str, answer: Answer | None
     ) -> Record:
-        commands, received = [*server.commands], bytes(server.received)
-        growth = driver.memory() - memory
         return Record(
-            question, answer, commands, received, growth, self.timeout, server.connections
+            question=question,
+            answer=answer,
+            commands=[*server.commands],
+            received=bytes(server.received),
+            replies=[*server.replies],
+            histories=[[*history] for history in server.histories],
+            waited=self.timeout,
+            ended=self._ended,
         )
 
-    def _ask(self, server: Server, driver: Driver, question: str) -> Answer | None:
+    def _ask(self, server: Server, driver: Channel, question: str) -> Answer | None:
         server.mark()
-        return server.await_answer(driver, question, self._wait or self.timeout)
+        try:
+            return server.await_answer(driver, question, self._wait)
+        except DriverEnded as error:
+            self._ended = str(error)
+            server.transcript.append(f"  {error}")
+            return None
 
-    def _either(self, server: Server, driver: Driver, question: str) -> tuple[str, Answer | None]:
-        """Ask a question, or the one that may take its place; stop if both are unsupported."""
-        answer = self._ask(server, driver, question)
-        instead = _INSTEAD.get(question.split()[0])
-        if answer is not None and answer.word == UNSUPPORTED and instead is not None:
-            question, answer = instead, self._ask(server, driver, instead)
-        self._require(question, answer)
-        return question, answer
+    def _first_supported(
+        self, server: Server, driver: Channel, questions: str
+    ) -> tuple[str, Answer | None]:
+        """Ask the first question that the driver supports; stop if there is none."""
+        for question in questions.split(OR):
+            answer = self._ask(server, driver, question)
+            if answer is None or answer.word != UNSUPPORTED:
+                return question, answer
+        verb = questions.split()[0]
+        raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
 
-    def _require(self, question: str, answer: Answer | None) -> None:
-        if answer is not None and answer.word == UNSUPPORTED:
-            verb = question.split()[0]
-            raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
-
-    def _prepare(self, server: Server, driver: Driver, question: str) -> None:
-        question, answer = self._either(server, driver, question)
+    def _prepare(self, server: Server, driver: Channel, question: str) -> None:
+        question, answer = self._first_supported(server, driver, question)
         if answer is None or not answer.is_ok:
-            failed = f"{question} failed: {answer or 'no answer'}"
+            failed = f"{question} failed: {answer or self._ended or 'no answer'}"
             raise _Stop(Verdict.BLOCKED, f"the preparation {failed}")

@@ -7,6 +7,7 @@ A question is ``NUMBER OPERATION ARGUMENT…``, an answer ``@beanstalk NUMBER WO
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,15 +20,18 @@ LONGEST_SHOWN = 200
 """Characters of a line that an error quotes."""
 
 
+_BYTES = "x([0-9a-fA-F]{2})*"
+
+
 class Values(Enum):
     """The values after ``ok``, as a regular expression over the rest of the line."""
 
     NONE = ".*"
     ID = r"\d+"
-    JOB = r"\d+ x([0-9a-fA-F]{2})*"
+    JOB = rf"\d+ {_BYTES}"
     COUNT = r"(\d+)?"
-    NAME = r"x([0-9a-fA-F]{2})*"
-    NAMES = r"(x([0-9a-fA-F]{2})*( x([0-9a-fA-F]{2})*)*)?"
+    NAME = rf"{_BYTES}"
+    WORDS = rf"((\d+|{_BYTES})( (\d+|{_BYTES}))*)?"
 
 
 _JOBS = ("reserve", "reserve-with-timeout", "reserve-job")
@@ -36,7 +40,7 @@ _SPECIAL = {
     **dict.fromkeys(_JOBS, Values.JOB),
     **{verb: Values.JOB for verb in COMMANDS if verb.startswith("peek")},
     **dict.fromkeys(("kick", "watch", "ignore"), Values.COUNT),
-    **{verb: Values.NAMES for verb in COMMANDS if verb.startswith(("stats", "list-tubes"))},
+    **{verb: Values.WORDS for verb in COMMANDS if verb.startswith(("stats", "list-tubes"))},
     "list-tube-used": Values.NAME,
 }
 OPERATIONS = {
@@ -82,7 +86,7 @@ def arguments(operation: str) -> tuple[str, ...]:
     )
 
 
-def parse_answer(line: str, number: int, operation: str) -> Answer | None:
+def parse_answer(line: str, number: int) -> Answer | None:
     """Return the answer in a line, None if the library printed the line.
 
     Raises :class:`DriverError`.
@@ -91,15 +95,34 @@ def parse_answer(line: str, number: int, operation: str) -> Answer | None:
     if not found:
         return None
     shown = line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
-    repeated, *words = rest.split()
+    repeated, *words = rest.split() or [""]
     if repeated != str(number):
         raise DriverError(f"the answer to question {number} has another number: {shown!r}")
     if not words:
         raise DriverError(f"the answer has no word after the number: {shown!r}")
     word, *values = words
-    if word == OK and not re.fullmatch(OPERATIONS[operation].value, " ".join(values)):
-        raise DriverError(
-            f"the answer to {operation} does not have the values {OPERATIONS[operation].name}"
-            f" after ok: {shown!r}"
-        )
     return Answer(word, tuple(values))
+
+
+def require_values(operation: str, answer: Answer) -> None:
+    """Raise :class:`DriverError` if a success does not have the values of its operation."""
+    wanted = OPERATIONS[operation]
+    if answer.is_ok and not re.fullmatch(wanted.value, " ".join(answer.values)):
+        raise DriverError(
+            f"the answer to {operation} does not have the values {wanted.name} after ok:"
+            f" {str(answer)!r}"
+        )
+
+
+def text_of(values: Sequence[str]) -> list[bytes]:
+    """Return the words of statistics or names: bytes as they are, numbers as their digits.
+
+    A library may return the text of the server as it came: then its lines are the words.
+    """
+    words = [
+        bytes.fromhex(word[1:]) if re.fullmatch(_BYTES, word) else word.encode() for word in values
+    ]
+    if len(words) != 1 or b"\n" not in words[0]:
+        return words
+    lines = [line.removeprefix(b"- ") for line in words[0].splitlines() if line != b"---"]
+    return [word for line in lines for word in line.split(b": ", 1)]

@@ -49,7 +49,7 @@ def results(
             lateness=0.0,
             strict=strict,
             exit_code=exit_code,
-            arguments=["--", *map(clean, driver)],
+            arguments=[*map(clean, _started(driver))],
         ),
         target=format.TargetRecord(
             title=tally.target,
@@ -67,6 +67,11 @@ def results(
         tests=[*tests(outcomes, tally.baseline, driver)],
         timings=format.Timings(),
     )
+
+
+def _started(driver: Sequence[str]) -> Sequence[str]:
+    """Return the arguments that name a driver; its author has started it if it is empty."""
+    return ["--", *driver] if driver else ["--listen"]
 
 
 def tests(
@@ -88,7 +93,7 @@ def _test(outcome: Outcome, baseline: Baseline, driver: Sequence[str]) -> format
         reason = f"{outcome.case.ask[:60]}: expected {expected}, observed {observed}"
         command = outcome.case.ask.split()[0]
         cause = format.CauseRecord(command=command, expected=expected[:60], observed=observed[:60])
-        again = ["beanstalk-conformance", "client", "--only", slug, "--", *driver]
+        again = ["beanstalk-conformance", "client", "--only", slug, *_started(driver)]
         evidence = format.Evidence(
             transcript=[clean(line) for line in outcome.transcript[-400:]],
             expected=expected,

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
-from conformance.clients.driver import Driver
+from conformance.clients.driver import Channel
 from conformance.clients.protocol import Answer
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
@@ -27,21 +27,32 @@ _PIECE = 1 << 16
 class Change:
     """A row of data that alters the replies to an operation.
 
-    ``says`` takes the place of the reply; ``at`` is the command, by default the one that was asked;
-    ``every``: all replies are altered. Segments have ``chunk`` bytes and are ``delay`` seconds
-    apart. After ``cut`` bytes, the connection ends as ``end`` says. ``repeat``: so often the reply
-    is sent. ``early`` comes before any request is read, in the moment of connecting.
+    ``says`` takes the place of the reply to the command that was asked. ``at`` is another command,
+    whose reply is altered ``times`` often, whenever the library sends it. Segments have ``chunk``
+    bytes and are ``delay`` seconds apart; with ``pause``, there are two, and the delay is between
+    them. ``every``: all replies are sent so. After ``cut`` bytes, the connection ends as ``end``
+    says. ``repeat``: so often the reply is sent. ``early`` comes before any request is read, in the
+    moment of connecting; ``leaves``: the connection ends there.
     """
 
     says: bytes | None = None
     at: str = ""
+    times: int = 0
     every: bool = False
     chunk: int = 0
     delay: float = 0.0
+    pause: int | None = None
     cut: int | None = None
     end: End = "close"
     repeat: int = 1
     early: bytes = b""
+    leaves: bool = False
+
+    @property
+    def alters_one(self) -> bool:
+        """Return whether the change is about the reply to one command."""
+        is_altered = self.says is not None or self.cut is not None
+        return is_altered and not self.every and not self.at
 
 
 PLAIN = Change()
@@ -58,7 +69,8 @@ class _Peer:
     stream: bytearray = field(default_factory=bytearray)
     due: deque[tuple[float, bytes | None, str]] = field(default_factory=deque)
     congested: bool = False
-    is_mute: bool = False
+    change: Change = PLAIN
+    history: list[bytes] = field(default_factory=list)
 
     def write(self, data: bytes) -> None:
         """Take a reply of the engine."""
@@ -76,7 +88,10 @@ class Server:
         self._model = Model(NEWEST, now=time.monotonic_ns())
         self._engine = Engine(self._model, time.monotonic_ns)
         self.change = change
-        self.is_armed = change.every
+        self.is_armed = False
+        """Whether the reply to the command that is asked is altered."""
+        self.altered = 0
+        """How many replies were altered."""
         self._asked = ""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
@@ -86,7 +101,10 @@ class Server:
         """The requests since the last mark, as bytes with their line ends."""
         self.received = bytearray()
         """All bytes since the last mark."""
-        self.connections = 0
+        self.replies: list[bytes] = []
+        """The replies of the engine since the last mark."""
+        self.histories: list[list[bytes]] = []
+        """All requests of each connection."""
         self.transcript: list[str] = []
         own = self._engine.connect(RecordingLink())
         for body in jobs:
@@ -100,8 +118,9 @@ class Server:
         """Begin to collect what the library sends."""
         self.commands.clear()
         self.received.clear()
+        self.replies.clear()
 
-    def await_answer(self, driver: Driver, question: str, seconds: float) -> Answer | None:
+    def await_answer(self, driver: Channel, question: str, seconds: float) -> Answer | None:
         """Ask a driver, and serve until it answers; return None if it does not in this time.
 
         Raises :class:`DriverError` and :class:`DriverEnded`.
@@ -121,7 +140,13 @@ class Server:
         self.transcript.append(f"> no answer within {seconds:g} s")
         return None
 
-    def _turn(self, driver: Driver | None, wait: float) -> set[int]:
+    def deliver(self, seconds: float) -> None:
+        """Serve until nothing is due any more."""
+        limit = time.monotonic() + seconds
+        while any(peer.due for peer in self._peers) and (now := time.monotonic()) < limit:
+            self._turn(None, limit - now)
+
+    def _turn(self, driver: Channel | None, wait: float) -> set[int]:
         """Serve what is ready; return the descriptors that are."""
         reads = {peer.socket.fileno(): peer for peer in self._peers if peer.socket.fileno() >= 0}
         watched = [*reads, *([driver.fileno()] if driver else [])]
@@ -160,10 +185,12 @@ class Server:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = _Peer(accepted, self)
             self._peers.append(peer)
-            self.connections += 1
+            self.histories.append(peer.history)
             peer.number = self._engine.connect(peer)
             if self.change.early:
                 peer.due.append((0.0, self.change.early, ""))
+            if self.change.leaves:
+                peer.due.append((0.0, None, self.change.end))
 
     def _read(self, peer: _Peer) -> None:
         try:
@@ -188,35 +215,42 @@ class Server:
 
     def _handle(self, peer: _Peer, raw: bytes) -> None:
         self.commands.append(raw)
+        peer.history.append(raw)
         words = raw.split(maxsplit=1)
         verb = words[0].decode("latin-1") if words else ""
-        peer.is_mute = not self._alters(verb)
-        if not peer.is_mute and self.change.says is not None:
-            self.reply(peer, self.change.says)
+        is_altered = self._alters(verb)
+        self.altered += is_altered
+        peer.change = self.change if is_altered or self.change.every else PLAIN
+        if is_altered and self.change.says is not None:
+            self._schedule(peer, self.change.says)
         else:
             self._engine.receive(peer.number, raw)
 
     def _alters(self, verb: str) -> bool:
         """Return whether the reply to a command is altered."""
-        if not self.is_armed:
+        if not self.is_armed or 0 < self.change.times <= self.altered:
             return False
-        wanted = self.change.at or self._asked
         both = ("reserve", "reserve-with-timeout")
-        return self.change.every or verb == wanted or (verb in both and wanted in both)
+        wanted = self.change.at or self._asked
+        return verb == wanted or (verb in both and wanted in both)
 
     def reply(self, peer: _Peer, data: bytes) -> None:
-        """Send a reply, altered if it is the one that the change is about."""
-        if peer.is_mute:
-            peer.due.append((0.0, data, ""))
-            return
-        change, at = self.change, time.monotonic()
+        """Send a reply of the engine, altered if it is one that the change is about."""
+        self.replies.append(data)
+        self._schedule(peer, data)
+
+    def _schedule(self, peer: _Peer, data: bytes) -> None:
+        change, at = peer.change, time.monotonic()
         data *= change.repeat
         if change.cut is not None:
             data = data[: change.cut]
         size = change.chunk or max(len(data), 1)
-        for start in range(0, len(data), size):
-            at += change.delay
-            peer.due.append((at, data[start : start + size], ""))
+        parts = [data[start : start + size] for start in range(0, len(data), size)]
+        if change.pause is not None:
+            parts = [data[: change.pause], data[change.pause :]]
+        for number, part in enumerate(parts):
+            at += change.delay if number or change.pause is None else 0.0
+            peer.due.append((at, part, ""))
         if change.cut is not None and change.end != "silence":
             peer.due.append((at, None, change.end))
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 
 from conformance.clients.campaign import WORKERS, Campaign
-from conformance.clients.cases import all_cases
+from conformance.clients.cases import Case, all_cases
 from conformance.clients.catalogue import requirements
 from conformance.clients.driver import Driver, DriverEnded
 from conformance.clients.judging import ANSWER_TIMEOUT, Outcome
+from conformance.clients.listening import Listener
 from conformance.clients.protocol import OPERATIONS, DriverError
 from conformance.clients.results import judged, results
 from conformance.printable import printable
@@ -34,7 +35,17 @@ from reports.verdicts import Verdict
 from reports.write import write_report
 
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
-TEMPLATES = {"python": "driver.py", "javascript": "driver.js"}
+A_DAY = 86400.0
+"""Seconds that a call may take in a debugger."""
+TEMPLATES = {
+    "c": "driver.c",
+    "go": "driver.go",
+    "java": "Driver.java",
+    "node": "driver.js",
+    "php": "driver.php",
+    "python": "driver.py",
+    "ruby": "driver.rb",
+}
 """The languages that a driver may begin with."""
 
 
@@ -63,6 +74,7 @@ TEMPLATES = {"python": "driver.py", "javascript": "driver.js"}
     metavar="N",
     help="drivers at a time",
 )
+@option(_HOW, "--listen", is_flag=True, help="wait for a driver that you start, in a debugger")
 @option(_HOW, "--strict", is_flag=True, help="de-facto deviations give exit code 1, too")
 @option(
     *(_HOW, "--baseline"),
@@ -82,6 +94,7 @@ def client(
     template: str | None,
     answer_timeout: float,
     jobs: int,
+    listen: bool,
     strict: bool,
     baseline: Path | None,
     update_baseline: bool,
@@ -102,8 +115,10 @@ def client(
         for slug, one in requirements().items():
             print(f"{slug}  {one.level}\n    “{one.clause}”")
         return 0
-    if not driver:
+    if not driver and not listen:
         raise refuse("give the command of a driver, as in: client -- python my_driver.py")
+    if driver and listen:
+        raise refuse("--listen waits for a driver that you start: leave out its command")
     cases = [case for case in all_cases() if only is None or fnmatch(case.slug, only)]
     if not cases:
         raise refuse(f"no requirement is called {only}; --list prints all of them")
@@ -114,11 +129,15 @@ def client(
         known = read_baseline(baseline, requirements()) if baseline and not is_new else {}
         named = parsed(labels)
         begun = time.monotonic()
-        campaign = Campaign(lambda: Driver(driver), answer_timeout, jobs)
-        supported = campaign.self_test()
-        print(f"the driver supports {len(supported) + 1} of {len(OPERATIONS)} operations")
-        outcomes = campaign.run(cases)
-        tally = judged(outcomes, name or Path(driver[-1]).stem, known, only is None)
+        if listen:
+            outcomes = _listened(cases)
+        else:
+            campaign = Campaign(lambda: Driver(driver), answer_timeout, jobs)
+            supported = campaign.self_test()
+            print(f"the driver supports {len(supported) + 1} of {len(OPERATIONS)} operations")
+            outcomes = campaign.run(cases)
+        title = name or (Path(driver[-1]).stem if driver else "driver")
+        tally = judged(outcomes, title, known, only is None)
         new = tally.deviations(known=False)
         code = int(any(_counts(one, strict) for one in new))
         for outcome in outcomes:
@@ -150,6 +169,15 @@ def client(
         raise refuse(printable(f"the driver has a bug: {error}")) from None
     except (DriverEnded, BaselineError, OSError) as error:
         raise refuse(printable(str(error))) from None
+
+
+def _listened(cases: Sequence[Case]) -> list[Outcome]:
+    """Return the outcomes of the cases with a driver that its author starts."""
+    listener = Listener(Path())
+    try:
+        return Campaign(listener.start, A_DAY, 1).run(cases)
+    finally:
+        listener.close()
 
 
 def _counts(entry: RequirementVerdict, strict: bool) -> bool:

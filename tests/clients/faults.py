@@ -13,16 +13,20 @@ READ = "        if word not in expected:\n"
 
 
 class Faulty(NamedTuple):
-    """A mistake: the requirement that it breaks, and the text that takes the place of another."""
+    """A mistake: the requirement that it breaks, and texts that take the places of others."""
 
     slug: str
     old: str
     new: str
+    more: tuple[tuple[str, str], ...] = ()
 
     def source(self) -> str:
         """Return the program of the faulty client."""
-        assert SOURCE.count(self.old) == 1, self
-        return SOURCE.replace(self.old, self.new)
+        source = SOURCE
+        for old, new in ((self.old, self.new), *self.more):
+            assert SOURCE.count(old) == 1, (self, old)
+            source = source.replace(old, new)
+        return source
 
 
 def _blank(verb: str) -> Faulty:
@@ -80,10 +84,68 @@ def _stat(slug: str, change: str) -> Faulty:
     return Faulty(f"stats.{slug}", _PAIR, f"            {change}\n{_PAIR}")
 
 
+_CHECKED = "            if self.buffer or select.select([self.socket], [], [], 0)[0]:\n"
+_UNKNOWN = "            if word not in ERRORS:\n"
+_LATE = (
+    (_CHECKED, _CHECKED.replace("if self", "if not self.late and (self").replace("]:", "]):")),
+    (_UNKNOWN, _UNKNOWN.replace("if word", "if not self.late and word")),
+    ('        self.buffer = b""\n', '        self.buffer = b""\n        self.late = False\n'),
+)
+"""A client that goes on with its connection after a timeout, and takes what comes for a reply."""
+
+
+def _late(slug: str, place: str, call: str) -> Faulty:
+    """Return a client that gives up after a second where a reply is late, and goes on."""
+    code = f"            try:\n                {call}\n            except Lost as error:\n"
+    code += "                if 'timed out' not in str(error):\n                    raise\n"
+    code += "                self.late = True\n                raise Refused('late') from None\n"
+    return Faulty(slug, place, code, _LATE)
+
+
+def _forgetful(slug: str, command: bytes, word: bytes) -> Faulty:
+    """Return a client that connects again by itself, and restores nothing but this."""
+    old = "            self.close()\n            raise Lost("
+    new = "            self.close()\n            if not self.again:\n"
+    new += "                self.__init__(*self.address)\n                self.again = True\n"
+    new += f"                self.call({command!r}, {word!r})\n            raise Lost("
+    made = '        self.buffer = b""\n'
+    more = made + "        self.address, self.again = (host, port), False\n"
+    return Faulty(slug, old, new, ((made, more),))
+
+
 FAULTS = [
-    *map(
-        _blank, ("ignore", "bury", "touch", "peek-delayed", "kick-job", "stats-job", "pause-tube")
+    _sent("send.zeros", "command[:10] == b'put 0 0 0 '", "command.replace(b'0 0 0', b'0 0 60')"),
+    Faulty(
+        "send.watch-adds",
+        SENT,
+        "        if command == b'watch ub\\r\\n' and not getattr(self, 'watched', False):\n"
+        "            self.watched = True\n            self.call(command, b'WATCHING')\n"
+        "            command = b'ignore default\\r\\n'\n" + SENT,
     ),
+    Faulty(
+        "reply.use-using",
+        READ,
+        "        if command == b'use aa\\r\\n' and word == b'USING':\n"
+        "            raise Refused('unknown')\n" + READ,
+    ),
+    _blind("reserve-bare-deadline-soon", "reserve\\r", "DEADLINE_SOON"),
+    Faulty(
+        "step.after-use",
+        READ,
+        "        if command == b'use ub\\r\\n' and word == b'OUT_OF_MEMORY':\n"
+        "            self.behind = True\n"
+        "        if getattr(self, 'behind', False) and values == [b'2']:\n"
+        "            values = [b'1']\n" + READ,
+    ),
+    _late(
+        "step.late-reply",
+        "            self.fill(wait)\n",
+        "self.fill(1.0 if wait == TIMEOUT else wait)",
+    ),
+    _late("step.late-body", "            self.fill()\n", "self.fill(1.0)"),
+    _forgetful("step.use-restored", b"watch ub\r\n", b"WATCHING"),
+    _forgetful("step.watch-restored", b"use ub\r\n", b"USING"),
+    *map(_blank, ("bury", "touch", "peek-delayed", "kick-job", "stats-job", "pause-tube")),
     *map(_blank, ("peek-ready", "peek-buried", "reserve-job", "list-tubes\\r")[:3]),
     _sent("send.put", "command.startswith(b'put 3 2 50')", "command.replace(b'3 2', b'2 3')"),
     _sent(
@@ -96,6 +158,7 @@ FAULTS = [
         "b'18446744073709551615' in command",
         "b'delete 9223372036854775807\\r\\n'",
     ),
+    _sent("send.ignore", "command == b'ignore ub\\r\\n'", "b'ignore ub \\r\\n'"),
     _sent("send.kick", "command == b'kick 5\\r\\n'", "b'kick 6\\r\\n'"),
     _sent("send.body-utf8", "'€'.encode() in command", "command.replace(b' 11\\r', b' 8\\r')"),
     _sent("send.body-binary", "b'\\x00' in command", "command.replace(b'\\x00', b'?')"),
@@ -141,10 +204,10 @@ FAULTS = [
     _blind("unknown-command", "touch", "UNKNOWN_COMMAND"),
     _wrong("put-inserted", "put", "4711"),
     _wrong("put-largest-id", "put", "18446744073709551615"),
-    _wrong("watch-watching", "watch", "17"),
-    _wrong("ignore-watching", "ignore", "16"),
+    _wrong("watch-watching", "watch", "4"),
+    _wrong("ignore-watching", "ignore", "2"),
     _wrong("kick-kicked", "kick", "6"),
-    _deaf("release-released", "release 9", "RELEASED"),
+    _deaf("release-released", "release 1 2", "RELEASED"),
     _deaf("bury-buried", "bury", "BURIED"),
     _deaf("touch-touched", "touch", "TOUCHED"),
     _deaf("kick-job-kicked", "kick-job", "KICKED"),
@@ -166,7 +229,9 @@ FAULTS = [
         _ITEM,
         "    lines = [b'- ~' if x == b'- null' else x for x in lines]\n" + _ITEM,
     ),
-    Faulty("stats.tube-number", _ITEM, "    lines = [x for x in lines if x != b'- 1.5']\n" + _ITEM),
+    Faulty(
+        "stats.tube-number", _ITEM, "    lines = [x for x in lines if x != b'- 1.50']\n" + _ITEM
+    ),
     Faulty(
         "stats.tube-zeros", _ITEM, "    lines = [x.replace(b'00', b'') for x in lines]\n" + _ITEM
     ),

@@ -73,12 +73,12 @@ def test_a_bug_of_a_driver_is_reported_as_such(
 
 
 def test_what_a_library_prints_before_an_answer_is_skipped() -> None:
-    answer = parse_answer("debug: @beanstalk 7 ok 12", 7, "put")
+    answer = parse_answer("debug: @beanstalk 7 ok 12", 7)
     assert answer is not None
     assert answer.values == ("12",)
-    assert parse_answer("debug", 7, "put") is None
+    assert parse_answer("debug", 7) is None
     with pytest.raises(DriverError, match="another number"):
-        parse_answer("@beanstalk 6 ok 12", 7, "put")
+        parse_answer("@beanstalk 6 ok 12", 7)
 
 
 def test_no_process_is_left(tmp_path: Path) -> None:

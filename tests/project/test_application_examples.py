@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from reference_server import BeanstalkClock, BeanstalkServer
-from tests.test_docs import ROOT, blocks
-from tests.test_other_projects import PYTEST, run
+from tests import ROOT
+from tests.project.test_docs import blocks
+from tests.project.test_other_projects import PYTEST, run
 
 PAGE = ROOT / "docs" / "testing-applications.md"
 EXAMPLES = [block for block in blocks(PAGE, "python") if "def test_" in block]

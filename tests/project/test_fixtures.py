@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.run.entry import PACKAGES
-from tests.test_other_projects import PYTEST, run
+from tests.project.test_other_projects import PYTEST, run
 
 ASK = """
 import socket

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from conformance.run.entry import PACKAGES
-from tests.test_docs import ROOT
-from tests.test_other_projects import run
-from tests.test_package import build
+from tests import ROOT
+from tests.project.test_other_projects import run
+from tests.project.test_package import build
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 

@@ -1,74 +1,57 @@
 """A driver for greenstalk."""
 
-import sys
-
-import greenstalk
-
-client = None
+from greenstalk import Client, Job
 
 
-def number(word):
-    return float(word) if "." in word else int(word)
+def argument(word):
+    return bytes.fromhex(word[1:]) if word[0] == "x" else float(word) if "." in word else int(word)
 
 
-def raw(word):
-    return bytes.fromhex(word[1:])
-
-
-def text(word):
-    return raw(word).decode()
-
-
-def hexed(value):
-    return "x" + (value if isinstance(value, bytes) else str(value).encode()).hex()
-
-
-def job(found):
-    return [found.id, hexed(found.body)]
-
-
-def pairs(stats):
-    return [hexed(word) for pair in stats.items() for word in pair]
-
-
-def connect(host, port):
-    global client
-    client = greenstalk.Client((host, int(port)), encoding=None)
+def written(found):
+    found = [found.id, found.body] if isinstance(found, Job) else found
+    if isinstance(found, dict):
+        found = sum(found.items(), ())
+    if isinstance(found, (list, tuple)):
+        return " ".join(map(written, found))
+    if type(found) is int:
+        return str(found)
+    return "x" + (found if isinstance(found, bytes) else str(found).encode()).hex()
 
 
 OPERATIONS = {
-    "connect": connect,
-    "put": lambda pri, delay, ttr, b: [client.put(raw(b), number(pri), number(delay), number(ttr))],
-    "use": lambda tube: client.use(text(tube)),
-    "reserve": lambda: job(client.reserve()),
-    "reserve-with-timeout": lambda seconds: job(client.reserve(number(seconds))),
-    "reserve-job": lambda id: job(client.reserve_job(number(id))),
-    "delete": lambda id: client.delete(number(id)),
-    "release": lambda id, *w: client.release(greenstalk.Job(number(id), b""), *map(number, w)),
-    "bury": lambda id, pri: client.bury(greenstalk.Job(number(id), b""), number(pri)),
-    "touch": lambda id: client.touch(greenstalk.Job(number(id), b"")),
-    "watch": lambda tube: [client.watch(text(tube))],
-    "ignore": lambda tube: [client.ignore(text(tube))],
-    "peek": lambda id: job(client.peek(number(id))),
-    "peek-ready": lambda: job(client.peek_ready()),
-    "peek-delayed": lambda: job(client.peek_delayed()),
-    "peek-buried": lambda: job(client.peek_buried()),
-    "kick": lambda count: [client.kick(number(count))],
-    "kick-job": lambda id: client.kick_job(number(id)),
-    "stats-job": lambda id: pairs(client.stats_job(number(id))),
-    "stats-tube": lambda tube: pairs(client.stats_tube(text(tube))),
-    "stats": lambda: pairs(client.stats()),
-    "list-tubes": lambda: map(hexed, client.tubes()),
-    "list-tube-used": lambda: [hexed(client.using())],
-    "list-tubes-watched": lambda: map(hexed, client.watching()),
-    "pause-tube": lambda tube, delay: client.pause_tube(text(tube), number(delay)),
+    "put": lambda pri, delay, ttr, body: client.put(body, pri, delay, ttr),
+    "use": lambda tube: client.use(tube.decode()),
+    "reserve": lambda: client.reserve(),
+    "reserve-with-timeout": lambda seconds: client.reserve(seconds),
+    "reserve-job": lambda id: client.reserve_job(id),
+    "delete": lambda id: client.delete(id),
+    "release": lambda id, pri, delay: client.release(Job(id, b""), pri, delay),
+    "bury": lambda id, pri: client.bury(Job(id, b""), pri),
+    "touch": lambda id: client.touch(Job(id, b"")),
+    "watch": lambda tube: client.watch(tube.decode()),
+    "ignore": lambda tube: client.ignore(tube.decode()),
+    "peek": lambda id: client.peek(id),
+    "peek-ready": lambda: client.peek_ready(),
+    "peek-delayed": lambda: client.peek_delayed(),
+    "peek-buried": lambda: client.peek_buried(),
+    "kick": lambda bound: client.kick(bound),
+    "kick-job": lambda id: client.kick_job(id),
+    "stats-job": lambda id: client.stats_job(id),
+    "stats-tube": lambda tube: client.stats_tube(tube.decode()),
+    "stats": lambda: client.stats(),
+    "list-tubes": lambda: client.tubes(),
+    "list-tube-used": lambda: client.using(),
+    "list-tubes-watched": lambda: client.watching(),
+    "pause-tube": lambda tube, delay: client.pause_tube(tube.decode(), delay),
 }
-for line in sys.stdin:
-    count, name, *words = line.split()
+for line in open(0):
+    number, name, *words = line.split()
+    answer = "unsupported"
     try:
-        answer = "unsupported"
-        if name in OPERATIONS:
-            answer = " ".join(map(str, ["ok", *(OPERATIONS[name](*words) or ())]))
+        if name == "connect":
+            client, answer = Client((words[0], int(words[1])), encoding=None), "ok"
+        elif name in OPERATIONS:
+            answer = f"ok {written(OPERATIONS[name](*map(argument, words)) or ())}"
     except Exception as error:
-        answer = f"error {type(error).__name__}"
-    print("@beanstalk", count, answer, flush=True)
+        answer = f"error {type(error).__name__} {error}"
+    print("@beanstalk", number, answer, flush=True)

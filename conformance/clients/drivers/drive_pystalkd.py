@@ -1,75 +1,58 @@
 """A driver for pystalkd."""
 
-import sys
-
 from pystalkd.Beanstalkd import Connection
-
-client = None
-
-
-def number(word):
-    return float(word) if "." in word else int(word)
+from pystalkd.Job import Job
 
 
-def raw(word):
-    return bytes.fromhex(word[1:])
+def argument(word):
+    return bytes.fromhex(word[1:]) if word[0] == "x" else float(word) if "." in word else int(word)
 
 
-def text(word):
-    return raw(word).decode()
-
-
-def hexed(value):
-    return "x" + (value if isinstance(value, bytes) else str(value).encode()).hex()
-
-
-def job(found):
-    return None if found is None else [found.job_id, hexed(found.body)]
-
-
-def pairs(stats):
-    return [hexed(word) for pair in stats.items() for word in pair]
-
-
-def connect(host, port):
-    global client
-    client = Connection(host, int(port))
-    return []
+def written(found):
+    found = [found.job_id, found.body] if isinstance(found, Job) else found
+    if isinstance(found, dict):
+        found = sum(found.items(), ())
+    if isinstance(found, (list, tuple)):
+        return " ".join(map(written, found))
+    if type(found) is int:
+        return str(found)
+    return "x" + (found if isinstance(found, bytes) else str(found).encode()).hex()
 
 
 OPERATIONS = {
-    "connect": connect,
-    "put": lambda p, d, t, b: [client.put_bytes(raw(b), number(p), number(d), number(t))],
-    "use": lambda tube: client.use(text(tube)) or [],
-    "reserve": lambda: job(client.reserve_bytes()),
-    "reserve-with-timeout": lambda seconds: job(client.reserve_bytes(number(seconds))),
-    "delete": lambda id: client.delete(number(id)) or [],
-    "release": lambda id, *w: client.release(number(id), *map(number, w)) or [],
-    "bury": lambda id, pri: client.bury(number(id), number(pri)) or [],
-    "touch": lambda id: client.touch(number(id)) or [],
-    "watch": lambda tube: [client.watch(text(tube))],
-    "ignore": lambda tube: [client.ignore(text(tube))],
-    "peek": lambda id: job(client.peek(number(id))),
-    "peek-ready": lambda: job(client.peek_ready()),
-    "peek-delayed": lambda: job(client.peek_delayed()),
-    "peek-buried": lambda: job(client.peek_buried()),
-    "kick": lambda count: [client.kick(number(count))],
-    "kick-job": lambda id: client.kick_job(number(id)) or [],
-    "stats-job": lambda id: pairs(client.stats_job(number(id))),
-    "stats-tube": lambda tube: pairs(client.stats_tube(text(tube))),
-    "stats": lambda: pairs(client.stats()),
-    "list-tubes": lambda: map(hexed, client.tubes()),
-    "list-tube-used": lambda: [hexed(client.using())],
-    "list-tubes-watched": lambda: map(hexed, client.watching()),
-    "pause-tube": lambda tube, delay: client.pause_tube(text(tube), number(delay)) or [],
+    "put": lambda pri, delay, ttr, body: client.put_bytes(body, pri, delay, ttr),
+    "use": lambda tube: client.use(tube.decode()),
+    "reserve": lambda: client.reserve_bytes() or "none",
+    "reserve-with-timeout": lambda seconds: client.reserve_bytes(seconds) or "none",
+    "delete": lambda id: client.delete(id),
+    "release": lambda id, pri, delay: client.release(id, pri, delay),
+    "bury": lambda id, pri: client.bury(id, pri),
+    "touch": lambda id: client.touch(id),
+    "watch": lambda tube: client.watch(tube.decode()),
+    "ignore": lambda tube: client.ignore(tube.decode()),
+    "peek": lambda id: client.peek(id) or "none",
+    "peek-ready": lambda: client.peek_ready() or "none",
+    "peek-delayed": lambda: client.peek_delayed() or "none",
+    "peek-buried": lambda: client.peek_buried() or "none",
+    "kick": lambda bound: client.kick(bound),
+    "kick-job": lambda id: client.kick_job(id),
+    "stats-job": lambda id: client.stats_job(id),
+    "stats-tube": lambda tube: client.stats_tube(tube.decode()),
+    "stats": lambda: client.stats(),
+    "list-tubes": lambda: client.tubes(),
+    "list-tube-used": lambda: client.using(),
+    "list-tubes-watched": lambda: client.watching(),
+    "pause-tube": lambda tube, delay: client.pause_tube(tube.decode(), delay),
 }
-for line in sys.stdin:
-    count, name, *words = line.split()
+for line in open(0):
+    number, name, *words = line.split()
+    answer = "unsupported"
     try:
-        answer = "unsupported"
-        if name in OPERATIONS:
-            values = OPERATIONS[name](*words)
-            answer = "none" if values is None else " ".join(map(str, ["ok", *values]))
+        if name == "connect":
+            client, answer = Connection(words[0], int(words[1])), "ok"
+        elif name in OPERATIONS:
+            found = OPERATIONS[name](*map(argument, words))
+            answer = found if found in ("none", "buried") else f"ok {written(found or ())}"
     except Exception as error:
-        answer = f"error {type(error).__name__}"
-    print("@beanstalk", count, answer, flush=True)
+        answer = f"error {type(error).__name__} {error}"
+    print("@beanstalk", number, answer, flush=True)

@@ -1,25 +1,28 @@
-// A driver for a client library in JavaScript: replace LIBRARY.
+// A driver for a client library in JavaScript: replace LIBRARY and its calls.
 const Client = require("LIBRARY");
+
 let client;
-const body = (word) => Buffer.from(word.slice(1), "hex");
-const hex = (buffer) => "x" + Buffer.from(buffer).toString("hex");
+const argument = (word) => (word[0] === "x" ? Buffer.from(word.slice(1), "hex") : Number(word));
 const operations = {
-  connect: async (host, port) => { client = new Client(); await client.connect({ host, port: Number(port) }); return []; },
-  put: async (pri, delay, ttr, b) => [await client.put(body(b), Number(pri), Number(delay), Number(ttr))],
-  reserve: async () => { const job = await client.reserve(); return [job.id, hex(job.body)]; },
-  delete: async (id) => { await client.delete(id); return []; },
+  put: async (pri, delay, ttr, body) => `ok ${await client.put(body, pri, delay, ttr)}`,
+  reserve: async () => {
+    const job = await client.reserve();
+    return `ok ${job.id} x${job.body.toString("hex")}`;
+  },
+  delete: async (id) => (await client.delete(id)) ?? "ok",
 };
-async function main() {
+
+(async () => {
   for await (const line of require("readline").createInterface({ input: process.stdin })) {
-    const [count, name, ...words] = line.split(" ");
+    const [number, name, ...words] = line.split(" ");
     let answer = "unsupported";
     try {
-      if (operations[name]) answer = ["ok", ...(await operations[name](...words))].join(" ");
+      if (name === "connect") answer = (await (client = new Client()).connect(...words)) ?? "ok";
+      else if (operations[name]) answer = await operations[name](...words.map(argument));
     } catch (error) {
-      answer = "error " + String(error && (error.message || error)).replace(/\s+/g, " ");
+      answer = `error ${error.message ?? error}`;
     }
-    console.log("@beanstalk", count, answer);
+    console.log("@beanstalk", number, answer);
   }
-  process.exit(0);
-}
-main();
+  process.exit();
+})();

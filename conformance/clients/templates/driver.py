@@ -1,42 +1,30 @@
-"""A driver for a client library in Python: replace the lines with LIBRARY."""
-
-import sys
+"""A driver for a client library in Python: replace LIBRARY and its calls."""
 
 from LIBRARY import Client
 
-client = None
+
+def argument(word):
+    return bytes.fromhex(word[1:]) if word[0] == "x" else float(word) if "." in word else int(word)
 
 
-def number(word):
-    return float(word) if "." in word else int(word)
+def reserve():
+    job = client.reserve()
+    return f"ok {job.id} x{job.body.hex()}"
 
 
-def body(word):
-    return bytes.fromhex(word[1:])
-
-
-def do(operation, *words):
-    global client
-    if operation == "connect":
-        client = Client(words[0], int(words[1]))
-    elif operation == "put":
-        pri, delay, ttr = map(number, words[:3])
-        return [client.put(body(words[3]), pri, delay, ttr)]
-    elif operation == "reserve":
-        job = client.reserve()
-        return [job.id, "x" + job.body.hex()]
-    elif operation == "delete":
-        client.delete(number(words[0]))
-    else:
-        return None
-    return []
-
-
-for line in sys.stdin:
-    count, *question = line.split()
+OPERATIONS = {
+    "put": lambda pri, delay, ttr, body: f"ok {client.put(body, pri, delay, ttr)}",
+    "reserve": reserve,
+    "delete": lambda id: client.delete(id) or "ok",
+}
+for line in open(0):
+    number, name, *words = line.split()
+    answer = "unsupported"
     try:
-        values = do(*question)
-        answer = "unsupported" if values is None else " ".join(map(str, ["ok", *values]))
+        if name == "connect":
+            client, answer = Client(words[0], int(words[1])), "ok"
+        elif name in OPERATIONS:
+            answer = OPERATIONS[name](*map(argument, words))
     except Exception as error:
-        answer = f"error {type(error).__name__}"
-    print("@beanstalk", count, answer, flush=True)
+        answer = f"error {type(error).__name__} {error}"
+    print("@beanstalk", number, answer, flush=True)
