@@ -32,7 +32,7 @@ class Channel:
         self._unsent = b""
         self._number = 0
         self.is_asked = False
-        """Whether an answer is due."""
+        """True while an answer is due."""
         self.has_ended = False
 
     def fileno(self) -> int:

@@ -89,9 +89,9 @@ class Server:
         self._engine = Engine(self._model, time.monotonic_ns)
         self.change = change
         self.is_armed = False
-        """Whether the reply to the command that is asked is altered."""
+        """True while the reply to the command that was asked is to be altered."""
         self.altered = 0
-        """How many replies were altered."""
+        """The number of altered replies."""
         self._asked = ""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)

@@ -17,35 +17,35 @@ def written(found)
   else "x" + found.to_s.unpack1("H*")
   end
 end
-
 def job(id) = Beaneater::Job.new($client, id: id, status: "RESERVED")
+def said(reply, wanted) = reply[:status] == wanted ? reply[:id] && Integer(reply[:id]) : reply[:status].to_s.downcase.to_sym
 def used = $client.tubes[$client.tubes.last_used]
 
 OPERATIONS = {
   "connect" => ->(*address) { ($client = Beaneater.new(address.join(":"))) && nil },
-  "put" => ->(pri, delay, ttr, body) { Integer(used.put(body, pri: pri, delay: delay, ttr: ttr)[:id]) },
+  "put" => ->(pri, delay, ttr, body) { said(used.put(body, pri: pri, delay: delay, ttr: ttr), "INSERTED") },
   "use" => ->(tube) { $client.tubes.use(tube) && nil },
   "reserve" => -> { $client.tubes.reserve },
   "reserve-with-timeout" => ->(seconds) { $client.tubes.reserve(seconds) },
-  "delete" => ->(id) { job(id).delete && nil },
-  "release" => ->(id, pri, delay) { job(id).release(pri: pri, delay: delay) },
-  "bury" => ->(id, pri) { job(id).bury(pri: pri) && nil },
-  "touch" => ->(id) { job(id).touch && nil },
+  "delete" => ->(id) { said(job(id).delete, "DELETED") },
+  "release" => ->(id, pri, delay) { said(job(id).release(pri: pri, delay: delay), "RELEASED") },
+  "bury" => ->(id, pri) { said(job(id).bury(pri: pri), "BURIED") },
+  "touch" => ->(id) { said(job(id).touch, "TOUCHED") },
   "watch" => ->(tube) { $client.tubes.watch(tube) && nil },
   "ignore" => ->(tube) { $client.tubes.ignore(tube) && nil },
   "peek" => ->(id) { $client.jobs.peek(id) || :none },
   "peek-ready" => -> { used.peek(:ready) || :none },
   "peek-delayed" => -> { used.peek(:delayed) || :none },
   "peek-buried" => -> { used.peek(:buried) || :none },
-  "kick" => ->(bound) { Integer(used.kick(bound)[:id]) },
-  "kick-job" => ->(id) { job(id).kick && nil },
+  "kick" => ->(bound) { said(used.kick(bound), "KICKED") },
+  "kick-job" => ->(id) { said(job(id).kick, "KICKED") },
   "stats-job" => ->(id) { job(id).stats || :none },
   "stats-tube" => ->(tube) { $client.tubes[tube].stats || :none },
   "stats" => -> { $client.stats.keys.flat_map { |key| [key.tr("_", "-"), $client.stats[key]] } },
   "list-tubes" => -> { $client.tubes.all.map(&:name) },
   "list-tube-used" => -> { $client.tubes.used.name },
   "list-tubes-watched" => -> { $client.tubes.watched.map(&:name) },
-  "pause-tube" => ->(tube, delay) { $client.tubes[tube].pause(delay) && nil },
+  "pause-tube" => ->(tube, delay) { said($client.tubes[tube].pause(delay), "PAUSED") },
 }
 while (line = $stdin.gets)
   number, name, *words = line.split
