@@ -99,7 +99,9 @@ def test_a_failing_test_shows_its_conversation(project: Path, options: tuple[str
     assert "2 failed, 2 passed, 2 errors" in done.stdout
     assert done.stdout.count("- beanstalk transcript -") == 3
     for tube in ("mail", "post", "past"):
-        assert f"  A > use {tube}\\r\\n\n  A < USING {tube}\\r\\n\n" in done.stdout
+        # On a busy machine, a line of time is between the two.
+        assert f"  A > use {tube}\\r\\n\n" in done.stdout
+        assert f"  A < USING {tube}\\r\\n\n" in done.stdout
     assert "USING fine" not in done.stdout
 
 

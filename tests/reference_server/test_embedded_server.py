@@ -280,6 +280,7 @@ def test_a_transcript_is_one_that_the_oracle_allows(
 def test_a_client_that_is_answered_after_its_end_has_half_closed(
     server: BeanstalkServer, client: Client
 ) -> None:
+    server.clock.freeze()
     client.send(b"reserve-with-timeout 60\r\n")
     server.wait_until(lambda: server.waiting == 1)
     client.socket.shutdown(socket.SHUT_WR)
