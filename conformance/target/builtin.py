@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from conformance.target.address import Address
-from conformance.target.clock import ControlledClock, RealClock
+from conformance.target.clock import ControlledClock, RealClock, next_exact
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.serving import ServerProcess, own_process
@@ -46,7 +46,7 @@ class VirtualClock(ControlledClock):
         self.tick: Callable[[], None] = lambda: None
 
     def __call__(self) -> int:
-        self.now += 1000
+        self.now += self.step
         return self.now
 
     def time(self) -> float:
@@ -55,6 +55,10 @@ class VirtualClock(ControlledClock):
     def move(self, seconds: float) -> None:
         self.now += round(seconds * 1e9)
         self.tick()
+
+    def _set_step(self, step: int) -> None:
+        self.step = step
+        self.now = next_exact(self.now)
 
 
 class BuiltIn(Target):

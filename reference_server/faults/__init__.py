@@ -22,6 +22,7 @@ from reference_server.faults import (
     server_statistics,
     sizes,
     statistics,
+    ties,
     tubes,
     worker,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "server_statistics",
     "sizes",
     "statistics",
+    "ties",
     "tubes",
     "worker",
 ]
