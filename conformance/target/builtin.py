@@ -20,6 +20,7 @@ from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
 from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
+from conformance.target.wall_clock import WallClock
 from conformance.verdict import Fate, Kind, NotTestable, TargetLost
 from reference_server.binlog import BinlogError
 from reference_server.faults import FAULTS, NO_FAULT, Fault
@@ -75,12 +76,14 @@ class BuiltIn(Target):
         real_time: bool = False,
         fault: Fault = NO_FAULT,
         binlog: bool = False,
+        settable: bool = False,
         limits: Limits = USUAL,
     ) -> None:
         super().__init__("reference server", limits)
         self.profile = profile
         self._limits = max_job_size, max_jobs_ready
         self._fault = fault
+        self._wall_clock = WallClock() if settable else None
         self._folder = (
             tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") if binlog else None
         )
@@ -107,7 +110,7 @@ class BuiltIn(Target):
             virtual or time.monotonic_ns,
             self._fault,
             None if self._folder is None else self._fault.binlog(self._folder.name, None),
-            virtual or time.time_ns,
+            self._wall_clock or virtual or time.time_ns,
         )
         where = self.call(lambda: self._server.start(self._loop, "127.0.0.1", 0))
         host, _, port = where.rpartition(":")
@@ -200,6 +203,12 @@ class BuiltIn(Target):
         if number != named("SIGUSR1"):
             raise NotTestable("needs --launch: a server to send this signal to")
         self.call(self._server.engine.drain)
+
+    def set_wall_clock(self, seconds: int) -> None:
+        if self._wall_clock is None:
+            super().set_wall_clock(seconds)
+        else:
+            self._wall_clock.set(seconds)
 
     def close(self) -> None:
         for other in filter(None, (self._in_real_time, self._in_a_process)):

@@ -33,7 +33,8 @@ _FEWER, _OFTEN = 4, 3
 """One in so many seconds is waited for a server that hangs, and how often it must have hung."""
 _LEAST = 0.05
 """Seconds that such a server gets in any case."""
-_FOLDER = "beanstalk-conformance-clock-"
+FOLDER = "beanstalk-conformance-clock-"
+"""The beginning of the names of the folders of clocks."""
 _SHARED_MEMORY = Path("/dev/shm")
 """The files of a clock are there if they can be: to replace one on a disk takes milliseconds."""
 _COUNTER = struct.Struct("Q")
@@ -188,7 +189,9 @@ class FakeClock(ControlledClock):
         super().__init__()
         clear_leftovers()
         self._library = library
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", dir=_home())
+        self._folder = tempfile.TemporaryDirectory(
+            prefix=f"{FOLDER}{os.getpid()}-", dir=clock_home()
+        )
         self._file = Path(self._folder.name) / "now"
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
@@ -271,14 +274,14 @@ def clear_leftovers() -> None:
             with contextlib.suppress(OSError):
                 path.unlink()
     usual = Path(tempfile.gettempdir())
-    for home, kind in ((_home(), _FOLDER), (usual, SOCKETS), (usual, CONTROLS)):
+    for home, kind in ((clock_home(), FOLDER), (usual, SOCKETS), (usual, CONTROLS)):
         for path in home.glob(f"{kind}*"):
             if _is_gone(path.name.removeprefix(kind).partition("-")[0]):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _home() -> Path:
-    """Return the folder in which those of clocks are."""
+def clock_home() -> Path:
+    """Return the folder in which the folders of clocks are."""
     try:
         with tempfile.TemporaryFile(dir=_SHARED_MEMORY):
             return _SHARED_MEMORY
