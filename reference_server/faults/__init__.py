@@ -13,6 +13,7 @@ from reference_server.faults import (
     delete,
     exhaustion,
     jobs,
+    long_times,
     one_queue,
     other,
     overlap,
@@ -26,6 +27,7 @@ from reference_server.faults import (
     ties,
     tubes,
     worker,
+    yaml_strings,
 )
 from reference_server.faults.registry import FAULTS, NO_FAULT, Fault
 
@@ -41,6 +43,7 @@ __all__ = [
     "delete",
     "exhaustion",
     "jobs",
+    "long_times",
     "one_queue",
     "other",
     "overlap",
@@ -54,4 +57,5 @@ __all__ = [
     "ties",
     "tubes",
     "worker",
+    "yaml_strings",
 ]
