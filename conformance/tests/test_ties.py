@@ -5,6 +5,7 @@ The clock of the target stands still while the timers are set, and ticks in mill
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
+from conformance.target.target import Target
 from reference_server.wire import RESERVED, TIMED_OUT
 
 SECONDS = 5
@@ -61,6 +63,7 @@ def _timeout(clients: Clients) -> Timer:
     def serve() -> None:
         job = producer.put(b"a")
         waiting.expect_now(RESERVED(job, b"a"))
+        worker.delete(job)
 
     return Timer(serve, lambda: waiting.expect(TIMED_OUT))
 
@@ -102,16 +105,18 @@ def _pause(clients: Clients) -> Timer:
     return Timer(lambda: producer.pause(3600), lambda: waiting.expect(RESERVED(job, b"a")))
 
 
-@pytest.mark.parametrize(
-    "stopped",
-    [
-        pytest.param(_timeout, id="timeout"),
-        pytest.param(_timeout_of_one_that_leaves, id="timeout-left"),
-        pytest.param(_ttr, id="ttr"),
-        pytest.param(_delay, id="delay"),
-        pytest.param(_pause, id="pause"),
-    ],
+STOPPED: tuple[SetTimer, ...] = (
+    _timeout,
+    _timeout_of_one_that_leaves,
+    _ttr,
+    _delay,
+    _pause,
 )
+"""The timers that are stopped beside others."""
+ROUNDS = [(others, place) for others in (1, 2) for place in range(others + 1)]
+"""How many other timers there are, and how many of them are set before the one that is stopped."""
+
+
 @pytest.mark.parametrize(
     "kept",
     [
@@ -154,12 +159,19 @@ def _pause(clients: Clients) -> Timer:
     ],
 )
 def test_timers_of_the_same_instant(
-    new_client: Connect, new_tube: NewTube, clock: Timeline, kept: SetTimer, stopped: SetTimer
+    own_server: Target,
+    new_client: Connect,
+    new_tube: NewTube,
+    clock: Timeline,
+    kept: SetTimer,
 ) -> None:
-    """Stop the first, the second or the last of three timers; the other two fire."""
+    """Stop any of two or three timers; the others fire.
+
+    A server that confuses timers may do so for as long as it runs.
+    """
     clients = Clients(new_client, new_tube)
-    for place in range(3):
-        kinds = [kept, kept]
+    for stopped, (others, place) in itertools.product(STOPPED, ROUNDS):
+        kinds = [kept] * others
         kinds.insert(place, stopped)
         with clock.standing_still():
             timers = [set_timer(clients) for set_timer in kinds]
