@@ -114,7 +114,7 @@ STOPPED: tuple[SetTimer, ...] = (
 )
 """The timers that are stopped beside others."""
 ROUNDS = [(others, place) for others in (1, 2) for place in range(others + 1)]
-"""How many other timers there are, and how many of them are set before the one that is stopped."""
+"""The number of other timers, and the number of those set before the one that is stopped."""
 
 
 @pytest.mark.parametrize(
