@@ -11,18 +11,19 @@ LOOK = 1000
 class MovableClock:
     """Nanoseconds that never go back.
 
-    A clock that stands still moves by :data:`LOOK` whenever it is called, so that whatever is due
+    A clock that stands still moves by ``step`` whenever it is called, so that whatever is due
     in the next instant, such as the end of a pause of 0 seconds, happens.
     """
 
     def __init__(self, flows: bool) -> None:
+        self.step = LOOK
         self._ahead = 0
         self._stands_at: int | None = None if flows else 0
 
     def __call__(self) -> int:
         """Return the time for a server that looks at its clock."""
         if self._stands_at is not None:
-            self._stands_at += LOOK
+            self._stands_at += self.step
         return self.now
 
     @property

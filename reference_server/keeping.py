@@ -14,7 +14,7 @@ from typing import Any
 
 from reference_server.binlog import Binlog
 from reference_server.model import Model
-from reference_server.state import Client, Job, JobState, KeptJob, kept
+from reference_server.state import SECOND, Client, Job, JobState, KeptJob, kept
 from reference_server.system import tell
 from reference_server.wire import Reply
 
@@ -106,10 +106,16 @@ class Keeper:
         """Return how much the time since 1970 is ahead of the model's, in nanoseconds."""
         return self._wall() - self._clock()
 
-    @staticmethod
-    def _on_our_clock(job: KeptJob, ahead: int) -> KeptJob:
+    def _on_our_clock(self, job: KeptJob, ahead: int) -> KeptJob:
+        """Return a job with the times of our clock.
+
+        If the wall clock was set back, none was put in the future, nor is delayed for longer than
+        its delay.
+        """
         created, deadline = (time * _MICROSECOND - ahead for time in (job.created, job.deadline))
-        return job._replace(created=created, deadline=deadline)
+        now = self._clock()
+        latest = now + job.delay * SECOND
+        return job._replace(created=min(created, now), deadline=min(deadline, latest))
 
     def _kept(self, job: Job, ahead: int) -> KeptJob:
         place = next(self._places) if job.state is JobState.BURIED else 0

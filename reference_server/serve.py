@@ -74,7 +74,12 @@ class Server:
             "max_jobs_ready": max_jobs_ready,
             "binlog": binlog is not None,
             "now": clock(),
-            "host": lambda: {**of_process(), **(self._keeper.numbers() if self._keeper else {})},
+            "host": lambda: {
+                **of_process(),
+                # Nothing but a fault asks for it: no duration depends on it.
+                "wall-clock": wall(),
+                **(self._keeper.numbers() if self._keeper else {}),
+            },
         }
         profile = fault.profile(profile)
         if binlog is None:

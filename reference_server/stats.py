@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
@@ -17,6 +18,8 @@ COUNTED_COMMANDS = (
 )
 """The commands that stats counts, in the order in which it lists them."""
 
+_MISREAD = re.compile(r"[-+.0-9#~]|(?:null|yes|no|on|off|true|false)\Z", re.IGNORECASE)
+"""The beginnings of texts that YAML may take for a number, a time or a comment, and its words."""
 _UNKNOWN_HOST: Mapping[str, object] = {
     "pid": 0,
     "rusage-utime": "0.000000",
@@ -63,13 +66,16 @@ def _document(model: ServerFacts, command: str, values: Mapping[str, object]) ->
 
 def names(tubes: Iterable[Tube]) -> bytes:
     """Return tube names as a YAML list."""
-    return "".join(["---\n", *(f"- {tube.name}\n" for tube in tubes)]).encode()
+    return "".join(["---\n", *(f"- {_as_string(tube.name)}\n" for tube in tubes)]).encode()
 
 
 def _quote(model: ServerFacts, value: object) -> object:
-    # Without quotes, the os of a Linux kernel is a comment.
-    is_comment = str(value).startswith("#")
-    return f'"{value}"' if model.profile.yaml_quotes or is_comment else value
+    return f'"{value}"' if model.profile.yaml_quotes else _as_string(str(value))
+
+
+def _as_string(text: str) -> str:
+    """Return a text in quotes if YAML might take it for something else without them."""
+    return f'"{text}"' if _MISREAD.match(text) else text
 
 
 def _seconds(time: int) -> int:

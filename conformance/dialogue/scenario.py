@@ -68,6 +68,10 @@ class _Witnessed:
         self._target.crash()
         self._note(RESTARTS)
 
+    def set_wall_clock(self, seconds: int) -> None:
+        self._target.set_wall_clock(seconds)
+        self._note(b"sets the wall clock by %+d s" % seconds)
+
 
 def jobs_of_running_tests() -> list[int]:
     """Return the jobs of all tests of this process that have not ended."""

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from conformance.dialogue.grace_period import STEP, attempts
-from conformance.target.clock import GRANULARITY, TargetClock
+from conformance.target.clock import GRANULARITY, ControlledClock, TargetClock
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
 from conformance.target.transport import Transport, wait_for
@@ -153,6 +153,7 @@ class Timeline:
         self._origin: float | None = None
         self._advanced_until = 0.0
         self._settled = True
+        self._stands_still = False
 
     def add(self, connection: Participant) -> None:
         """Take part of a connection whose replies must be timed."""
@@ -257,6 +258,21 @@ class Timeline:
         self.advance(seconds)
         self.timed = timed
 
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Let the target's clock stand still unless it is moved: many timers may be equal then.
+
+        It moves by whole milliseconds, as a coarse clock does, and shows each deadline exactly.
+        Raises NotTestable if it cannot be moved.
+        """
+        if not isinstance(self._clock, ControlledClock):
+            raise NotTestable("needs a clock that can be moved: one that stands still")
+        self.before_sending()
+        with self._clock.standing_still():
+            self._stands_still = True
+            yield
+            self._stands_still = False
+
     def leave_alone(self, seconds: float) -> None:
         """Do as :meth:`advance` under a real clock, but let clients that are idle stay idle."""
         self._live_through(seconds)
@@ -269,7 +285,10 @@ class Timeline:
             self.raced = True
             collect(self._connections, time.monotonic() + self._arrival)
         steps = [seconds - APPROACH, APPROACH] if seconds > APPROACH else [seconds]
-        steps[-1] += OVERSHOOT
+        if self._stands_still:
+            steps.append(OVERSHOOT)
+        else:
+            steps[-1] += OVERSHOOT
         for step in steps:
             collect(self._connections, 0.0)
             self._jump(step)

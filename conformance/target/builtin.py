@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from conformance.target.address import Address
-from conformance.target.clock import ControlledClock, RealClock
+from conformance.target.clock import ControlledClock, RealClock, next_exact
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.serving import ServerProcess, own_process
 from conformance.target.signals import named
 from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
+from conformance.target.wall_clock import WallClock
 from conformance.verdict import Fate, NotTestable, OutcomeKind, TargetLost
 from reference_server.binlog import BinlogError
 from reference_server.clock import MovableClock
@@ -44,6 +45,10 @@ class VirtualClock(ControlledClock):
         self.shown.forward(round(seconds * 1e9))
         self.tick()
 
+    def _set_step(self, step: int) -> None:
+        self.step = self.shown.step = step
+        self.shown.forward(next_exact(self.shown.now) - self.shown.now)
+
 
 class BuiltIn(Target):
     """The reference server; runs until :meth:`close`."""
@@ -59,12 +64,14 @@ class BuiltIn(Target):
         real_time: bool = False,
         fault: Fault = NO_FAULT,
         binlog: bool = False,
+        settable: bool = False,
         limits: Limits = USUAL,
     ) -> None:
         super().__init__("reference server", limits)
         self.profile = profile
         self._limits = max_job_size, max_jobs_ready
         self._fault = fault
+        self._wall_clock = WallClock() if settable else None
         self._folder = (
             tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") if binlog else None
         )
@@ -88,7 +95,7 @@ class BuiltIn(Target):
             time.monotonic_ns if virtual is None else virtual.shown,
             self._fault,
             None if self._folder is None else self._fault.binlog(self._folder.name, None),
-            time.time_ns if virtual is None else virtual.shown,
+            self._wall_clock or (time.time_ns if virtual is None else virtual.shown),
         )
         where = self.call(lambda: self._server.start(self._thread.loop, "127.0.0.1", 0))
         host, _, port = where.rpartition(":")
@@ -174,6 +181,12 @@ class BuiltIn(Target):
         if number != named("SIGUSR1"):
             raise NotTestable("needs --launch: a server to send this signal to")
         self.call(self._server.engine.drain)
+
+    def set_wall_clock(self, seconds: int) -> None:
+        if self._wall_clock is None:
+            super().set_wall_clock(seconds)
+        else:
+            self._wall_clock.set(seconds)
 
     def close(self) -> None:
         for other in filter(None, (self._in_real_time, self._in_a_process)):

@@ -10,7 +10,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -25,13 +25,16 @@ from reference_server.wire import CRLF, ProtocolError, ReplyReader
 GRANULARITY = 0.01
 """Seconds by which the clocks of target and tester may differ over one scenario."""
 
-_LOOK = 1000
-"""Nanoseconds by which a faked clock moves each time it is looked at."""
+LOOK = 1000
+"""Nanoseconds by which a moved clock creeps each time that the target reads it."""
+_EXACT = 125 * 10**6
+"""Nanoseconds. libfaketime reads times as floating-point numbers: multiples of this are exact."""
 _FEWER, _OFTEN = 4, 3
 """One in so many seconds is waited for a server that hangs, and how often it must have hung."""
 _LEAST = 0.05
 """Seconds that such a server gets in any case."""
-_FOLDER = "beanstalk-conformance-clock-"
+FOLDER = "beanstalk-conformance-clock-"
+"""The beginning of the names of the folders of clocks."""
 _SHARED_MEMORY = Path("/dev/shm")
 """The files of a clock are there if they can be: to replace one on a disk takes milliseconds."""
 _COUNTER = struct.Struct("Q")
@@ -146,24 +149,49 @@ class Attendant:
 
 
 class ControlledClock(Attendant):
-    """A clock that we move."""
+    """A clock that we move.
+
+    ``step``: the nanoseconds by which it creeps each time that the target reads it.
+    """
 
     movable = True
+    step = LOOK
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Let the clock show the same time until it is moved; it shows whole milliseconds."""
+        self.settle()
+        self._set_step(0)
+        try:
+            yield
+        finally:
+            self._set_step(LOOK)
+
+    def _set_step(self, step: int) -> None:
+        """Go on with another step, from a time that can be shown exactly."""
+        raise NotImplementedError
+
+
+def next_exact(now: int) -> int:
+    """Return the first time after ``now`` that can be shown exactly, in nanoseconds."""
+    return (now // _EXACT + 1) * _EXACT
 
 
 class FakeClock(ControlledClock):
     """libfaketime over a launched server: its time hardly moves until we move it.
 
-    It moves a microsecond each time the server looks: beanstalkd corrupts its heap of connections
-    when two of them have a timer due in the very same instant, as they do where time stands still.
-    How often it has looked is read back, so that we know what its clock shows.
+    It creeps a microsecond each time the server reads it, so that no two timers are due in the very
+    same instant, except where a test lets it stand still. How often the server has read it is read
+    back, so that we know what its clock shows.
     """
 
     def __init__(self, library: Path) -> None:
         super().__init__()
         clear_leftovers()
         self._library = library
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", dir=_home())
+        self._folder = tempfile.TemporaryDirectory(
+            prefix=f"{FOLDER}{os.getpid()}-", dir=clock_home()
+        )
         self._file = Path(self._folder.name) / "now"
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
@@ -193,7 +221,7 @@ class FakeClock(ControlledClock):
 
     def _looked(self) -> int:
         """Return the nanoseconds since the clock was first read."""
-        return self._looks.count() * _LOOK if self._looks is not None else 0
+        return self._looks.count() * self.step if self._looks is not None else 0
 
     def time(self) -> float:
         return (self._now + self._looked() - self._start) / 1e9
@@ -203,10 +231,16 @@ class FakeClock(ControlledClock):
         self._write()
         self.settle()
 
+    def _set_step(self, step: int) -> None:
+        shown = self._now + self._looked()
+        self.step = step
+        self._now = next_exact(shown) - self._looked()
+        self._write()
+
     def _write(self) -> None:
         whole, rest = divmod(self._now, 10**9)
         text = time.strftime("@%Y-%m-%d %H:%M:%S", time.gmtime(whole))
-        text += f".{rest:09d} i{_LOOK / 1e9:.6f}\n"
+        text += f".{rest:09d} i{self.step / 1e9:.6f}\n"
         # The server reads the file each time it looks at its clock: it must never be half there.
         new = self._file.with_name("new")
         new.write_text(text)
@@ -240,14 +274,14 @@ def clear_leftovers() -> None:
             with contextlib.suppress(OSError):
                 path.unlink()
     usual = Path(tempfile.gettempdir())
-    for home, kind in ((_home(), _FOLDER), (usual, SOCKETS), (usual, CONTROLS)):
+    for home, kind in ((clock_home(), FOLDER), (usual, SOCKETS), (usual, CONTROLS)):
         for path in home.glob(f"{kind}*"):
             if _is_gone(path.name.removeprefix(kind).partition("-")[0]):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _home() -> Path:
-    """Return the folder in which those of clocks are."""
+def clock_home() -> Path:
+    """Return the folder in which the folders of clocks are."""
     try:
         with tempfile.TemporaryFile(dir=_SHARED_MEMORY):
             return _SHARED_MEMORY

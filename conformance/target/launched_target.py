@@ -26,6 +26,7 @@ from conformance.target.serving import ServerProcess, serving
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Printed, Target
 from conformance.target.traits import Failure, Traits
+from conformance.target.wall_clock import SETTABLE, FakeWallClock
 from conformance.transcript import Transcript
 from conformance.usual_answers import CLOSES
 from conformance.verdict import GOES_ON, Fate, NotTestable, OutcomeKind, Step, TargetLost
@@ -56,7 +57,7 @@ class LaunchedTarget(Target):
     """A server that we run, from a command template.
 
     ``environment``: variables that it is started with, and none else like it. ``traits``: those
-    of another server like it. ``allocations``: they can fail.
+    of another server like it. ``allocations``: they can fail. ``wall_clock``: the one that it sees.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LaunchedTarget(Target):
         traits: Traits | None = None,
         reported_kinds: set[str] | None = None,
         allocations: FailingAllocations | None = None,
+        wall_clock: FakeWallClock | None = None,
         **values: object,
     ) -> None:
         label = command.split()[0].rpartition("/")[2] if command.split() else command
@@ -77,9 +79,11 @@ class LaunchedTarget(Target):
         self._command = command
         self._choice = clock
         self.allocations = allocations
+        self._wall_clock = wall_clock
         self._environment = {
             **(environment or {}),
             **(allocations.environment if allocations is not None else {}),
+            **(wall_clock.environment if wall_clock is not None else {}),
         }
         self._prefix = _HEEDLESS if values.pop(HEEDLESS, False) else ()
         self._values = values
@@ -366,6 +370,7 @@ class LaunchedTarget(Target):
 
     def fresh(self, **configuration: object) -> Target:
         can_fail = configuration.pop(ALLOCATIONS, False)
+        is_settable = configuration.pop(SETTABLE, False)
         for name in configuration.keys() - {HEEDLESS}:
             if f"{{{name}}}" not in self._command:
                 raise NotTestable(f"needs --launch with {{{name}}} in its command")
@@ -379,6 +384,7 @@ class LaunchedTarget(Target):
             traits=self.traits,
             reported_kinds=self.reported_kinds,
             allocations=allocations,
+            wall_clock=self._new_wall_clock() if is_settable else None,
             **configuration,
         )
         try:
@@ -389,6 +395,20 @@ class LaunchedTarget(Target):
             # A sanitizer, for one, must be loaded before it.
             allocations.reason = f"under libfiu, the launched server {error.fate}"
         return begin()
+
+    def _new_wall_clock(self) -> FakeWallClock:
+        """Return a wall clock for another server; raises NotTestable if it may not follow it."""
+        library = faketime_library()
+        if library is None or not self.traits.clock_follows:
+            reason = f": {self.clock_reason}" if self.clock_reason else ""
+            raise NotTestable(f"needs a server whose wall clock can be set{reason}")
+        return FakeWallClock(library)
+
+    def set_wall_clock(self, seconds: int) -> None:
+        if self._wall_clock is None:
+            super().set_wall_clock(seconds)
+        else:
+            self._wall_clock.set(seconds)
 
     def in_real_time(self) -> Target:
         if not self.clock.movable:
@@ -460,3 +480,5 @@ class LaunchedTarget(Target):
             self._folder.cleanup()
         if self.allocations is not None:
             self.allocations.close()
+        if self._wall_clock is not None:
+            self._wall_clock.close()

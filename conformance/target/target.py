@@ -233,6 +233,10 @@ class Target(ABC):
         """Send a signal; raises NotTestable."""
         raise NotTestable("needs --launch: a server to send signals to")
 
+    def set_wall_clock(self, seconds: int) -> None:
+        """Set its wall clock forward by so many seconds, or back; raises NotTestable."""
+        raise NotTestable("needs --launch: a server whose wall clock can be set")
+
     def close(self) -> None:
         """End what we have started."""
 

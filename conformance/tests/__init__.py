@@ -13,11 +13,12 @@ reply are rows of a table.
   `test_ignore`
 - "Other Commands": `test_peek`, `test_kick`, `test_kick_job`, `test_not_found`, `test_stats_job`,
   `test_stats_tube`, `test_stats`, `test_stats_counters`, `test_process`, `test_list_tubes`,
-  `test_quit`, `test_pause_tube`
+  `test_yaml_strings`, `test_quit`, `test_pause_tube`
 - beside the text: `test_one_queue` (before there were tubes), `test_persistence`,
   `test_recovery`, `test_quirks`
 - without memory, descriptors, disk: `test_exhaustion`, `test_exhaustion_descriptors`,
   `test_exhaustion_disk`; with peers that misbehave: `test_exhaustion_peers`
+- times: `test_long_times`, `test_ties`, `test_clock_changes`
 - much of it: `test_queues`, `test_repetition`, `test_crowds`, `test_slow_clients`; beside much of
   it: `test_circumstances`
 - random: `test_stateful`, `test_overlap`; of everything: `test_small_worlds`

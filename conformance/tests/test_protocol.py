@@ -108,6 +108,20 @@ def test_commands_sent_before_a_half_close_are_all_answered(client: Connection) 
 
 
 @requirement(
+    "stats.answered-to-a-probe",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_the_probe_that_monitoring_sends_is_answered(connect: Connect) -> None:
+    """Send what ``echo -e "stats\\r\\n" | nc`` sends: another line is begun, and never ended."""
+    client = connect()
+    asked = client.raw(b"stats\r\n\n")
+    client.half_close()
+    asked.dictionary()
+    assert [reply for reply in client.rest() if reply not in (BAD_FORMAT, UNKNOWN_COMMAND)] == []
+
+
+@requirement(
     "protocol.line-ends-with-crlf",
     r'"BAD_FORMAT\r\n" The client sent a command line that was not well-formed. This can '
     r"happen if the line does not end with \r\n",

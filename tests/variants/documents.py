@@ -48,7 +48,7 @@ def _flow(document: bytes) -> bytes:
     """Return the document in one line, as JSON has it but for its strings."""
     _, *lines = document.splitlines()
     if lines[0].startswith(b"- "):
-        return b"[" + b", ".join(b'"%b"' % line[2:] for line in lines) + b"]\n"
+        return b"[" + b", ".join(b'"%b"' % line[2:].strip(b'"') for line in lines) + b"]\n"
     return b"{" + b", ".join(lines) + b"}\n"
 
 
@@ -71,7 +71,7 @@ def _more(*keys: bytes) -> Callable[[bytes], bytes]:
 _QUOTED_NAME = re.compile(rb'(?m): "(.*)"$')
 _KEY = re.compile(rb"(?m)^([a-z-]+): ")
 _UNNAMED = re.compile(rb"(?m)^cmd-(?:touch|reserve-with-timeout): .*\n")
-_ITEM = re.compile(rb"(?m)^- (.*)$")
+_ITEM = re.compile(rb'^- "?([^"\n]*)"?$', re.MULTILINE)
 
 
 FEW_KEYS = edits("only the keys that the text names", lambda yaml: _UNNAMED.sub(b"", yaml))
@@ -87,6 +87,8 @@ DOCUMENTS = (
         "unquoted strings",
         lambda yaml: _QUOTED_NAME.sub(rb": \1", yaml),
         "stats.yaml-values-parse",
+        "stats-job.tube-is-a-string",
+        "stats-tube.name-is-a-string",
     ),
     edits("strings in single quotes", lambda yaml: yaml.replace(b'"', b"'")),
     edits("keys in quotes", lambda yaml: _KEY.sub(rb'"\1": ', yaml)),

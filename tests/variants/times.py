@@ -175,7 +175,19 @@ class _RoundsAgesUp(Model):
         return wire.OK(re.sub(rb"age: [0-9]+", b"age: %d" % age, reply.body))
 
 
+class _FiresEqualTimersInReverse(Model):
+    """Of timers that are due in the same instant, the last one fires first."""
+
+    def _fire_timers(self, now: int) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            at = self._timers[0][0]
+            self.now = max(self.now, at)
+            self._fire(max(alarm for alarm in self._timers if alarm[0] == at))
+
+
 TIMES = (
+    Variant("equal timers fire in reverse", _FiresEqualTimersInReverse),
+    _timed("timers fire just after they are due", _late(1)),
     Variant("ages are rounded up", _RoundsAgesUp),
     _timed("a tick of a millisecond", _ticks(MILLISECOND)),
     _timed("a tick of 10 milliseconds", _ticks(10 * MILLISECOND)),
