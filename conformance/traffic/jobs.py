@@ -35,7 +35,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 NAMING = frozenset(_WORDS)
 """The commands that name a job, and are answered by its state."""
 LOOKING = frozenset(("peek", "stats-job"))
-"""Those of them that change nothing."""
+"""The commands among them that change nothing."""
 
 
 class Request(NamedTuple):
