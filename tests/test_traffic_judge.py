@@ -134,6 +134,27 @@ def test_without_that_client_it_is_one() -> None:
     assert server_alarms(judged(opened(1) + put + other, TrafficJudge(is_shared=True))) == []
 
 
+def test_a_restart_that_nobody_was_connected_to_see_is_no_alarm() -> None:
+    first = [*opened(1), *talk(1, b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")]
+    idle = [(1, Kind.CLIENT_ENDED, b""), (1, Kind.CLOSED, b""), *opened(2)]
+    again = talk(2, b"put 0 0 60 1\r\ny\r\n", b"INSERTED 1\r\n")
+    missing = talk(2, b"delete 1\r\n", b"NOT_FOUND\r\n")
+    assert server_alarms(judged([*first, *idle, *again])) == []
+    assert server_alarms(judged([*first, *idle, *missing])) == []
+    # With a client that stays, or a higher id, there was none.
+    assert len(server_alarms(judged([*opened(3), *first, *idle, *again]))) == 1
+    higher = talk(2, b"put 0 0 60 1\r\ny\r\n", b"INSERTED 2\r\n")
+    assert len(server_alarms(judged([*first, *idle, *higher, *missing]))) == 1
+
+
+@pytest.mark.parametrize("kind", [Kind.SERVER_ENDED, Kind.RESET])
+def test_a_restart_that_ends_connections_is_no_alarm(kind: Kind) -> None:
+    put = talk(1, b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
+    again = talk(2, b"put 0 0 60 1\r\ny\r\n", b"INSERTED 1\r\n")
+    events = [*opened(1), *put, (1, kind, b"server"), *opened(2), *again]
+    assert server_alarms(judged(events)) == []
+
+
 def test_a_reserve_in_flight_explains_that_a_job_cannot_be_deleted() -> None:
     put = talk(1, b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
     waits, gone = (2, Kind.SENT, b"reserve\r\n"), talk(1, b"delete 1\r\n", b"NOT_FOUND\r\n")

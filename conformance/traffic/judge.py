@@ -115,6 +115,8 @@ class TrafficJudge:
         """Connections that the server has ended without a reason: event, time, name, context."""
         self._accepted, self._refused = -1, 2**64
         self._last_close = 0
+        self._idle = 0
+        """The event since which a restart of the server would not have been seen; 0 if none."""
         self._templates = _templates(profile)
         if is_shared:
             self.alarms.notice(0, "clients that bypass the proxy are expected: jobs are not judged")
@@ -181,7 +183,7 @@ class TrafficJudge:
         elif kind is Kind.SERVER_ENDED and conversation is not None:
             self._server_ends(conversation)
         elif kind in ENDS:
-            self._closes(conn)
+            self._closes(conn, kind is Kind.RESET and event.data == b"server")
         elif kind is Kind.DROPPED:
             self._drops(conn, "the judge lags behind")
         elif kind is Kind.GAP and conversation is not None:
@@ -205,9 +207,14 @@ class TrafficJudge:
             self._leave(conn)
             self._loses_sight(conn, why)
 
-    def _closes(self, conn: int) -> None:
+    def _closes(self, conn: int, by_server: bool) -> None:
         self._last_close = self.now
+        conversation = self.conversations.get(conn)
         self._leave(conn)
+        if not self.conversations:
+            self._idle = self.number
+        if by_server and conversation is not None and self.is_following:
+            self._begin_anew(f"the server has reset {conversation.name}; it may have restarted")
         if conn in self._unseen:
             self._unseen.discard(conn)
             self._blind_until = max(self._blind_until, self.now + SETTLES)
@@ -296,9 +303,11 @@ class TrafficJudge:
 
     def _forget_jobs(self) -> None:
         self._anew = self.number
+        self._idle = 0
         self._known_from = 2**64
         self._highest = 0
         self._has_lost_puts = False
+        self._accepted, self._refused = -1, 2**64
         self.jobs.clear()
         self.labels.clear()
         self._deleted.clear()
@@ -593,7 +602,7 @@ class TrafficJudge:
             if put.size <= self._accepted:
                 size = self._accepted
                 said = f"INSERTED: a body of {size} bytes was accepted before"
-                self._wrong(conversation, "put too big", said, str(reply))
+                self._wrong(conversation, "put too big", said, str(reply), unless_explained=True)
             self._refused = min(self._refused, put.size)
             return
         if body is None:
@@ -610,7 +619,7 @@ class TrafficJudge:
             self._accepted = max(self._accepted, put.size)
             if put.size >= self._refused:
                 said = f"JOB_TOO_BIG, as for a body of {self._refused} bytes"
-                self._wrong(conversation, "put too big", said, str(reply))
+                self._wrong(conversation, "put too big", said, str(reply), unless_explained=True)
             self._inserted(conversation, asked, reply)
         elif word == "BURIED":
             self._has_lost_puts = True
@@ -630,12 +639,15 @@ class TrafficJudge:
         is_early = deleted > asked.number or (known is not None and known.first > asked.number)
         if not (is_new or is_early):
             said = "INSERTED with an id that no job had before"
-            self._wrong(conversation, "put id", said, str(reply), unless_bypassed=True)
+            self._wrong(conversation, "put id", said, str(reply), unless_explained=True)
             return
         if id <= asked.floor:
             said = f"INSERTED with an id above {asked.floor}"
-            self._wrong(conversation, "put order", said, str(reply), unless_bypassed=True)
+            self._wrong(conversation, "put order", said, str(reply), unless_explained=True)
             return
+        if id > self._highest > 0:
+            # A server that was started again would begin at 1, or have kept its jobs.
+            self._idle = 0
         self._highest = max(self._highest, id)
         self._known_from = min(self._known_from, id)
         if deleted > 0:
@@ -648,7 +660,7 @@ class TrafficJudge:
         if known is not None:
             if known.body not in (None, body):
                 said = f"the body that job {id} was shown with before"
-                self._wrong(conversation, "put body", said, "another body")
+                self._wrong(conversation, "put body", said, "another body", unless_explained=True)
             known.body, known.tube = body, asked.tube
             known.ttr, known.delay = max(put.ttr, 1), put.delay
             return
@@ -755,7 +767,7 @@ class TrafficJudge:
     ) -> None:
         self._unlist(job)
         kind = f"{verb} {reply.word}"
-        self._wrong(conversation, kind, expected, f"{reply} to {verb}", unless_bypassed=True)
+        self._wrong(conversation, kind, expected, f"{reply} to {verb}", unless_explained=True)
 
     def _meets(
         self, conversation: Conversation, request: JobRequest, id: int, reply: Reply
@@ -766,7 +778,7 @@ class TrafficJudge:
             if deleted < request.number:
                 said = f"nothing about job {id}, which was deleted"
                 kind = f"{request.verb} deleted"
-                self._wrong(conversation, kind, said, str(reply), unless_bypassed=True)
+                self._wrong(conversation, kind, said, str(reply), unless_explained=True)
             return None
         is_new = request.verb != "put" and id > self._known_from
         if is_new and not (self._puts or self._has_lost_puts):
@@ -792,7 +804,7 @@ class TrafficJudge:
         elif job.body != body:
             expected = f"job {job.id} with the {job.body[0]} bytes that it was put with"
             observed = f"{reply.word} with {_differs(job.body[0], reply.body)}"
-            self._wrong(conversation, "body", expected, observed)
+            self._wrong(conversation, "body", expected, observed, unless_explained=True)
 
     # ------------------------------------------------------------ reserve
 
@@ -853,7 +865,7 @@ class TrafficJudge:
         if asked.watched is not None and job.tube is not None and job.tube not in asked.watched:
             expected = f"a job of {' or '.join(asked.watched)}"
             observed = f"{reply}, which is in {job.tube}"
-            self._wrong(conversation, "reserve tube", expected, observed)
+            self._wrong(conversation, "reserve tube", expected, observed, unless_explained=True)
 
     def _place(self, job: Job) -> tuple[int, int] | None:
         """Return the place of a job in its queue; None if it is not certain."""
@@ -906,7 +918,7 @@ class TrafficJudge:
             and not self.may_be_taken(job.tube, passed.observed)
             and not self.has_lost_a_waiter(job.ready_since)
         )
-        if was_ready and not self._explained_by_strangers():
+        if was_ready and not self._is_explained():
             self.alarms.add(passed.about)
 
     # ------------------------------------------------------------ others
@@ -941,7 +953,8 @@ class TrafficJudge:
             self._compare_body(conversation, job, reply)
             if asked.tube is not None and job.tube not in (None, asked.tube):
                 observed = f"{reply}, which is in {job.tube}"
-                self._wrong(conversation, "peek tube", f"a job of {asked.tube}", observed)
+                said = f"a job of {asked.tube}"
+                self._wrong(conversation, "peek tube", said, observed, unless_explained=True)
             if state == job_states.READY and (place := self._place(job)) is not None:
                 self._passes_over(conversation, asked, tubes, place, reply, asked.tube)
         self._changed(job, label)
@@ -997,7 +1010,8 @@ class TrafficJudge:
             if key in values and values[key] not in allowed:
                 expected = f"OK with {key}: {' or '.join(sorted(allowed))}"
                 observed = f"OK with {key}: {values[key]}"
-                self._wrong(conversation, f"stats-job {key}", expected, observed)
+                kind = f"stats-job {key}"
+                self._wrong(conversation, kind, expected, observed, unless_explained=True)
         state = values.get("state", "")
         self._about(conversation, request, id, reply, f"OK {state}")
 
@@ -1022,8 +1036,11 @@ class TrafficJudge:
 
     # ------------------------------------------------------------ alarms
 
-    def _explained_by_strangers(self) -> bool:
-        """Return whether a client that bypasses the proxy may explain what was observed."""
+    def _is_explained(self) -> bool:
+        """Return whether a restart, or a client that bypasses the proxy, explains a reply."""
+        if self._idle:
+            self._begin_anew("the server may have restarted while no client was connected")
+            return True
         if self._finds_strangers():
             self.note_strangers()
             return True
@@ -1035,14 +1052,14 @@ class TrafficJudge:
         kind: str,
         expected: str,
         observed: str,
-        unless_bypassed: bool = False,
+        unless_explained: bool = False,
     ) -> None:
         """Raise an alarm about the server, unless something else may explain it."""
         if not conversation.is_clear:
             why = f"{conversation.name} has sent lines that servers read in different ways"
             self._drops(conversation.conn, why)
             return
-        if unless_bypassed and (not self.is_following or self._explained_by_strangers()):
+        if unless_explained and (not self.is_following or self._is_explained()):
             return
         self.alarms.add(self._alarm(conversation, "server", kind, expected, observed))
 
