@@ -1,7 +1,7 @@
-"""Live traffic, judged: a proxy before any server, and captures of what went over a network.
+"""Live traffic, judged: a proxy before any server.
 
 The forwarder copies each segment to a feed, and never waits for it; a process of its own judges
-the copy. Captures of tcpdump and strace become the same events, and so get the same verdicts.
+the copy.
 
 Many clients, in an order that nobody has seen
     A request takes effect at some time after it was sent, and before its reply was observed. For

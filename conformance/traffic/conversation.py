@@ -56,15 +56,13 @@ class Asked:
 
 @dataclass(slots=True, eq=False)
 class Conversation:
-    """A connection that is judged. ``is_known``: it was seen from its beginning on."""
+    """A connection that is judged. ``is_known``: so are its tubes."""
 
     conn: int
     name: str
     reader: StreamReader
     replies: ReplyReader
     is_known: bool = True
-    is_in_step: bool = True
-    """It is known which reply is to which request."""
     is_clear: bool = True
     """All its lines so far are read in one way by all servers."""
     asked: deque[Asked] = field(default_factory=deque)
@@ -74,11 +72,8 @@ class Conversation:
     has_ended: bool = False
     """Its client sends nothing more."""
     has_quit: bool = False
-    has_asked: bool = False
     opened: int = 0
     """The event that has begun it."""
-    recent_words: frozenset[str] = frozenset()
-    """The words that the last request might have been answered with."""
     model: Model | None = None
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The events of connections, as the forwarder and captures see them, and their encoding."""
+"""The events of connections, as the forwarder sees them, and their encoding."""
 
 from __future__ import annotations
 
@@ -13,26 +13,20 @@ class Kind(IntEnum):
 
     OPENED = 1
     """A client has connected; the data is its address."""
-    JOINED = 2
-    """A connection is first seen in mid-stream; the data is the client's address."""
-    SENT = 3
+    SENT = 2
     """The client has sent bytes; the server has not got them before."""
-    RECEIVED = 4
+    RECEIVED = 3
     """The server has sent bytes."""
-    CLIENT_ENDED = 5
+    CLIENT_ENDED = 4
     """The client sends nothing more."""
-    SERVER_ENDED = 6
+    SERVER_ENDED = 5
     """The server sends nothing more."""
-    CLOSED = 7
+    CLOSED = 6
     """The connection has ended in both directions."""
-    RESET = 8
+    RESET = 7
     """The connection was reset; the data is the side, ``client`` or ``server``."""
-    DROPPED = 9
+    DROPPED = 8
     """The rest of the connection is not judged, up to CLOSED or RESET."""
-    GAP = 10
-    """Bytes of the connection were not captured; the data says how many."""
-    TICK = 11
-    """Nothing has happened since the event before."""
 
 
 ENDS = (Kind.CLOSED, Kind.RESET)

@@ -13,7 +13,6 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from conformance.target.address import Address
@@ -84,22 +83,17 @@ class _Pair:
 
 
 class Forwarder:
-    """Forwards the connections of a listening socket to ``target``.
-
-    ``opened`` gets the socket to the server of each new connection.
-    """
+    """Forwards the connections of a listening socket to ``target``."""
 
     def __init__(
         self,
         listener: socket.socket,
         target: Address,
         tap: Tap,
-        opened: Callable[[socket.socket], object] = lambda sock: None,
     ) -> None:
         self._listener = listener
         self._target = target
         self._tap = tap
-        self._opened = opened
         self._family = _family(target)
         self._poller: Poller = select.epoll() if hasattr(select, "epoll") else Levels()
         self._sides: dict[int, _Side] = {}
@@ -193,7 +187,6 @@ class Forwarder:
             self._reset(pair.server)
             return
         pair.is_connected = True
-        self._opened(pair.server.sock)
         self._want(pair.client)
         self._want(pair.server)
 

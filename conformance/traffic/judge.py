@@ -7,7 +7,6 @@ deleted jobs are forgotten, and beyond a limit it begins anew.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -55,9 +54,6 @@ SETTLES = SECOND
 """Nanoseconds after the end of a connection that was not seen, until nothing of it is in flight."""
 SHOWN = 200
 """Bytes of a message that an alarm shows."""
-STREAK = 3
-"""Exchanges after which a connection is in step that was joined in mid-stream."""
-_TIMEOUT = re.compile(r"\d+")
 
 
 class TrafficJudge:
@@ -110,7 +106,6 @@ class TrafficJudge:
         self._kicked = 0
         self._lost_waiter: tuple[int, int] = (0, -GRACE)
         self._departed: deque[tuple[int, int, list[Asked]]] = deque()
-        self._streaks: dict[int, int] = {}
         self._ends: deque[tuple[int, int, str, tuple[str, ...]]] = deque(maxlen=64)
         """Connections that the server has ended without a reason: event, time, name, context."""
         self._accepted, self._refused = -1, 2**64
@@ -171,8 +166,8 @@ class TrafficJudge:
             self._begin_anew("jobs are followed again; those that exist may be in any state")
         kind, conn = event.kind, event.conn
         conversation = self.conversations.get(conn)
-        if kind is Kind.OPENED or kind is Kind.JOINED:
-            self._opens(conn, event.data.decode("latin-1"), kind is Kind.OPENED)
+        if kind is Kind.OPENED:
+            self._opens(conn, event.data.decode("latin-1"))
         elif kind is Kind.SENT and conversation is not None:
             self._sent(conversation, event.data)
         elif kind is Kind.RECEIVED and conversation is not None:
@@ -186,19 +181,12 @@ class TrafficJudge:
             self._closes(conn, kind is Kind.RESET and event.data == b"server")
         elif kind is Kind.DROPPED:
             self._drops(conn, "the judge lags behind")
-        elif kind is Kind.GAP and conversation is not None:
-            lost = event.data.decode("latin-1")
-            self._drops(conn, f"{lost} bytes of {conversation.name} were not captured")
         if self._departed and self._departed[0][0] < self.now - GRACE:
             self._expire()
 
-    def _opens(self, conn: int, name: str, is_known: bool) -> None:
-        conversation = Conversation.of(conn, name, self._reading)
+    def _opens(self, conn: int, name: str) -> None:
+        conversation = self.conversations[conn] = Conversation.of(conn, name, self._reading)
         conversation.opened = self.number
-        if not is_known:
-            conversation.is_known = conversation.is_in_step = False
-            self._loses_sight(conn, f"{name} was joined in mid-stream")
-        self.conversations[conn] = conversation
 
     def _drops(self, conn: int, why: str) -> None:
         """Judge nothing more of a connection."""
@@ -222,7 +210,6 @@ class TrafficJudge:
     def _leave(self, conn: int) -> None:
         """Forget a connection; what it has asked may still take effect."""
         conversation = self.conversations.pop(conn, None)
-        self._streaks.pop(conn, None)
         if conversation is None:
             return
         asked = [*conversation.asked]
@@ -265,7 +252,7 @@ class TrafficJudge:
     def _server_ends(self, conversation: Conversation) -> None:
         conversation.recent.append(("!", b"closed by the server"))
         is_due = conversation.has_ended or conversation.has_quit
-        if is_due or not (conversation.is_in_step and conversation.is_clear):
+        if is_due or not conversation.is_clear:
             return
         # A server that is started again ends all connections: that is no finding.
         context = _context(conversation)
@@ -325,8 +312,6 @@ class TrafficJudge:
 
     def _sent(self, conversation: Conversation, data: bytes) -> None:
         conversation.recent.append((">", data[:SHOWN]))
-        if not conversation.is_in_step and not self._may_step_in(conversation, data):
-            return
         for understood in conversation.reader.read(data, len(conversation.asked)):
             for remark in understood.remarks:
                 self._remark(conversation, remark)
@@ -334,25 +319,6 @@ class TrafficJudge:
             if understood.request is not None:
                 self.number += 1
                 self._asks(conversation, understood)
-
-    def _may_step_in(self, conversation: Conversation, data: bytes) -> bool:
-        """Return whether a segment of a connection joined in mid-stream may be a whole request."""
-        if conversation.asked:
-            # It does not wait for its replies: nobody can tell which is to which.
-            self._steps_out(conversation)
-            return False
-        word = data.partition(b"\r\n")[0].partition(b" ")[0]
-        if not (data.endswith(b"\r\n") and word.decode("latin-1") in self.profile.commands):
-            self._steps_out(conversation)
-            return False
-        return True
-
-    def _steps_out(self, conversation: Conversation) -> None:
-        """Understand a connection that was joined in mid-stream from anew."""
-        fresh = Conversation.of(conversation.conn, conversation.name, self._reading)
-        conversation.reader, conversation.replies = fresh.reader, fresh.replies
-        conversation.asked.clear()
-        self._streaks.pop(conversation.conn, None)
 
     def _asks(self, conversation: Conversation, understood: Understood) -> None:
         request = understood.request
@@ -364,7 +330,6 @@ class TrafficJudge:
                 asked.at = self.now
             return
         self.requests += 1
-        conversation.has_asked = True
         if may_end(request):
             conversation.has_quit = True
             return
@@ -467,8 +432,6 @@ class TrafficJudge:
 
     def _received(self, conversation: Conversation, data: bytes) -> None:
         conversation.recent.append(("<", data[:SHOWN]))
-        if not conversation.is_in_step and not conversation.asked:
-            return
         reader = conversation.replies
         reader.receive(data)
         try:
@@ -479,20 +442,13 @@ class TrafficJudge:
                 if self.conversations.get(conversation.conn) is not conversation:
                     return
         except ProtocolError as error:
-            if not conversation.is_in_step:
-                self._steps_out(conversation)
-                return
             self._wrong(conversation, "framing", "a reply of the protocol", str(error))
             self._drops(conversation.conn, f"the replies to {conversation.name} make no sense")
 
     def _replies(self, conversation: Conversation, reply: Reply) -> None:
-        if not conversation.is_in_step:
-            self._steps_in(conversation, reply)
-            return
         if not conversation.asked:
-            if conversation.has_asked or conversation.is_known:
-                said = "the end" if conversation.has_quit else "no reply without a request"
-                self._wrong(conversation, "unasked", said, str(reply))
+            said = "the end" if conversation.has_quit else "no reply without a request"
+            self._wrong(conversation, "unasked", said, str(reply))
             self._drops(conversation.conn, f"replies to {conversation.name} are out of step")
             return
         asked = conversation.asked.popleft()
@@ -507,25 +463,6 @@ class TrafficJudge:
         self._unregister(asked)
         if self._ends:
             self._judge_ends(conversation, asked)
-
-    def _steps_in(self, conversation: Conversation, reply: Reply) -> None:
-        """Look whether a connection that was joined in mid-stream is in step now."""
-        asked = conversation.asked.popleft()
-        self._unregister(asked)
-        self._puts.pop(asked.number, None)
-        streak = self._streaks.get(conversation.conn, 0)
-        last = conversation.recent_words
-        conversation.recent_words = asked.words
-        if reply.word not in asked.words or conversation.asked:
-            self._steps_out(conversation)
-        elif reply.word in last:
-            self._streaks[conversation.conn] = streak
-        else:
-            self._streaks[conversation.conn] = streak + 1
-            if streak + 1 >= STREAK:
-                conversation.is_in_step = True
-                self._streaks.pop(conversation.conn)
-                self._unseen.discard(conversation.conn)
 
     def _odd_word(self, conversation: Conversation, asked: Asked, reply: Reply) -> None:
         if asked.about is not None:

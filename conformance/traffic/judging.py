@@ -95,7 +95,7 @@ class Judging:
         totals = self.totals
         totals.first = totals.first or event.at
         totals.last = event.at
-        if event.kind in (Kind.OPENED, Kind.JOINED):
+        if event.kind is Kind.OPENED:
             totals.connections += 1
         elif event.kind is Kind.RECEIVED:
             totals.received_bytes += len(event.data)

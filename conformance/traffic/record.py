@@ -45,7 +45,7 @@ class Record:
         elif kind is Kind.RESET:
             by_server = event.data == b"server"
             line = f"{name} ! {'closed by the target' if by_server else 'resets'}"
-        elif kind in (Kind.DROPPED, Kind.GAP):
+        elif kind is Kind.DROPPED:
             line = f"# {name}: not recorded from here on"
         elif kind in _LINES:
             line = f"{name} ! {_LINES[kind]}"
