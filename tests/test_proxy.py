@@ -32,7 +32,7 @@ from conformance.traffic.view import Rates, table
 from reference_server.state import SECOND
 from reports.traffic import Traffic, TrafficAlarm, traffic_page
 
-LIMIT = 30.0
+LIMIT = 120.0
 """Seconds after which a test gives up."""
 
 
