@@ -31,6 +31,7 @@ console = click.version_option(suite_version(), prog_name=NAME)(
                 "check": f"{_AT}.transcripts:check",
                 "replay": f"{_AT}.transcripts:replay",
                 "draw": f"{_AT}.drawing:draw",
+                "proxy": f"{_AT}.proxy:proxy",
             },
             "Results": {
                 "report": f"{_AT}.results:report",

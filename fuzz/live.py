@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
+from conformance.display import Display
 from fuzz.history import CampaignHistory
 from fuzz.progress_updates import ProgressUpdates
 from reports.plots import duration
@@ -20,29 +17,14 @@ _EVERY = 0.5
 """Seconds between two looks."""
 
 
-class LiveView:
+class LiveView(Display):
     """Shows how far a campaign is, on a terminal; elsewhere it only remembers it."""
 
     def __init__(self, console: Console | None = None) -> None:
+        super().__init__(console)
         self.history = CampaignHistory()
         self._start = time.monotonic()
         self._shown = 0.0
-        # Of stdout as it is now.
-        self._console = console or Console(file=sys.stdout)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
 
     def show(self, news: Sequence[ProgressUpdates]) -> None:
         """Take in the last news of each process; show them, now and then."""
@@ -51,8 +33,8 @@ class LiveView:
             return
         self._shown = seconds
         self.history.note(news, seconds)
-        if self._live.is_started:
-            self._live.update(table(news, self.history, seconds), refresh=True)
+        if self.is_live:
+            self.update(table(news, self.history, seconds))
 
     def end(self, news: Sequence[ProgressUpdates]) -> None:
         """Take in the very last news."""

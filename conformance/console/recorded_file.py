@@ -15,7 +15,8 @@ STANDARD_INPUT = Path("-")
 FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE|-")
 
 
-def _found(_: click.Context, __: click.Parameter, name: str) -> Profile:
+def found_profile(name: str) -> Profile:
+    """Return the profile of a name or file; refuse another."""
     try:
         return find_profile(name)
     except DialectError as error:
@@ -27,7 +28,7 @@ PROFILE = click.option(
     default=NEWEST.name,
     show_default=True,
     metavar="NAME",
-    callback=_found,
+    callback=lambda _, __, name: found_profile(name),
     help="the version of the protocol, or the file of a fork's dialect",
 )
 

@@ -98,7 +98,7 @@ def test_a_page_shows_what_was_counted() -> None:
         ("Edges", False),
     ):
         assert (f"<strong>{title}" in page) == is_there
-    assert "before anything could be told" in fuzz_page("x", [CampaignMoment(0.0)], [], [])
+    assert "before there was anything to report" in fuzz_page("x", [CampaignMoment(0.0)], [], [])
 
 
 def test_a_campaign_writes_its_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

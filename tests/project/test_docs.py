@@ -43,6 +43,7 @@ HELP = {
             "client",
             "replay",
             "draw",
+            "proxy",
             "report",
             "compare",
             "site",
