@@ -266,6 +266,10 @@ class UsualCommands(ABC):
             raise deviation
         taken.expect(expected)
 
+    def take_job(self) -> int:
+        """Reserve the next job in the set-up, whichever it is; return its id."""
+        return int(self.prepare(self.ask_for_job).reply("RESERVED").args[0])
+
     def put_and_bury(self, body: bytes = b"a") -> int:
         """Put a job, reserve it and bury it; return its id."""
         job = self.put_and_reserve(body)

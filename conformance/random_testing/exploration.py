@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -172,14 +172,20 @@ class Exploration:
             target.restart()
         self._new = None
 
-    def judge(self, target: Target, transcript: Transcript, make_up: Callable[[], str]) -> str:
+    def judge(
+        self,
+        target: Target,
+        transcript: Transcript,
+        make_up: Callable[[], str],
+        earlier: Iterable[tuple[Path, Transcript]] = (),
+    ) -> str:
         """Let ``make_up`` generate and judge conversations; return its result.
 
-        Findings of earlier runs are tried first. A de-facto deviation must not hide a must: if only
-        that was found, plainer conversations are generated.
+        Findings of ``earlier`` runs are tried first. A de-facto deviation must not hide a must: if
+        only that was found, plainer conversations are generated.
         Raises Deviation, the worst that was found; ``transcript`` then shows it.
         """
-        loose = self._again(target, transcript)
+        loose = self._again(target, transcript, earlier)
         told = ""
         for self.plain in (False, True):
             try:
@@ -202,10 +208,17 @@ class Exploration:
         findings = counted(self.left_out, "kept finding")
         return f"{findings} not played again, as that takes too long"
 
-    def _again(self, target: Target, transcript: Transcript) -> Loose | None:
+    def earlier(self) -> Iterator[tuple[Path, Transcript]]:
+        """Yield the kept findings, each with its file."""
+        if self.folder is not None:
+            yield from kept(self.folder)
+
+    def _again(
+        self, target: Target, transcript: Transcript, earlier: Iterable[tuple[Path, Transcript]]
+    ) -> Loose | None:
         """Play the findings of earlier runs; raise Deviation if one is still there."""
         loose, self.left_out, left = None, 0, LIMIT
-        for path, found in kept(self.folder) if self.folder else ():
+        for path, found in earlier:
             program = program_of(found)
             seconds = 0.0 if target.clock.movable else waits(program)
             if seconds > left or len(program) > LONGEST:

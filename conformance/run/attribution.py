@@ -107,7 +107,12 @@ def attribute(
     own = [(test, blame) for test, blame in failed if not (blame.owner or _is_random(test))]
     broken = {slug for test, _ in own for slug in test.requirements}
     broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
-    explained = {blame.key: test.requirements[0] for test, blame in reversed(own)}
+    explained = {
+        blame.key: test.requirements[0]
+        for test, blame in reversed(own)
+        # Failures at no certain command need not have anything in common.
+        if blame.step.command
+    }
     return [
         _attributed(test, blame, broken, explained, is_must)
         for test, blame in zip(tests, blames, strict=True)

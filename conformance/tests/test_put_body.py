@@ -12,6 +12,7 @@ from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
 from reference_server.wire import (
     BAD_FORMAT,
+    CRLF,
     EXPECTED_CRLF,
     JOB_TOO_BIG,
     NOT_FOUND,
@@ -110,8 +111,9 @@ def test_what_comes_with_a_body_that_is_too_big_is_read(client: Connection) -> N
 )
 def test_a_body_that_is_too_big_need_not_end_with_cr_lf(client: Connection) -> None:
     size = _max_job_size(client) + 1
-    put = b"put 0 0 60 %d\r\n%bxx" % (size, b"m" * size)
-    client.raw(put, role=_REFUSED).expect(JOB_TOO_BIG)
+    put = b"put 0 0 60 %d\r\n%b" % (size, b"m" * size)
+    client.raw(put + CRLF, role=_REFUSED).expect(JOB_TOO_BIG)
+    client.raw(put + b"xx").expect(JOB_TOO_BIG)
     client.is_in_step()
 
 

@@ -61,7 +61,7 @@ def _jobs_in_all_states(client: Connection, tubes: Sequence[str]) -> None:
             client.watch(tube)
         jobs = client.put_many([b"a"] * 5, in_order=True)
         for job in jobs:
-            client.reserve().expect(RESERVED(job, b"a"))
+            client.hold(job)
         client.bury(jobs[0])
         client.put(b"b", delay=3600)
         client.put(b"b", delay=3600, pri=5000)
@@ -170,8 +170,8 @@ def test_stats_counts_timeouts(
     observer = connect()
     before = observer.stats().number("job-timeouts")
     client.put_many([b"a", b"b"], ttr=1)
-    client.reserve().reply("RESERVED")
-    other.reserve().reply("RESERVED")
+    client.take_job()
+    other.take_job()
     clock.advance(1)
     assert observer.stats().number("job-timeouts") - before == 2
 
@@ -187,10 +187,10 @@ def test_total_jobs_counts_from_zero(own_server: Target, client: Connection) -> 
 def test_total_jobs_does_not_go_down(alone: None, client: Connection) -> None:
     before = client.stats().number("total-jobs")
     jobs = client.put_many([b"a"] * 3, in_order=True)
-    client.reserve().expect(RESERVED(jobs[0], b"a"))
+    client.hold(jobs[0])
     client.release(jobs[0])
     for job in jobs:
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
         client.delete(job)
     assert client.stats().number("total-jobs") - before == 3
 
@@ -239,9 +239,9 @@ def test_stats_counts_connections_by_what_they_do(
     before = observer.stats().number(key)
     both, producer, worker, gone = (new_client() for _ in range(4))
     producer.put(b"a")
-    worker.reserve().reply("RESERVED")
+    worker.take_job()
     both.put(b"a")
-    both.reserve().reply("RESERVED")
+    both.take_job()
     gone.half_close()
     observer.becomes(lambda: observer.stats().number(key) - before == count)
     assert observer.stats().number(key) - before == count

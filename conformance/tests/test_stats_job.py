@@ -57,7 +57,7 @@ def test_stats_job_tells_the_state(client: Connection) -> None:
     assert client.state_of(job) == "delayed"
     client.kick_one("delayed")
     assert client.state_of(job) == "ready"
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     assert client.state_of(job) == "reserved"
     client.bury(job)
     assert client.state_of(job) == "buried"
@@ -98,7 +98,7 @@ def test_stats_job_tells_the_priority_that_release_and_bury_have_set(client: Con
     assert client.stats_job(job)["pri"] == "1"
     client.release(job, pri=2)
     assert client.stats_job(job)["pri"] == "2"
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     client.bury(job, pri=3)
     assert client.stats_job(job)["pri"] == "3"
     client.kick_one()
@@ -176,16 +176,16 @@ def test_stats_job_counts_what_happened_to_the_job(
 ) -> None:
     job = client.put(b"a")
     for _ in range(3):
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
         client.release(job)
     for bound in (1, 2, 100):
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
         client.bury(job)
         client.kick(bound)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     client.release(job, delay=3600)
     client.kick_one("delayed")
-    other.reserve().expect(RESERVED(job, b"a"))
+    other.hold(job)
     assert client.stats_job(job)[key] == count
 
 
@@ -207,7 +207,7 @@ def test_stats_job_counts_that_it_was_reserved_by_id(client: Connection) -> None
 def test_stats_job_counts_timeouts(client: Connection, other: Connection, clock: Timeline) -> None:
     job = client.put(b"a", ttr=1)
     for count in (1, 2):
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
         clock.advance(1)
         other.comes_back(job)
         stats = other.stats_job(job)
@@ -236,7 +236,7 @@ def test_stats_job_counts_that_it_was_kicked_by_id(client: Connection) -> None:
 def test_delay_and_ttr_are_told_as_put_said_them(client: Connection) -> None:
     job = client.put(b"a", delay=3600, ttr=99)
     client.kick_one("delayed")
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("3600", "99")
     client.release(job, delay=1800)
@@ -255,7 +255,7 @@ def test_stats_job_tells_delay_and_ttr_as_they_were_given(
 ) -> None:
     job = client.put(b"a", delay=1, ttr=77)
     clock.advance(1)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("1", "77")
 

@@ -73,7 +73,7 @@ def test_stats_tube_counts_ready_jobs_of_a_priority_below_1024(client: Connectio
     client.put(b"b", pri=0, delay=3600)
     assert client.stats_tube()["current-jobs-urgent"] == "2"
     for left in ("1", "0", "0", "0"):
-        client.reserve().reply("RESERVED")
+        client.take_job()
         assert client.stats_tube()["current-jobs-urgent"] == left
 
 
@@ -85,7 +85,7 @@ def test_a_job_becomes_and_ceases_to_be_urgent(client: Connection, profile: Prof
     job = client.put(b"a", pri=1023)
     urgent = []
     for command in (f"release {job} 1024 0", f"release {job} 0 0", f"bury {job} 0"):
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
         client.prepare(command).any_reply()
         urgent.append(client.stats_tube()["current-jobs-urgent"])
     client.kick_one()
@@ -124,9 +124,9 @@ def test_stats_tube_counts_jobs_by_state(
     client.kick_one("delayed")
     jobs = client.put_many([b"a"] * 12, in_order=True)
     for job in jobs[:4]:
-        client.reserve().expect(RESERVED(job, b"a"))
+        client.hold(job)
     for job in jobs[4:8]:
-        other.reserve().expect(RESERVED(job, b"a"))
+        other.hold(job)
     for job in jobs[:4]:
         client.bury(job)
     client.kick_one()
@@ -147,7 +147,7 @@ def test_stats_tube_counts_all_jobs_put_into_it(
         delete_ready(client, client.put(b"a"), client.tube, profile)
     job = client.put(b"a")
     client.put(b"b", delay=3600)
-    client.reserve().expect(RESERVED(job, b"a"))
+    client.hold(job)
     client.release(job)
     client.use(new_tube())
     client.put(b"c")

@@ -144,7 +144,8 @@ def test_a_kept_finding_that_takes_long_is_left_out(
     told = "" if is_played else "1 kept finding not played again, as that takes too long"
     target = BuiltIn(real_time=True)
     try:
-        assert Exploration(1, folder=tmp_path).judge(target, Transcript(), str) == told
+        exploration = Exploration(1, folder=tmp_path)
+        assert exploration.judge(target, Transcript(), str, exploration.earlier()) == told
     finally:
         target.close()
 

@@ -70,7 +70,7 @@ def test_the_end_by_a_signal_is_a_crash_only_where_the_text_names_it(
 ) -> None:
     launch = changed_server(tmp_path, NO_DRAIN_MODE)
     done = suite("--launch", launch, "-k", "put.draining-only-put", f"--profile={profile}")
-    assert f"{verdict}: put.draining; blocks 1: " in done.stdout
+    assert f"{verdict.words}: put.draining; blocks 1: " in done.stdout
     assert "observed the target crashed: ended by SIGUSR1" in done.stdout
 
 

@@ -356,7 +356,7 @@ SLOW_ZERO = """
 
 def test_a_server_that_always_takes_its_time_for_a_command_answers_it(tmp_path: Path) -> None:
     launch = f"--launch={changed_server(tmp_path, SLOW_ZERO)}"
-    chosen = "delete.ready or use.does-not-watch or reserve.any-watched-tube or bury.untouched"
+    chosen = "delete.ready or use.does-not-watch or reserve.any-watched-tube or bury.fifo"
     done = suite(launch, "--clock=real", "-k", chosen, f"--report={tmp_path}")
     found = read_results(tmp_path / "results.json").requirements
     assert done.returncode == 0, done.stdout
