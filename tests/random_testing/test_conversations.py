@@ -131,6 +131,20 @@ def test_a_pause_that_ends_late_does_not_last_into_the_next_conversation(is_kept
         target.close()
 
 
+def test_a_random_test_tries_kept_findings_only_if_it_is_given_them(tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    folder.mkdir()
+    target = BuiltIn(fault=next(f for f in FAULTS.values() if f.requirement == "use.using"))
+    (folder / "transcript").write_text("A > use b\\r\\n\nA < USING b\\r\\n\n")
+    try:
+        exploration = Exploration(1, folder=tmp_path)
+        assert exploration.judge(target, Transcript(), lambda: "all taken") == "all taken"
+        with pytest.raises(Deviation, match="as kept in"):
+            exploration.judge(target, Transcript(), str, exploration.earlier())
+    finally:
+        target.close()
+
+
 @pytest.mark.parametrize(
     ("turns", "wait", "is_played"), [(1, "0.1s", True), (1, "1000s", False), (1001, "0.1s", False)]
 )

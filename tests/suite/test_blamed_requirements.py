@@ -127,6 +127,18 @@ def test_a_random_test_fails_only_for_what_no_directed_test_explains(
     assert found.blocked.get("protocol.any-conversation", "") == blocked_by
 
 
+@pytest.mark.parametrize("kind", [OutcomeKind.WRONG_VALUE, OutcomeKind.CRASHED])
+def test_failures_at_no_certain_command_do_not_explain_each_other(kind: OutcomeKind) -> None:
+    directed = _fails("exhaustion.disk-put", "", Step(kind))
+    _, found, owned = _attributed(
+        directed,
+        _fails("protocol.any-overlap", "", Step(kind)),
+        _fails("bury.fifo", "kick.kicked", Step(kind)),
+    )
+    assert found.blocked == {}
+    assert owned.blocked == {"bury.fifo": "kick.kicked"}
+
+
 def test_all_losses_at_one_command_have_one_cause() -> None:
     steps = [
         Step(kind, "kick", words)
@@ -356,7 +368,7 @@ SLOW_ZERO = """
 
 def test_a_server_that_always_takes_its_time_for_a_command_answers_it(tmp_path: Path) -> None:
     launch = f"--launch={changed_server(tmp_path, SLOW_ZERO)}"
-    chosen = "delete.ready or use.does-not-watch or reserve.any-watched-tube or bury.fifo"
+    chosen = "delete.ready or use.does-not-watch or bury.untouched and not for-a-long-time"
     done = suite(launch, "--clock=real", "-k", chosen, f"--report={tmp_path}")
     found = read_results(tmp_path / "results.json").requirements
     assert done.returncode == 0, done.stdout
