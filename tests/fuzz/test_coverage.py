@@ -54,7 +54,7 @@ def test_memory_is_gone_when_nobody_has_it() -> None:
 
 def test_memory_is_gone_after_kill_9() -> None:
     code = (
-        "import signal; from fuzz.shared_memory import Segment; segment = Segment(4096);"
+        "import signal; from fuzz.shared_memory import SharedSegment as S; segment = S(4096);"
         "print(segment.environment['__AFL_SHM_ID'], flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
