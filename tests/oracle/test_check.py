@@ -178,11 +178,11 @@ def test_what_is_found_is_kept_and_looked_at_first(tmp_path: Path) -> None:
     assert r"use " in path.read_text(encoding="utf-8")
     shown = Transcript()
     with pytest.raises(Deviation, match="as kept in"):
-        exploration.judge(server, shown, lambda: "")
+        exploration.judge(server, shown, lambda: "", exploration.earlier())
     assert b"use " in shown.entries[-2].data
     server.close()
     server = BuiltIn()
-    assert exploration.judge(server, Transcript(), lambda: "all") == "all"
+    assert exploration.judge(server, Transcript(), lambda: "all", exploration.earlier()) == "all"
     server.close()
 
 
