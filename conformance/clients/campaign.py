@@ -75,7 +75,7 @@ class Campaign:
                 + (f" It said: {said}" if said else "")
             )
         if answer.word == UNSUPPORTED:
-            if verb in MINIMUM:
+            if is_needed:
                 raise DriverError(f"every driver supports {verb}, this one answers unsupported")
             return False
         require_values(verb, answer)

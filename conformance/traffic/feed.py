@@ -31,7 +31,8 @@ _MOST_PUT_OFF = 0.02
 class Feed:
     """Writes events to the pipe ``fd``; it never waits.
 
-    ``dropped_count``: conversations of which the judge does not get all.
+    ``dropped_count``: conversations of which the judge does not get all. ``is_broken``: nobody
+    reads the pipe any more.
     """
 
     def __init__(self, fd: int, bound: int = BOUND) -> None:
@@ -44,7 +45,7 @@ class Feed:
         self._waiting = 0
         self._since = 0.0
         self._dropped: set[int] = set()
-        self._is_broken = False
+        self.is_broken = False
         os.set_blocking(fd, False)
         if fcntl is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
             with contextlib.suppress(OSError):
@@ -80,29 +81,24 @@ class Feed:
             self._waiting += self._size
             self._frames.clear()
             self._size = 0
-        while self._full and not self._is_broken:
+        while self._full and not self.is_broken:
             chunk = self._full[0]
             try:
                 written = os.write(self._fd, chunk)
             except BlockingIOError:
                 return
             except OSError:
-                self._is_broken = True
+                self.is_broken = True
                 break
             self._waiting -= written
             if written < len(chunk):
                 self._full[0] = chunk[written:]
                 return
             self._full.popleft()
-        if self._is_broken:
+        if self.is_broken:
             # Nobody judges any more: forwarding goes on.
             self._full.clear()
             self._waiting = 0
-
-    @property
-    def is_broken(self) -> bool:
-        """Return whether nobody reads the pipe any more."""
-        return self._is_broken
 
     def close(self, seconds: float) -> bool:
         """Write the rest within a time, and close; return whether all was written."""
@@ -111,6 +107,6 @@ class Feed:
         while self._full and time.monotonic() < end:
             time.sleep(0.005)
             self._flush()
-        whole = not self._full and not self._is_broken
+        whole = not self._full and not self.is_broken
         os.close(self._fd)
         return whole

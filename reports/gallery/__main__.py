@@ -85,14 +85,13 @@ def main() -> int:
 
 def write(folder: Path = FOLDER, readme: Path = README) -> None:
     """Compare all results that there are, and write what is made from them into a folder."""
-    found = {
-        name: read_results(results_of(name)) for name in servers() if results_of(name).exists()
-    }
+    known = servers()
+    found = {name: read_results(results_of(name)) for name in known if results_of(name).exists()}
     write_comparison([*found.values()], folder)
     (folder / "servers.md").write_text(server_table(found.values()), encoding="utf-8")
     (folder / "overview.svg").write_text(overview_image(found[SHOWN]), encoding="utf-8")
     # A server with a profile of its own is in the list without it, too.
-    usual = [results for name, results in found.items() if not servers()[name].has_profile]
+    usual = [results for name, results in found.items() if not known[name].has_profile]
     before, begin, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     text = f"{before}{begin}\n{short_table(usual)}{END}{after}"
