@@ -1,17 +1,17 @@
 """The distribution of tests to the processes of ``pytest -n``.
 
-Where clocks can be moved, no process gets two tests at a time that take long. In real time, one
-process gets all tests that wait, so that they overlap. Where all processes share a server, tests
-that must be alone with it come first, in one process; the others begin when they are over. The test
-that takes longest comes next, so that nobody is left to wait for its process.
+One process gets all tests that wait, so that they overlap. Where clocks can be moved, these are
+few, and no process gets two tests at a time that take long. Where all processes share a server,
+tests that must be alone with it come first, in one process; the others begin when they are over.
+The test that takes longest comes next, so that nobody is left to wait for its process.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Collection, Sequence
+from itertools import takewhile, zip_longest
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -23,12 +23,14 @@ from conformance.target.limits import Limits
 from conformance.target.target import Target
 
 _WAITING = frozenset(("clock", "real_clock"))
-"""The parts of a scenario with which a test waits."""
+"""The parts of a scenario with which a test waits, unless it can move the clock."""
+_CLOCK_OF_ITS_OWN = frozenset(("clock", "own_server"))
+"""The parts of a test that moves a clock which no other test looks at."""
 _TIMED = "timed"
 """The scope of the tests that wait."""
 _LONGEST = "::test_any_program"
 """The end of the name of the test that waits all by itself."""
-_LONG = (_LONGEST, "::test_any_bytes")
+_LONG = (_LONGEST, "::test_any_transition")
 """The same for the tests that take longest where clocks can be moved."""
 _ALONE = "alone"
 """The part of a scenario in which nobody else may be connected, and the scope of such tests."""
@@ -48,6 +50,13 @@ def parts_of(test: str) -> frozenset[str]:
             if (function := getattr(found, name.partition("[")[0], None)) is not None:
                 return frozenset(inspect.signature(function).parameters)
     return frozenset((_ALONE, *_WAITING))
+
+
+def waits(parts: Collection[str], clock_moves: bool) -> bool:
+    """Tell from its parts whether a test waits, so that others may run at the same time."""
+    if clock_moves:
+        return "real_clock" in parts or _CLOCK_OF_ITS_OWN.issubset(parts)
+    return not _WAITING.isdisjoint(parts)
 
 
 def check_processes(config: pytest.Config, options: Options, limits: Limits) -> None:
@@ -85,11 +94,14 @@ def scheduler(config: pytest.Config, log: Any, target: Target) -> Any:
 
 
 def _balancing(config: pytest.Config, log: Any) -> Any:
-    """Return one that gives no process two tests that take long."""
+    """Return one that gives no process two tests that take long, and one all tests that wait."""
     from xdist.scheduler import LoadScheduling
 
     class Scheduler(LoadScheduling):  # type: ignore[misc]
         def _send_tests(self, node: Any, num: int) -> None:
+            names = (self.collection[index] for index in self.pending)
+            waiting = takewhile(lambda name: waits(parts_of(name), clock_moves=True), names)
+            num = max(num, sum(1 for _ in waiting))
             known = self.node2pending[node]
             has_long = any(takes_long(self.collection[index]) for index in known)
             for count, index in enumerate(self.pending[:num]):
@@ -111,7 +123,7 @@ def _overlapping(config: pytest.Config, log: Any, target: Target) -> Any:
             parts = parts_of(nodeid)
             if not target.exclusive and (_ALONE in parts or not target.profile.has_tubes):
                 return _ALONE
-            return nodeid if _WAITING.isdisjoint(parts) else _TIMED
+            return _TIMED if waits(parts, clock_moves=False) else nodeid
 
         def _assign_work_unit(self, node: Any) -> None:
             if _ALONE in self.workqueue:

@@ -114,9 +114,9 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "fuzz-time": {
         "type": float,
-        "default": 10.0,
+        "default": 5.0,
         "metavar": "SECONDS",
-        "help": "how long hostile bytes are tried (default: 10)",
+        "help": "how long hostile bytes are tried (default: 5)",
     },
     "peers": {
         "type": int,

@@ -15,7 +15,7 @@ from conformance.random_testing.budget import SECONDS, SLOW, WITH_WAITING, Budge
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.random_testing.shrink_budget import EACH, IN_ALL, ShrinkBudget
-from conformance.run.distribution import spread
+from conformance.run.distribution import spread, waits
 from conformance.run.entry import AUTO, TESTED
 from conformance.run.identity import identified, named
 from conformance.run.losses import Loss, Losses
@@ -213,12 +213,14 @@ class Suite:
         """Put tests that need the target for themselves first, while nothing overlaps.
 
         Random tests come last, after the directed tests have found what breaks the target. See
-        :func:`spread`.
+        :func:`spread`. Of several processes, the first gets those that wait: they come first, too.
         """
         made_up = [item for item in items if needs(item, "exploration")]
         items[:] = [item for item in items if not needs(item, "exploration")] + spread(made_up)
         if self.options.address is not None or self.options.clock == "real":
             items.sort(key=lambda item: not needs(item, "alone"))
+        elif self._distributed:
+            items.sort(key=lambda item: not self._waits(item))
 
     def missing(self, item: pytest.Item) -> NotApplicable | None:
         """Return why a test does not apply to the target's profile, None if it does."""
@@ -327,9 +329,7 @@ class Suite:
         return hastens and not (self._waits(item) or needs(item, "exploration"))
 
     def _waits(self, item: pytest.Item) -> TypeGuard[pytest.Function]:
-        if self.target.clock.movable:
-            return needs(item, "real_clock") and not self._distributed
-        return needs(item, "clock") or needs(item, "real_clock")
+        return _is_ours(item) and waits(item.fixturenames, self.target.clock.movable)
 
     def leftovers(self) -> list[str]:
         """Return lines about tubes that earlier runs have left on a shared server."""

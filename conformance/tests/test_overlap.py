@@ -19,8 +19,6 @@ from conformance.verdict import Deviation, Inconclusive
 SIZES = (2, 3, 4, 6, 8, 12, 16, 2, 3, 4, 6, 8, 12, 16, 32)
 """Clients of one crowd after the other: a finding of few clients is short, and judged fast."""
 AS_SEEN = "not made small, as what overlaps is not the same twice"
-CROWDS = 2
-"""Crowds that take about as long as one other conversation."""
 
 
 @requirement(
@@ -33,7 +31,7 @@ def test_any_overlap(
 ) -> str:
     chance = Random(exploration.seed)
     ledger = Ledger(orders_tubes=exploration.profile.first_in_first_out)
-    count = CROWDS * exploration.examples
+    count = exploration.examples
     tidy, half_closes = False, server.traits.ends_connections
     # What would hide all else; it is looked for no more.
     found: list[tuple[Deviation, list[Entry]]] = []
