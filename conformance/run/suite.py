@@ -329,7 +329,9 @@ class Suite:
         return hastens and not (self._waits(item) or needs(item, "exploration"))
 
     def _waits(self, item: pytest.Item) -> TypeGuard[pytest.Function]:
-        return _is_ours(item) and waits(item.fixturenames, self.target.clock.movable)
+        # A process without tests need not start a server to know.
+        moves = self.known.movable if self.known is not None else self.target.clock.movable
+        return _is_ours(item) and waits(item.fixturenames, moves)
 
     def leftovers(self) -> list[str]:
         """Return lines about tubes that earlier runs have left on a shared server."""

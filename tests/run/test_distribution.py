@@ -93,8 +93,8 @@ class Process:
             self.busy_until = now + (LONG if takes_long(tests[self.known[0]]) else SHORT)
 
 
-def _seconds_of(tests: list[str], processes: int) -> float:
-    """Return how long so many processes take for all these tests."""
+def _scheduled(tests: list[str], processes: int) -> tuple[Any, list[Process]]:
+    """Return a scheduler of a target whose clock moves, and processes that know first tests."""
     values = {"tx": [f"{processes}*popen"], "maxschedchunk": None}
     config: Any = SimpleNamespace(getvalue=values.get, getoption=values.get)
     with closing(BuiltIn()) as target:
@@ -105,6 +105,12 @@ def _seconds_of(tests: list[str], processes: int) -> float:
     for node in nodes:
         scheduling.add_node_collection(node, tests)
     scheduling.schedule()
+    return scheduling, nodes
+
+
+def _seconds_of(tests: list[str], processes: int) -> float:
+    """Return how long so many processes take for all these tests."""
+    scheduling, nodes = _scheduled(tests, processes)
     now = 0.0
     while scheduling.has_pending:
         for node in nodes:
@@ -135,8 +141,16 @@ def test_no_process_gets_two_tests_that_take_long_while_another_idles(
 
 
 def test_the_tests_that_take_longest_come_first_of_what_takes_long() -> None:
-    names = ["::test_any_overlap", "::test_any_bytes", "::test_known", "::test_any_program"]
+    names = ["::test_any_bytes", "::test_any_transition", "::test_known", "::test_any_program"]
     items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
     assert [item.nodeid for item in spread(items)] == [
-        *("::test_any_bytes", "::test_known", "::test_any_program", "::test_any_overlap"),
+        *("::test_any_transition", "::test_known", "::test_any_program", "::test_any_bytes"),
     ]
+
+
+def test_one_process_gets_all_tests_that_wait() -> None:
+    tie = "conformance/tests/test_ties.py::test_timers_of_the_same_instant"
+    waiting = [f"{tie}[{number}]" for number in range(30)]
+    _, nodes = _scheduled([*waiting, *(f"test_known.py::test_{number}" for number in range(30))], 4)
+    assert nodes[0].known == [*range(30)]
+    assert all(node.known for node in nodes)
