@@ -24,7 +24,7 @@ from conformance.target.target import Target
 
 _WAITING = frozenset(("clock", "real_clock"))
 """The parts of a scenario with which a test waits, unless it can move the clock."""
-_CLOCK_OF_ITS_OWN = frozenset(("clock", "own_server"))
+_OWN_CLOCK = frozenset(("clock", "own_server"))
 """The parts of a test that moves a clock which no other test looks at."""
 _TIMED = "timed"
 """The scope of the tests that wait."""
@@ -55,7 +55,7 @@ def parts_of(test: str) -> frozenset[str]:
 def waits(parts: Collection[str], clock_moves: bool) -> bool:
     """Tell from its parts whether a test waits, so that others may run at the same time."""
     if clock_moves:
-        return "real_clock" in parts or _CLOCK_OF_ITS_OWN.issubset(parts)
+        return _ALONE not in parts and ("real_clock" in parts or _OWN_CLOCK.issubset(parts))
     return not _WAITING.isdisjoint(parts)
 
 
