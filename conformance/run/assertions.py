@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import operator
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +57,11 @@ _OPERATORS: Mapping[type[ast.operator], str] = {
     ast.BitOr: "and",
     ast.BitAnd: "that are in",
 }
+_SUMS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+}
+"""The operators whose result is shown instead of the operands, if these are numbers."""
 _SHOWN = 5
 """Items of a list that are shown."""
 
@@ -68,7 +75,8 @@ def as_deviation(error: AssertionError) -> Deviation:
         for place, test in _asserts(frame.f_code.co_filename):
             if place == line:
                 step = Step(OutcomeKind.WRONG_VALUE, subject=ast.unparse(test))
-                return Deviation(_sentence(test, frame.f_locals), _observed(said), step=step)
+                values = ChainMap(frame.f_locals, frame.f_globals)
+                return Deviation(_sentence(test, values), _observed(test, values, said), step=step)
     return Deviation("the test's assertion", said)
 
 
@@ -104,6 +112,8 @@ class _Sentence:
             case ast.Call():
                 return self._call(node)
             case ast.BinOp():
+                if isinstance(value := self._value(node), int | float):
+                    return _shown(value)
                 if type(node.op) in _OPERATORS:
                     left, right = self.of(node.left), self.of(node.right)
                     return f"{left} {_OPERATORS[type(node.op)]} {right}"
@@ -140,7 +150,13 @@ class _Sentence:
         return f"the {name.lower().replace('_', ' ')}"
 
     def _value(self, node: ast.expr) -> object:
-        """Return the value of a name, of a stored attribute or of an item; None without any."""
+        """Return the value of a number, name, stored attribute, item or sum; None without any."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
+            left, right = self._value(node.left), self._value(node.right)
+            if isinstance(left, int | float) and isinstance(right, int | float):
+                return _SUMS[type(node.op)](left, right)
         if isinstance(node, ast.Name):
             return self._values.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -154,11 +170,12 @@ class _Sentence:
     def _comparison(self, node: ast.Compare) -> str:
         left, *others = map(self.of, [node.left, *node.comparators])
         is_same = others == [left]
-        if isinstance(node.left, ast.Name):
-            left = f"the {node.left.id.replace('_', ' ')}"
+        subject = _subject(node)
+        named = f"the {subject.id.replace('_', ' ')}" if isinstance(subject, ast.Name) else None
+        if subject is not node.left:
+            return f"{named or others[0]} is between {left} and {others[1]}"
+        left = named or left
         match node.ops:
-            case [ast.LtE(), ast.LtE()]:
-                return f"{others[0]} is between {left} and {others[1]}"
             case [ast.Eq()] if _is_nothing(node.comparators[0]):
                 return f"{left} is empty"
             case [ast.Eq()] if is_same:
@@ -188,6 +205,12 @@ class _Sentence:
         return f"`{ast.unparse(node)}`"
 
 
+def _subject(node: ast.Compare) -> ast.expr:
+    """Return the side of a comparison that came from the target: the middle one of an interval."""
+    is_between = [type(op) for op in node.ops] == [ast.LtE, ast.LtE]
+    return node.comparators[0] if is_between else node.left
+
+
 def _is_nothing(node: ast.expr) -> bool:
     return ast.unparse(node) in ("[]", "()", "{}")
 
@@ -208,6 +231,8 @@ def _shown(value: object) -> str:
             return _listed(sorted(map(_shown, value)))
         case str():
             return value or "nothing"
+        case float():
+            return f"{value:g}"
     return f"{value!r}"
 
 
@@ -217,8 +242,12 @@ def _listed(items: Iterable[str]) -> str:
     return ", ".join(shown[:_SHOWN]) + more or "nothing"
 
 
-def _observed(said: str) -> str:
-    """Return the left side of a comparison that pytest has written down, if that is a value."""
+def _observed(test: ast.expr, values: Mapping[str, object], said: str) -> str:
+    """Return the observed side of a comparison, else ``said``, as pytest has written it down."""
+    if isinstance(test, ast.Compare) and isinstance(subject := _subject(test), ast.Name):
+        value = values.get(subject.id)
+        if subject is not test.left and _is_plain(value):
+            return _shown(value)
     with _parsing:
         try:
             compared = ast.parse(said, mode="eval").body

@@ -16,9 +16,9 @@ from conformance.run import assertions
 from conformance.verdict import Deviation
 
 
-def _failure(file: Path) -> Deviation:
-    """Return what is told of a test that fails in this file."""
-    file.write_text("value = 2\nassert value == 1, f'assert {value} == 1'\n", encoding="utf-8")
+def _failure(file: Path, assertion: str = "value == 1, 'assert 2 == 1'") -> Deviation:
+    """Return the deviation of a test in this file whose value is 2."""
+    file.write_text(f"value = 2\nassert {assertion}\n", encoding="utf-8")
     code = compile(file.read_text(encoding="utf-8"), file, "exec")
     with pytest.raises(AssertionError) as caught:
         exec(code, {})
@@ -31,6 +31,13 @@ def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> No
     assert shown.step.subject == "value == 1"
 
 
+@pytest.mark.parametrize("assertion", ["3 <= value <= 5, '3 <= 2'", "0 <= value <= 1, '2 <= 1'"])
+def test_of_an_interval_the_value_inside_is_observed(tmp_path: Path, assertion: str) -> None:
+    shown = _failure(tmp_path / "test_it.py", assertion)
+    assert shown.expected.startswith("the value is between ")
+    assert shown.observed == "2"
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
@@ -40,6 +47,7 @@ def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> No
         ("client.tube not in client.tubes()", "emails is not in the list of tubes"),
         ('stats["time-left"] in ("99", "100")', "time-left in the stats is one of 99, 100"),
         ("0 <= client.stats_job(job).number('age') <= 2", "age in stats-job 3 is between 0 and 2"),
+        ("most - 2.25 - 1 <= time_left <= most", "the time left is between 996.75 and 1000"),
         ("client.kick(1) == 1", "the number of kicked jobs is 1"),
         ("sorted(keys - set(stats)) == []", "the keys minus the stats is empty"),
         ("jobs == sorted(set(jobs))", "the jobs is in order without repetitions"),
@@ -47,7 +55,7 @@ def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> No
     ],
 )
 def test_a_sentence(code: str, sentence: str) -> None:
-    values = {"job": 3, "jobs": [4, 5], "client": SimpleNamespace(tube="emails")}
+    values = {"job": 3, "jobs": [4, 5], "client": SimpleNamespace(tube="emails"), "most": 1000}
     assert assertions._sentence(ast.parse(code, mode="eval").body, values) == sentence
 
 
