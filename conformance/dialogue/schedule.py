@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from conformance.dialogue.grace_period import STEP, attempts
+from conformance.dialogue.grace_period import STEP, TRIES, attempts
 from conformance.target.clock import GRANULARITY, ControlledClock, TargetClock
 from conformance.target.limits import Limits
 from conformance.target.starvation import Starvation
@@ -152,6 +152,7 @@ class Timeline:
         self._connections: list[Participant] = []
         self._origin: float | None = None
         self._advanced_until = 0.0
+        self._polled = 0.0
         self._settled = True
         self._stands_still = False
 
@@ -167,8 +168,10 @@ class Timeline:
 
     @property
     def behind(self) -> float:
-        """Seconds that the scenario has fallen behind its nominal time."""
-        return self.now() - self.nominal if self.timed and not self._clock.movable else 0.0
+        """Seconds that the scenario has fallen behind its nominal time, without planned polling."""
+        if self._clock.movable or not self.timed:
+            return 0.0
+        return self.now() - self.nominal - self._polled
 
     def timing(self, sent_at: float) -> Timing | None:
         """Return when a command sent at this nominal time may be answered; None if at once."""
@@ -232,7 +235,7 @@ class Timeline:
 
         It may take as long as a timer may be late, or ``within`` seconds if that is longer.
         """
-        lateness = max(self._limits.lateness, within)
+        lateness, begun = max(self._limits.lateness, within), self.now()
         for is_last in attempts(replace(self._limits, lateness=lateness)):
             if is_so():
                 return True
@@ -241,6 +244,9 @@ class Timeline:
                 if self._clock.movable:
                     self._jump(STEP)
         self._transcript.add_time(self.now())
+        # More time would have helped it: only what a busy machine has added is no plan of ours.
+        planned = max(lateness, self._limits.soon, TRIES * STEP)
+        self._polled += min(self.now() - begun, planned)
         return False
 
     @contextlib.contextmanager

@@ -178,6 +178,21 @@ def test_a_scenario_that_is_behind_for_no_reason_that_is_seen(
     assert str(error).startswith("the scenario took 1.0 s longer than planned, which is too long")
 
 
+def test_the_time_in_which_something_should_have_happened_is_no_delay_of_ours(
+    server: BuiltIn,
+) -> None:
+    attempts = []
+
+    def never(client: Connection, clock: Timeline) -> None:
+        attempts.append(1)
+        job = client.put(b"a")
+        clock.timed = True
+        assert client.becomes(lambda: client.state_of(job) == "buried", BELIEVABLE + 0.2)
+
+    assert isinstance(run(never, {"client": None, "clock": None}, server).error, Deviation)
+    assert len(attempts) == 1
+
+
 @pytest.fixture
 def never_changes(server: BuiltIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the server statistics that stand still."""
