@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _ALONE = ("--pyargs", "--noconftest", *_QUICK, *_QUIET)
 """A conftest.py of the current folder is for other tests."""
 SUITE = ("conformance", "fuzz", *_ALONE)
 """All tests."""
+_TESTS = r"[^-].*(::|\.py$)|(conformance|fuzz)\."
+"""Words that name tests: ``MODULE::TEST``, a module or a file."""
 _TARGET = {
     "target": {"metavar": "ADDRESS", "help": "a server that runs: HOST:PORT or unix:/path"},
     "launch": {
@@ -40,7 +43,7 @@ GROUPS = {
 _PYTEST = """
 \b
 Options of pytest work, too:
-  MODULE::TEST         one test, as failures name it
+  MODULE, MODULE::TEST all tests of a module, or one test, as failures name it
   -k EXPRESSION        requirements and tests by name: -k put. or -k put.body-limit
   -m LEVEL             requirements of a level: must or de_facto
   -n N                 in so many processes; a whole run of --launch has up to 4, else 1
@@ -89,7 +92,10 @@ def _option(name: str, group: str) -> Option:
 
 def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     # As failures show it: REPRODUCE beanstalk-conformance run MODULE::TEST
-    is_named = any("::" in word and not word.startswith("-") for word in arguments)
+    is_named = any(
+        re.match(_TESTS, word) and option not in ("-k", "-m")
+        for option, word in pairwise(("", *arguments))
+    )
     suite = _ALONE if is_named else SUITE
     # More is said of failures, not of the tests that pass.
     is_verbose = any(re.fullmatch("-v+|--verbose", word) for word in arguments)

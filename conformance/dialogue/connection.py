@@ -17,7 +17,7 @@ from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.usual_answers import IN_STEP
+from conformance.usual_answers import AFTER_LONG_LINE, IN_STEP
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import Profile
@@ -228,7 +228,9 @@ class Connection(UsualCommands):
         deviation = Deviation(
             "no reply without a request", str(arrival.reply), arrival.position, step=step
         )
-        deviation.owner = IN_STEP
+        line = self._asked[-1].partition(CRLF)[0] if self._asked else b""
+        is_long = len(line + CRLF) > self.profile.max_line
+        deviation.owner = AFTER_LONG_LINE if is_long else IN_STEP
         return deviation
 
     def close(self) -> None:

@@ -104,6 +104,17 @@ def test_requirements_as_json() -> None:
     assert "USING <tube>" in found["clause"]
 
 
+@pytest.mark.parametrize(
+    "module", ["conformance.tests.test_quit", "conformance/tests/test_quit.py"]
+)
+def test_a_module_is_run_alone(module: str) -> None:
+    done = command("run", "--collect-only", "-q", module)
+    assert done.returncode == 0, done.stdout
+    tests = [line for line in done.stdout.splitlines() if "::" in line]
+    assert tests
+    assert all(line.startswith(module.replace(".", "/").removesuffix("/py")) for line in tests)
+
+
 @pytest.mark.parametrize("asked", [["list"], ["run", "-k", FAST]])
 def test_a_reader_may_go(tmp_path: Path, asked: list[str]) -> None:
     errors = tmp_path / "errors"

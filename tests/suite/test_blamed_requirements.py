@@ -22,7 +22,7 @@ from conformance.run.baseline import KnownDeviation
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.traits import Traits
-from conformance.usual_answers import DRAINING, DRAINS
+from conformance.usual_answers import AFTER_LONG_LINE, DRAINING, DRAINS
 from conformance.verdict import (
     Deviation,
     Fate,
@@ -38,6 +38,7 @@ from reference_server.profiles import NEWEST
 from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
+    CRLF,
     UNKNOWN_COMMAND,
     Body,
     Malformed,
@@ -50,7 +51,7 @@ from reports import results
 from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.command_line import suite
-from tests.faults import Case, applies, cases, found_by_tests
+from tests.faults import Case, applies, cases, failures, found_by_tests
 from tests.made import case
 from tests.servers import changed_server, let_nobody_starve, silent_at
 
@@ -405,3 +406,20 @@ def test_a_sync_command_that_fails_is_not_the_doing_of_the_test(slug: str) -> No
         errors = [running.run(one.test, one.arguments, server).error for one in chosen]
     blamed = {error.owner for error in errors if isinstance(error, Deviation)}
     assert blamed <= {"list-tube-used.using"}
+
+
+class _SplitsLongLines(RequestReader):
+    """Takes each 224 bytes of a line for a line."""
+
+    def receive(self, data: bytes) -> None:
+        head, end, rest = data.partition(CRLF)
+        for start in range(224, len(head), 224):
+            super().receive(head[start - 224 : start] + CRLF)
+        super().receive(head[len(head) // 224 * 224 :] + end + rest)
+
+
+def test_replies_to_the_rest_of_a_long_line_are_a_matter_of_long_lines() -> None:
+    fault = Fault("", "other", reader=_SplitsLongLines)
+    too_long = "error.bad-format-line-too-long"
+    found = failures(fault, lambda one: too_long in one.slugs, enough=3)
+    assert sorted(found) == [too_long, AFTER_LONG_LINE]
