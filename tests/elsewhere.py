@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from conformance.run.entry import PACKAGES
+from beanstalk_conformance import PACKAGES
 
 OF_LINUX = {
     "os": "sched_getaffinity sched_setaffinity memfd_create pidfd_open",

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import pytest
 
+from beanstalk_conformance import OPTIONS
 from conformance.console.processes import processes
-from conformance.run.entry import OPTIONS
 from conformance.run.listing import Listing
 from conformance.usage import ConsoleCommand, Option, suggestion
 

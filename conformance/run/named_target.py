@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from conformance.run.entry import AUTO
-from conformance.run.options import Options
+from conformance.run.options import AUTO, Options
 from conformance.target.limits import USUAL
 from conformance.usage import ADDRESS, WHAT, option
 

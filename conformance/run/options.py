@@ -9,7 +9,6 @@ from typing import Self
 
 import pytest
 
-from conformance.run.entry import AUTO
 from conformance.run.labels import parsed
 from conformance.target.builtin import BuiltIn
 from conformance.target.cleanup import NOTHING_LEFT, leave, may_be_left
@@ -22,6 +21,9 @@ from conformance.usage import refuse
 from reference_server.dialect import DialectError
 from reference_server.finding import find_profile
 from reference_server.profiles import NEWEST, Profile
+
+AUTO = "auto"
+"""The profile is taken from what the target says of itself; the clock is moved if it can be."""
 
 
 @dataclass(frozen=True, slots=True)

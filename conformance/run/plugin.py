@@ -1,4 +1,4 @@
-"""The pytest plugin: runs the tests and reports them; its options are in ``entry``."""
+"""Hooks of pytest that run the tests of a target and report them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from conformance.run.baseline import BaselineError, KnownDeviation, read_baselin
 from conformance.run.belated_reports import BelatedReports, belated_property
 from conformance.run.distribution import check_processes, scheduler
 from conformance.run.ending import Ending
-from conformance.run.entry import AUTO, PROGRAM
 from conformance.run.error_line import error_line
 from conformance.run.evidence import clean, describe, gather, printable_cause
 from conformance.run.fork_requirements import add_requirements, check_named
@@ -28,7 +27,7 @@ from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.listing import Listing
 from conformance.run.load import expected
 from conformance.run.observation import Observation, observation_of
-from conformance.run.options import Options
+from conformance.run.options import AUTO, Options
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
@@ -437,7 +436,7 @@ def _in_short(observation: Observation) -> str:
 
 def _reproduce(item: pytest.Item) -> list[str]:
     """Return the command that runs a test again, of the program that has run it now."""
-    program = shlex.split(item.config.getini(PROGRAM))
+    program = shlex.split(item.config.getini("beanstalk_program"))
     options = item.config.stash[_SUITE].options
     chosen = options.chosen
     if options.clock != AUTO:

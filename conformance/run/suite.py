@@ -16,10 +16,9 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
 from conformance.random_testing.shrink_budget import EACH, IN_ALL, ShrinkBudget
 from conformance.run.distribution import spread, waits
-from conformance.run.entry import AUTO, TESTED
 from conformance.run.identity import identified, named
 from conformance.run.losses import Loss, Losses
-from conformance.run.options import Options
+from conformance.run.options import AUTO, Options
 from conformance.run.runner import MANY, Outcome, Overlapped, run
 from conformance.run.sanitizer_reports import remarks
 from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
@@ -32,6 +31,8 @@ from reports import results
 from reports.results import WorldRecord
 from reports.words import counted
 
+TESTED = ("conformance", "fuzz")
+"""The packages with tests of a target."""
 AT_ONCE = 8
 """Tests of a slow target that go on at the same time."""
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
+from beanstalk_conformance import OPTIONS
 from conformance.__main__ import console
 from conformance.console.run import GROUPS
-from conformance.run.entry import OPTIONS
 from tests.command_line import FAST, command, suite
 from tests.servers import REFERENCE_COMMAND
 

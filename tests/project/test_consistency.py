@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import conformance.tests
+from beanstalk_conformance import PACKAGES
 from conformance.catalogue import catalogue
 from conformance.run.baseline import read_baseline
-from conformance.run.entry import PACKAGES
 from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
 from reports.gallery.__main__ import README, write

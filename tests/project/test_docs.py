@@ -14,12 +14,12 @@ import pytest
 import yaml
 from playwright.sync_api import sync_playwright
 
+from beanstalk_conformance import OPTIONS
 from conformance.catalogue import catalogue, read_catalogue
 from conformance.console.matrix import read_servers
 from conformance.oracle.check import check
 from conformance.reading import parse
 from conformance.run.baseline import read_baseline
-from conformance.run.entry import OPTIONS
 from reference_server.dialect_file import read_dialect
 from reference_server.profiles import PROFILES
 from tests import ROOT

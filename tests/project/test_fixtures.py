@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.entry import PACKAGES
+from beanstalk_conformance import PACKAGES
 from tests.project.test_other_projects import PYTEST, run
 
 ASK = """

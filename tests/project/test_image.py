@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.entry import PACKAGES
+from beanstalk_conformance import PACKAGES
 from tests import ROOT
 from tests.project.test_other_projects import run
 from tests.project.test_package import build

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run import entry
+from beanstalk_conformance import PACKAGES
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q")
 CONSOLE = str(Path(sys.executable).with_name("beanstalk-conformance"))
@@ -28,10 +28,10 @@ POPULAR = (
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a project with packages that are called like ours, and a test of its own."""
-    for name in entry.PACKAGES:
+    for name in PACKAGES:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = True\n")
-    imports = "".join(f"import {name}\nassert {name}.MINE\n" for name in entry.PACKAGES)
+    imports = "".join(f"import {name}\nassert {name}.MINE\n" for name in PACKAGES)
     (tmp_path / "test_mine.py").write_text(f"{imports}\ndef test_mine():\n    pass\n")
     return tmp_path
 

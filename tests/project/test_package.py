@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.run.entry import PACKAGES
+from beanstalk_conformance import PACKAGES
 from tests import ROOT
 
 _BUILD = (sys.executable, "-m", "hatchling")
