@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from conformance import yamlish
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange
-from conformance.verdict import Deviation
+from conformance.usual_answers import key_requirement
+from conformance.verdict import Deviation, OutcomeKind, Step
 from reference_server.model import Model
 from reference_server.partner import Partner
 from reference_server.profiles import Profile
@@ -55,11 +56,16 @@ class PartneredClient:
         """Do as :meth:`says` for a line that the test needs, but does not test."""
         return self._judged(self._client.prepare(_filled(text, jobs)), text, jobs)
 
-    def observe(self, text: str, *jobs: int) -> Reply:
-        """Do as :meth:`says` for a line by which the test observes what it tests."""
-        return self._judged(self._client.observe(_filled(text, jobs)), text, jobs)
+    def observe(self, text: str, *jobs: int, tested: Collection[str] = KEYS) -> Reply:
+        """Do as :meth:`says` for a line by which the test observes what it tests.
 
-    def _judged(self, exchange: Exchange, text: str, jobs: Sequence[int]) -> Reply:
+        A wrong value of a key that is not ``tested`` breaks the requirement of that key.
+        """
+        return self._judged(self._client.observe(_filled(text, jobs)), text, jobs, tested)
+
+    def _judged(
+        self, exchange: Exchange, text: str, jobs: Sequence[int], tested: Collection[str] = KEYS
+    ) -> Reply:
         own = [self._ids.get(job, job) for job in jobs]
         predicted = self._predicted(_filled(text, own).encode() + CRLF)
         if predicted.word == "INSERTED":
@@ -68,7 +74,7 @@ class PartneredClient:
             self._ids[self.newest] = int(predicted.args[0])
             return reply
         if predicted.word == "OK":
-            _compare(predicted, exchange.dictionary())
+            _compare(predicted, exchange.dictionary(), text.split()[0], tested)
             return predicted
         names = {own: job for job, own in self._ids.items()}
         if predicted.word in ("RESERVED", "FOUND"):
@@ -87,8 +93,13 @@ def _filled(text: str, jobs: Sequence[int]) -> str:
     return text.format(*jobs)
 
 
-def _compare(predicted: Reply, told: Mapping[str, str]) -> None:
+def _compare(
+    predicted: Reply, told: Mapping[str, str], command: str, tested: Collection[str]
+) -> None:
     """Raise Deviation if statistics differ in a value that they should share."""
     for key, value in yamlish.dictionary(predicted.body or b"").items():
         if key in KEYS and key in told and told[key] != value:
-            raise Deviation(f"{key} to be {value}", f"{key} is {told[key]}"[:100])
+            step = Step(OutcomeKind.WRONG_VALUE, command, subject=key)
+            deviation = Deviation(f"{key} to be {value}", f"{key} is {told[key]}"[:100], step=step)
+            deviation.owner = "" if key in tested else key_requirement(command, key)
+            raise deviation

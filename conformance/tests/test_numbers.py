@@ -14,7 +14,7 @@ from _pytest.mark import ParameterSet
 from conformance.catalogue import catalogue, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.malformed import pass_refused_put, refuse, state_for
-from conformance.dialogue.partnered_client import PartneredClient
+from conformance.dialogue.partnered_client import KEYS, PartneredClient
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.oracle.underspecification import is_free, is_unlimited
@@ -82,6 +82,18 @@ LIMITS = {
     ("pause-tube", 1): "pause-tube.delay-limit",
 }
 """The requirements that tell what a number may be; of an id, that is what is well-formed."""
+
+SHOWN = {
+    ("put", 0): "pri",
+    ("put", 1): "delay",
+    ("put", 2): "ttr",
+    ("release", 1): "pri",
+    ("release", 2): "delay",
+    ("bury", 1): "pri",
+    ("pause-tube", 1): "pause",
+}
+"""The keys of statistics that show a number."""
+OTHERS = frozenset(KEYS) - {*SHOWN.values()}
 
 
 def _is_ttr(place: Place) -> bool:
@@ -262,11 +274,12 @@ class _Numbers:
 
     def _look(self, place: Place, number: int, jobs: Sequence[int]) -> None:
         """Look up what a number has done."""
+        tested = {*OTHERS, SHOWN.get(place[:2], "")}
         if place.verb == "pause-tube" and number:
             # What is told of an instant is open.
-            self.client.observe(f"stats-tube {self._tube}")
+            self.client.observe(f"stats-tube {self._tube}", tested=tested)
         for job in jobs:
-            self.client.observe(self.about, job)
+            self.client.observe(self.about, job, tested=tested)
         if place.verb == "put":
             self.client.observe("peek {0}", *jobs)
         if place.kind is ArgumentKind.PRIORITY:

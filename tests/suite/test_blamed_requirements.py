@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -423,3 +424,19 @@ def test_replies_to_the_rest_of_a_long_line_are_a_matter_of_long_lines() -> None
     too_long = "error.bad-format-line-too-long"
     found = failures(fault, lambda one: too_long in one.slugs, enough=3)
     assert sorted(found) == [too_long, AFTER_LONG_LINE]
+
+
+class _ShowsNoPriority(Model):
+    """Shows each priority as 0."""
+
+    def _stats_job(self, conn: Client, id: int) -> Reply:
+        reply = super()._stats_job(conn, id)
+        return reply._replace(body=re.sub(rb"\bpri: \d+", b"pri: 0", reply.body or b"") or None)
+
+
+def test_a_number_that_another_key_shows_is_not_blamed() -> None:
+    numbers = {"put.priority-limit", "put.delay-limit", "put.ttr-limit", "release.delay-limit"}
+    found = failures(
+        Fault("", "other", _ShowsNoPriority), lambda one: bool(numbers & one.slugs), enough=9
+    )
+    assert sorted(found) == ["put.priority-limit", "stats-job.pri"]
