@@ -246,6 +246,13 @@ class Scenario:
         found = (connection.extra_reply() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 
+    def lost_tested_client(self) -> bool:
+        """Tell whether the target had closed a connection under test before the last command."""
+        entries = self.transcript.entries
+        last = max((place for place, one in enumerate(entries) if one.direction == ">"), default=0)
+        closed = {one.connection for one in entries[:last] if one.data == b"closed by the target"}
+        return any(one.has_tested and one.name in closed for one in self._connections)
+
     def abandon(self) -> None:
         """End all connections to a target that is lost, without waiting for it."""
         self._let_go()

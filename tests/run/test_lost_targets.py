@@ -51,6 +51,23 @@ def test_nothing_more_is_sent_on_a_connection_that_the_target_has_reset() -> Non
         assert not client.unsent
 
 
+@pytest.mark.parametrize("notices", [True, False])
+def test_a_target_that_what_is_tested_has_ended_is_not_lost_by_an_observation(
+    server: BuiltIn, notices: bool
+) -> None:
+    def loses(client: Connection, other: Connection) -> None:
+        client.send("quit")
+        other.send("list-tube-used").reply("USING")
+        server.call(server._server.close)
+        if notices:
+            client.is_closed_by_target()
+        other.stats()
+
+    error = run(loses, {"client": None, "other": None}, server).error
+    assert isinstance(error, TargetLost)
+    assert error.owner == ("" if notices else "stats.ok")
+
+
 def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:
     def loses(client: Connection) -> None:
         server.call(server._server.close)
