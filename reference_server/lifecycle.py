@@ -1,7 +1,8 @@
 """The rules of section "Job Lifecycle": how a job goes from state to state, and who gets it.
 
-``REPLIES``, ``BECOMES`` and ``TRANSITIONS`` are the pictures of that section as tables. The model
-is checked against them, and so is every target.
+``REPLIES``, ``BECOMES`` and ``TRANSITIONS`` are the pictures of that section as tables; ``CLIENTS``
+is the same for clients. The model is checked against them, and so is every target; the pictures of
+our documentation are drawn from them.
 
 Where the text leaves a choice, ``choose`` is asked; the first option is what beanstalkd does.
 Timers are handled in the order in which they fall due, each at its own time, so that the outcome
@@ -51,6 +52,20 @@ TRANSITIONS = """
     the-client-leaves   -         -         -         ready
 """
 """The state of a job after what does not name it, and after release with a delay; -: as before."""
+
+CLIENTS = """
+    put                    idle       in-a-body
+    the-body-ends          in-a-body  idle
+    reserve                idle       waiting
+    a-job-is-ready         waiting    idle
+    the-timeout-ends       waiting    idle
+    DEADLINE_SOON          waiting    idle
+    quit                   idle       gone
+    the-client-leaves      idle       gone
+    the-client-leaves      in-a-body  gone
+    the-client-leaves      waiting    gone
+"""
+"""What changes the state of a client, from which one, and to which one."""
 
 SAFETY_MARGIN = SECOND
 """The last second of a TTR, in which a client is not made to wait for another job."""

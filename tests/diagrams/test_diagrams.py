@@ -215,6 +215,6 @@ def test_each_diagram_of_the_documentation_is_shown() -> None:
     root = DIAGRAMS.parent.parent
     pages = [root / "README.md", *(root / "docs").glob("*.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    assert len([*DIAGRAMS.glob("*.svg")]) == 3
+    assert len([*DIAGRAMS.glob("*.svg")]) == 5
     for file in DIAGRAMS.glob("*.svg"):
         assert f"diagrams/{file.name})" in text

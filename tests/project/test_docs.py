@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -222,3 +223,14 @@ def test_no_page_scrolls_sideways(site: Path, width: int) -> None:
             root = "document.documentElement"
             assert page.evaluate(f"{root}.scrollWidth - {root}.clientWidth") == 0, source
         browser.close()
+
+
+def test_the_picture_of_the_architecture_has_the_layers_that_are_checked() -> None:
+    contracts = ConfigParser()
+    contracts.read(ROOT / ".importlinter")
+    layers = re.findall(r"[\w.]+", contracts["importlinter:contract:layers"]["layers"])
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^(conformance/\w+|fuzz|reference_server)/?  ", text, re.MULTILINE)
+    names = [name.replace("/", ".") for name in drawn]
+    assert [name for name in layers if name in names] == names
+    assert {name for name in layers if (ROOT / name.replace(".", "/")).is_dir()} == {*names}

@@ -12,7 +12,7 @@ import pytest
 from reference_server.commands import ABOUT_A_JOB, COMMANDS
 from reference_server.engine import Engine, RecordingLink
 from reference_server.events import Close, Connected, Event, Tick
-from reference_server.lifecycle import BECOMES, REPLIES, STATES, TRANSITIONS
+from reference_server.lifecycle import BECOMES, CLIENTS, REPLIES, STATES, TRANSITIONS
 from reference_server.model import Model
 from reference_server.state import SECOND, Job
 from reference_server.wire import OUT_OF_MEMORY, Body, Command, Put, Reply
@@ -127,6 +127,48 @@ def test_each_other_event_does_as_the_table_says(state: str, row: str) -> None:
     model.step(event, at, 1)
     after = becomes[STATES.index(state)]
     assert _state(model, job) == (state if after == "-" else after)
+
+
+_SENT: dict[str, bytes] = {
+    "put": b"put 0 0 60 1\r\n",
+    "the-body-ends": b"a\r\n",
+    "reserve": b"reserve-with-timeout 10\r\n",
+    "quit": b"quit\r\n",
+}
+"""What a client sends."""
+
+
+@pytest.mark.parametrize("row", CLIENTS.strip().splitlines(), ids=lambda row: " ".join(row.split()))
+def test_a_client_is_in_the_state_that_the_table_says(row: str) -> None:
+    event, before, after = row.split()
+    now, link = 0, RecordingLink()
+    engine = Engine(Model(), lambda: now)
+    client, other = engine.connect(link), engine.connect(RecordingLink())
+    if event == "DEADLINE_SOON":
+        engine.receive(client, b"put 0 0 9 1\r\na\r\nreserve\r\n")
+    begun = {"in-a-body": _SENT["put"], "waiting": _SENT["reserve"]}
+    engine.receive(client, begun.get(before, b""))
+    assert _client_state(engine, client) == before
+    match event:
+        case "a-job-is-ready":
+            engine.receive(other, b"put 0 0 60 1\r\na\r\n")
+        case "the-timeout-ends" | "DEADLINE_SOON":
+            now = 10 * SECOND if event == "the-timeout-ends" else 8 * SECOND
+            engine.tick()
+        case "the-client-leaves":
+            engine.lost(client)
+        case _:
+            engine.receive(client, _SENT[event])
+    assert _client_state(engine, client) == after
+    assert link.sent.endswith(b"DEADLINE_SOON\r\n") == (event == "DEADLINE_SOON")
+
+
+def _client_state(engine: Engine, client: int) -> str:
+    if client not in engine.model.connections:
+        return "gone"
+    if engine.model.connections[client].incoming is not None:
+        return "in-a-body"
+    return "waiting" if engine.model.is_waiting(client) else "idle"
 
 
 def test_the_tables_name_every_command_about_a_job() -> None:
