@@ -13,7 +13,7 @@ from conformance.transcript import Claim, Counters, Direction, Entry
 _DIRECTIONS: tuple[Direction, ...] = (">", "<", "+", "!")
 
 
-class Conversation(Protocol):
+class RecordedConversation(Protocol):
     """The entries of a transcript, wherever they are, and what was written around them."""
 
     @property

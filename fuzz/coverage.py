@@ -27,7 +27,7 @@ class Coverage(Protocol):
         ...
 
 
-class Unknown:
+class NoCoverage:
     """The coverage of a target that does not tell."""
 
     def take(self) -> int:

@@ -25,7 +25,7 @@ from fuzz.guidance import CorpusEntry, Guidance
 from fuzz.judgeable_steps import judgeable
 from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
-from fuzz.scout import Lost, Scout, ScoutTurn, begins_turn
+from fuzz.scout import Scout, ScoutTurn, TargetFellSilent, begins_turn
 from fuzz.suppression import Signature, Suppression, lines_of, signature
 from fuzz.undefined_input import UndefinedAction
 from fuzz.variation import MOST, Variation
@@ -313,7 +313,7 @@ class GreyBox:
             turns = self._scout.play(program)
             self._played += len(turns)
             return turns
-        except Lost as lost:
+        except TargetFellSilent as lost:
             self._lose(program, lost.done)
             return []
         finally:
@@ -331,7 +331,7 @@ class GreyBox:
         try:
             self._scout.play(program)
             self.lost.append(done)
-        except Lost as again:
+        except TargetFellSilent as again:
             self.lost.append(again.done)
             self._scout.restart()
 

@@ -34,7 +34,7 @@ def second_gear(
     return ProgramAuthor(session, chance, times).steps(MANY if brisk else commands)
 
 
-class Stage(Protocol):
+class ProgramStage(Protocol):
     """The place where a program is played: a target that is judged by a model, or one alone."""
 
     @property
@@ -53,7 +53,7 @@ class ProgramAuthor:
     Choices depend on the model, never on what the target says.
     """
 
-    def __init__(self, stage: Stage, chance: Random, times: Times) -> None:
+    def __init__(self, stage: ProgramStage, chance: Random, times: Times) -> None:
         self._stage = stage
         self._chance = chance
         self._brisk = times is BRISK

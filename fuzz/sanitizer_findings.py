@@ -13,8 +13,8 @@ from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.run.sanitizer_reports import remarks
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
-from fuzz.coverage import Unknown
-from fuzz.scout import Lost, Scout
+from fuzz.coverage import NoCoverage
+from fuzz.scout import Scout, TargetFellSilent
 from fuzz.undefined_input import UndefinedAction, told
 
 _TRIES = 150
@@ -68,9 +68,9 @@ class Reports:
         """Return the kinds of what a new server prints when it is told this, and then ended."""
         target = self._target.fresh()
         target.reported_kinds = set()
-        player = Scout(target, Unknown())
+        player = Scout(target, NoCoverage())
         # What it has printed tells why it was lost.
-        with contextlib.suppress(Lost):
+        with contextlib.suppress(TargetFellSilent):
             player.play(program)
         self._done = player.done
         player.close()

@@ -55,7 +55,7 @@ class Discrepancy(NamedTuple):
     """A reply is missing, or has come where none should."""
 
 
-class Lost(Exception):
+class TargetFellSilent(Exception):
     """The target does not answer any more; ``done`` is what it was told."""
 
     def __init__(self, done: Sequence[UndefinedAction]) -> None:
@@ -101,7 +101,7 @@ class Scout:
             self._clean_up()
         except (OSError, EOFError) as error:
             self.close()
-            raise Lost(self.done) from error
+            raise TargetFellSilent(self.done) from error
         return turns
 
     def restart(self) -> None:

@@ -65,7 +65,7 @@ CLIENTS = """
     the-client-leaves      in-a-body  gone
     the-client-leaves      waiting    gone
 """
-"""What changes the state of a client, from which one, and to which one."""
+"""The events that change the state of a client, with the states before and after."""
 
 SAFETY_MARGIN = SECOND
 """The last second of a TTR, in which a client is not made to wait for another job."""

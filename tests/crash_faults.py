@@ -15,7 +15,7 @@ from conformance.durability.campaign import DurabilityCampaign, workers
 from conformance.durability.findings import grouped
 from conformance.durability.inspection import Question
 from conformance.durability.recording import RecordingFiles, read, record
-from conformance.durability.scenes import TUBES, Scene, scenes
+from conformance.durability.scenes import TUBES, CrashScene, scenes
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
@@ -31,7 +31,7 @@ def crash_faults() -> list[str]:
 
 
 def broken(
-    pool: Executor, options: str, scene: Scene, states: int, every: int = 0
+    pool: Executor, options: str, scene: CrashScene, states: int, every: int = 0
 ) -> dict[str, int]:
     """Return the requirements that crashes in a scene show to be broken, each with its states.
 

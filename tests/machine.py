@@ -9,7 +9,7 @@ import pytest
 from conformance.target.starvation import Starvation, Starved
 
 
-class Machine:
+class ThisMachine:
     """A clock that only moves when told to, and for how long others had the CPU."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:

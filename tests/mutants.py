@@ -54,7 +54,7 @@ Found = dict[str, str]
 """A mutant's name, module and kind; how it was found, by which test; and the last stage it saw."""
 
 
-class Stage(NamedTuple):
+class MutantStage(NamedTuple):
     """Some of the tests, and the profiles in which they are run; ``examples`` of what is random."""
 
     name: str
@@ -76,12 +76,12 @@ def _overlaps(case: Case) -> bool:
 
 
 STAGES = (
-    Stage("directed", ["1.13"], _is_quick),
-    Stage("other profiles", ["1.12", "0.6", "1.4.3", "1.8"], _is_quick),
-    Stage("real clock", ["1.13"], lambda case: "real_clock" in case.arguments),
-    Stage("random", ["1.13"], lambda case: _is_random(case) and not _overlaps(case), 50),
-    Stage("random, old", ["1.10", "0.6"], lambda case: case.name == "test_any_program", 10),
-    Stage("overlap", ["1.13"], _overlaps, 8),
+    MutantStage("directed", ["1.13"], _is_quick),
+    MutantStage("other profiles", ["1.12", "0.6", "1.4.3", "1.8"], _is_quick),
+    MutantStage("real clock", ["1.13"], lambda case: "real_clock" in case.arguments),
+    MutantStage("random", ["1.13"], lambda case: _is_random(case) and not _overlaps(case), 50),
+    MutantStage("random, old", ["1.10", "0.6"], lambda case: case.name == "test_any_program", 10),
+    MutantStage("overlap", ["1.13"], _overlaps, 8),
 )
 """The tests, those first that take the least time."""
 RUN = "default run"
@@ -110,7 +110,7 @@ def loaded(mutant: Mutant) -> Iterator[ModuleType]:
             yield server
 
 
-def tried(server: BuiltIn, stage: Stage) -> Iterator[tuple[int, str, str]]:
+def tried(server: BuiltIn, stage: MutantStage) -> Iterator[tuple[int, str, str]]:
     """Try the tests: the number of each, why it failed, twice, and the variant that it saw."""
     for index, case in enumerate(cases()):
         if stage.chosen(case) and applies(case, server.profile):
@@ -135,7 +135,7 @@ Variants = Mapping[tuple[str, int], str]
 """The variants of quirks that were seen, by profile and number of the test."""
 
 
-def usual(stage: Stage) -> Variants:
+def usual(stage: MutantStage) -> Variants:
     """Return the variants that the server itself has; raise AssertionError if a test fails."""
     found = {}
     for name in stage.profiles:
@@ -146,7 +146,7 @@ def usual(stage: Stage) -> Variants:
     return found
 
 
-def examine(mutant: Mutant, stage: Stage, variants: Variants) -> tuple[str, str]:
+def examine(mutant: Mutant, stage: MutantStage, variants: Variants) -> tuple[str, str]:
     """Return how a mutant is found, and by which test; two empty words if it is not."""
     told = ("", "")
     try:

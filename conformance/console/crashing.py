@@ -29,7 +29,7 @@ from conformance.durability.recording import (
 from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
 from conformance.durability.results import added, earlier, nothing_yet
 from conformance.durability.rivals import rivals
-from conformance.durability.scenes import LARGEST, TUBES, Scene, scenes
+from conformance.durability.scenes import LARGEST, TUBES, CrashScene, scenes
 from conformance.durability.upgrades import LeftFiles, left_by
 from conformance.run.options import Options
 from conformance.target.launch import DidNotStart
@@ -54,7 +54,7 @@ class Tried(NamedTuple):
     damages: int
 
 
-class Written(NamedTuple):
+class ReportPlaces(NamedTuple):
     """The places of what is written; ``report``: that of a report, if one is wanted."""
 
     folder: Path
@@ -69,7 +69,7 @@ class Crashing:
         options: Options,
         older: Options | None,
         loss: float | None,
-        written: Written,
+        written: ReportPlaces,
         resume: bool,
         reproduce: str,
     ) -> None:
@@ -126,7 +126,7 @@ class Crashing:
     def _missing(self, what: str, why: str) -> None:
         self._report.missing.append(f"{what}: {why}")
 
-    def _recording(self, scene: Scene) -> SceneRecording:
+    def _recording(self, scene: CrashScene) -> SceneRecording:
         """Record a scene, unless that was done before; raise NotTestable."""
         kept = RecordingFiles.of(self._folder, scene.name)
         if not (self._resume and kept.talk.exists()):
@@ -258,7 +258,7 @@ def _recognised(options: Options, limits: Limits) -> Iterator[Target]:
         yield target
 
 
-def _scenes(target: Target) -> tuple[Scene, ...]:
+def _scenes(target: Target) -> tuple[CrashScene, ...]:
     """Return the conversations that a server can hold."""
     return scenes(target.profile, target.traits.max_body or LARGEST)
 

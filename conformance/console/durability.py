@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from conformance.console.crashing import Crashing, Tried, Written
+from conformance.console.crashing import Crashing, ReportPlaces, Tried
 from conformance.durability.campaign import workers
 from conformance.durability.recording import NEVER
 from conformance.random_testing.findings import FOLDER
@@ -139,7 +139,7 @@ def durability(
         for place in filter(None, (folder, report)):
             place.mkdir(parents=True, exist_ok=True)
         before = Options.of_command(None, older, "real", start_timeout) if older else None
-        written = Written(folder, report)
+        written = ReportPlaces(folder, report)
         run = Crashing(options, before, promised(launch, loss), written, resume, again)
         with workers(jobs) as pool:
             return run.everything(pool, Tried(states, kills, damages))

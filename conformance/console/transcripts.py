@@ -13,7 +13,7 @@ from conformance.oracle.check import Finding, TranscriptVerdict, judgement
 from conformance.printable import printable
 from conformance.random_testing.confined import Unsafe
 from conformance.random_testing.replay_verdict import replayed
-from conformance.recorded import Conversation, Recorded
+from conformance.recorded import Recorded, RecordedConversation
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
@@ -145,7 +145,7 @@ def _undecided(claim: Claim) -> int:
     return 1
 
 
-def _told(recorded: Conversation, judged: TranscriptVerdict, profile: Profile) -> int:
+def _told(recorded: RecordedConversation, judged: TranscriptVerdict, profile: Profile) -> int:
     """Print the verdict on a transcript, and return the exit code."""
     if (finding := judged.finding) is None:
         print(f"allowed by profile {profile.name}: {counted(len(recorded.entries), 'message')}")

@@ -12,7 +12,7 @@ from conformance.diagrams.order import Order, Piece, longest_order
 from conformance.oracle.judged_entries import JudgedMessages, first_violation
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.printable import printable
-from conformance.recorded import Conversation
+from conformance.recorded import RecordedConversation
 from conformance.transcript import Direction, Entry, Transcript
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
@@ -67,7 +67,7 @@ class _Rows:
 
 
 def diagram_of(
-    recorded: Conversation, profile: Profile, wrong: Wrong | None = None
+    recorded: RecordedConversation, profile: Profile, wrong: Wrong | None = None
 ) -> Diagram | None:
     """Return the diagram of a conversation; None if it has no messages."""
     entries = recorded.entries
@@ -97,7 +97,7 @@ def diagram_of(
 
 
 def diagram_of_order(
-    recorded: Conversation, profile: Profile, wrong: Wrong | None = None
+    recorded: RecordedConversation, profile: Profile, wrong: Wrong | None = None
 ) -> Diagram | None:
     """Return the diagram of clients at work at the same time, with the order that explains most.
 
@@ -147,7 +147,7 @@ def _partners(pieces: Sequence[Piece], marked: int) -> set[int]:
     }
 
 
-def _at_some_times(recorded: Conversation, profile: Profile) -> tuple[list[Entry], object]:
+def _at_some_times(recorded: RecordedConversation, profile: Profile) -> tuple[list[Entry], object]:
     """Return the messages at times that explain most of them."""
 
     def judge(timed: Sequence[Entry]) -> JudgedMessages:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from conformance.oracle.judge import Judge
 from conformance.oracle.judged_entries import first_violation
 from conformance.oracle.reply_comparison import NOTHING, Before
-from conformance.recorded import Conversation
+from conformance.recorded import RecordedConversation
 from conformance.transcript import Entry
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
@@ -124,7 +124,7 @@ class _Course:
 
 
 def states_of_jobs(
-    recorded: Conversation, profile: Profile, before: Before = NOTHING
+    recorded: RecordedConversation, profile: Profile, before: Before = NOTHING
 ) -> list[Stretch]:
     """Return the states of the jobs, up to the first message that the model does not explain.
 

@@ -17,7 +17,7 @@ from reference_server.lifecycle import BECOMES, CLIENTS, REPLIES, STATES, TRANSI
 WIDTH, HEIGHT, NODE = 760, 420, 44
 """The size of a picture, and the radius of a state, in pixels."""
 BEND, LINE, LETTER = 34, 15, 8
-"""How far an arrow is bent where another goes back, and the size of a letter."""
+"""The bend of an arrow where another one goes back, and the size of a letter, in pixels."""
 _STYLE = """
 text { font: 13px ui-monospace, Menlo, Consolas, monospace; fill: #1b1f24; text-anchor: middle;
   paint-order: stroke; stroke: #ffffff; stroke-width: 4px; }
@@ -42,24 +42,24 @@ class StateChange(NamedTuple):
     after: str
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """The middle of a state in the picture, in pixels."""
 
     x: float
     y: float
 
 
-JOBS: Mapping[str, Place] = {
-    "ready": Place(190, 190),
-    "delayed": Place(380, 60),
-    "buried": Place(380, 320),
-    "reserved": Place(570, 190),
+JOBS: Mapping[str, Position] = {
+    "ready": Position(190, 190),
+    "delayed": Position(380, 60),
+    "buried": Position(380, 320),
+    "reserved": Position(570, 190),
 }
-OF_CLIENTS: Mapping[str, Place] = {
-    "idle": Place(380, 110),
-    "in a body": Place(90, 230),
-    "waiting": Place(670, 230),
-    "gone": Place(380, 320),
+OF_CLIENTS: Mapping[str, Position] = {
+    "idle": Position(380, 110),
+    "in a body": Position(90, 230),
+    "waiting": Position(670, 230),
+    "gone": Position(380, 320),
 }
 """Where the states are drawn; those that are missing are named below the picture."""
 
@@ -89,7 +89,7 @@ def _rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().splitlines()]
 
 
-def drawn(title: str, changes: Sequence[StateChange], places: Mapping[str, Place]) -> str:
+def drawn(title: str, changes: Sequence[StateChange], places: Mapping[str, Position]) -> str:
     """Return a picture of these changes as SVG; events that end each state are below it."""
     ending = _in_each_state(changes, places)
     arrows: dict[tuple[str, str], list[str]] = {}
@@ -104,7 +104,7 @@ def drawn(title: str, changes: Sequence[StateChange], places: Mapping[str, Place
     for name, value in (("refX", "7"), ("refY", "4"), ("markerWidth", "9"), ("markerHeight", "9")):
         head.set(name, value)
     ET.SubElement(head, "path", d="M0,0 L8,4 L0,8 z")
-    texts: list[tuple[Place, Sequence[str]]] = []
+    texts: list[tuple[Position, Sequence[str]]] = []
     for (before, after), events in arrows.items():
         start = places[before] if before else _beginning(places[after])
         bend = BEND if (after, before) in arrows else 0
@@ -112,12 +112,12 @@ def drawn(title: str, changes: Sequence[StateChange], places: Mapping[str, Place
         texts.append((_beside(middle, across, events), events))
     for name, (x, y) in places.items():
         ET.SubElement(svg, "circle", cx=f"{x:g}", cy=f"{y:g}", r=f"{NODE}")
-        _text(svg, Place(x, y), [name], "state")
+        _text(svg, Position(x, y), [name], "state")
     for place, lines in texts:
         _text(svg, place, lines, "event")
     _text(
         svg,
-        Place(WIDTH / 2, HEIGHT - 8),
+        Position(WIDTH / 2, HEIGHT - 8),
         [f"in each other state: {event} → {after}" for event, after in sorted(ending)],
         "event",
     )
@@ -126,7 +126,7 @@ def drawn(title: str, changes: Sequence[StateChange], places: Mapping[str, Place
 
 
 def _in_each_state(
-    changes: Sequence[StateChange], places: Mapping[str, Place]
+    changes: Sequence[StateChange], places: Mapping[str, Position]
 ) -> set[tuple[str, str]]:
     """Return events, and the state after them, that may happen in each state."""
     found = {(event, after) for event, _, after in changes}
@@ -137,45 +137,47 @@ def _in_each_state(
     }
 
 
-def _beginning(place: Place) -> Place:
-    return Place(place.x - 3 * NODE, place.y - NODE)
+def _beginning(place: Position) -> Position:
+    return Position(place.x - 3 * NODE, place.y - NODE)
 
 
 def _arrow(
-    svg: ET.Element, start: Place, end: Place, distance: float, bend: float
-) -> tuple[Place, Place]:
+    svg: ET.Element, start: Position, end: Position, distance: float, bend: float
+) -> tuple[Position, Position]:
     """Draw an arrow that begins ``distance`` from a place.
 
     Return its middle, and the direction in which there is room for its text.
     """
     length = math.dist(start, end)
-    across = Place((end.y - start.y) / length, (start.x - end.x) / length)
-    control = Place(
+    across = Position((end.y - start.y) / length, (start.x - end.x) / length)
+    control = Position(
         (start.x + end.x) / 2 + bend * across.x, (start.y + end.y) / 2 + bend * across.y
     )
     first, last = _towards(start, control, distance), _towards(end, control, NODE)
     points = [f"{x:.0f},{y:.0f}" for x, y in (first, control, last)]
     ET.SubElement(svg, "path", d="M{} Q{} {}".format(*points))
-    middle = Place((first.x + 2 * control.x + last.x) / 4, (first.y + 2 * control.y + last.y) / 4)
+    middle = Position(
+        (first.x + 2 * control.x + last.x) / 4, (first.y + 2 * control.y + last.y) / 4
+    )
     outwards = across.x * (middle.x - WIDTH / 2) + across.y * (middle.y - HEIGHT / 2)
     if not bend and outwards < 0:
-        across = Place(-across.x, -across.y)
+        across = Position(-across.x, -across.y)
     return middle, across
 
 
-def _beside(middle: Place, across: Place, lines: Sequence[str]) -> Place:
+def _beside(middle: Position, across: Position, lines: Sequence[str]) -> Position:
     """Return the middle of a text that does not touch the arrow."""
     width, height = LETTER * max(map(len, lines)), LINE * len(lines)
     distance = 5 + (abs(across.x) * width + abs(across.y) * height) / 2
-    return Place(middle.x + distance * across.x, middle.y + distance * across.y)
+    return Position(middle.x + distance * across.x, middle.y + distance * across.y)
 
 
-def _towards(start: Place, end: Place, distance: float) -> Place:
+def _towards(start: Position, end: Position, distance: float) -> Position:
     share = distance / math.dist(start, end)
-    return Place(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
+    return Position(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
 
 
-def _text(svg: ET.Element, place: Place, lines: Sequence[str], kind: str) -> None:
+def _text(svg: ET.Element, place: Position, lines: Sequence[str], kind: str) -> None:
     top = place.y - (len(lines) - 1) * LINE / 2 + 4
     for number, line in enumerate(lines):
         text = ET.SubElement(svg, "text", x=f"{place.x:.0f}", y=f"{top + number * LINE:.0f}")

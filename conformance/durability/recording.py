@@ -17,7 +17,7 @@ from typing import NamedTuple
 from conformance.durability.crashes import Crash, CrashKind, safe
 from conformance.durability.expected_jobs import ExpectedJobs
 from conformance.durability.operations import Idle, Operation, SendBytes, Timed, Write
-from conformance.durability.scenes import Pause, Say, Scene
+from conformance.durability.scenes import CrashScene, Pause, Say
 from conformance.durability.strace import Reader, arguments
 from conformance.target.address import connect
 from conformance.target.failing_calls import needs_strace
@@ -59,7 +59,7 @@ class Spoken(NamedTuple):
 class SceneRecording:
     """A scene as it went; ``story`` is its model, ``loss`` the seconds that lost power may cost."""
 
-    scene: Scene
+    scene: CrashScene
     spoken: list[Spoken]
     operations: list[Timed]
     mapped: frozenset[str]
@@ -150,7 +150,12 @@ class RecordingFiles(NamedTuple):
 
 
 def record(
-    command: str, scene: Scene, profile: Profile, limits: Limits, loss: float, kept: RecordingFiles
+    command: str,
+    scene: CrashScene,
+    profile: Profile,
+    limits: Limits,
+    loss: float,
+    kept: RecordingFiles,
 ) -> None:
     """Play a scene on a server under strace, and keep the recording; raises NotTestable."""
     needs_strace()
@@ -190,7 +195,9 @@ def usual_loss(profile: Profile) -> float:
     return NEVER if profile.written < _SYNCS else 0.05
 
 
-def play(server: Launched, scene: Scene, profile: Profile, limits: Limits, loss: float) -> Played:
+def play(
+    server: Launched, scene: CrashScene, profile: Profile, limits: Limits, loss: float
+) -> Played:
     """Play a scene; raise NotTestable if it goes wrong before any crash."""
     ids: dict[str, int] = {}
     spoken: list[tuple[int, int, float, float, str]] = []
@@ -244,7 +251,7 @@ def _compare(step: Say, reply: Reply, due: Reply, ids: dict[str, int], story: Ex
         raise NotTestable(f"before any crash, it answers {step.line!r} with {reply}, not {due}")
 
 
-def read(kept: RecordingFiles, scene: Scene, profile: Profile, loss: float) -> SceneRecording:
+def read(kept: RecordingFiles, scene: CrashScene, profile: Profile, loss: float) -> SceneRecording:
     """Read a recording that was kept; raise NotTestable if it does not tell enough."""
     talk = json.loads(kept.talk.read_text(encoding="utf-8"))
     place = talk["place"]

@@ -49,7 +49,7 @@ TUBES = ("default", "orders", "a/b+c.d")
 """The tubes that jobs are put into."""
 
 
-class Scene(NamedTuple):
+class CrashScene(NamedTuple):
     """A conversation, and what it is called.
 
     ``begin``: so many commands are answered before it is crashed. ``points``: it is crashed after
@@ -184,21 +184,21 @@ def _at_work() -> Iterator[Step]:
     yield Pause()
 
 
-def _large_scene() -> Scene:
+def _large_scene() -> CrashScene:
     before, behind = (*_thousands(),), (*_at_work(),)
     begin = sum(isinstance(step, Say) for step in before)
-    return Scene("thousands", before + behind, begin, _POINTS)
+    return CrashScene("thousands", before + behind, begin, _POINTS)
 
 
-def scenes(profile: Profile, limit: int) -> tuple[Scene, ...]:
+def scenes(profile: Profile, limit: int) -> tuple[CrashScene, ...]:
     """Return the conversations in a profile; ``limit``: the bytes that a body may have."""
     deletes = "delayed" in profile.deletes
     found = [
-        Scene("lives", (*_lives(), *_tubes(deletes))),
-        Scene("files", (*_many(deletes),)),
-        Scene("bodies", (*_bodies(min(limit, LARGEST)),)),
+        CrashScene("lives", (*_lives(), *_tubes(deletes))),
+        CrashScene("files", (*_many(deletes),)),
+        CrashScene("bodies", (*_bodies(min(limit, LARGEST)),)),
         _large_scene(),
     ]
     if "kick-job" in profile.commands:
-        found.insert(1, Scene("kick-job", (*_kicks(),)))
+        found.insert(1, CrashScene("kick-job", (*_kicks(),)))
     return tuple(found)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from conformance.durability.disk import Files, read_in, write_out
 from conformance.durability.inspection import shown
 from conformance.durability.recording import play
-from conformance.durability.scenes import Say, Scene
+from conformance.durability.scenes import CrashScene, Say
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import Limits
 from conformance.verdict import NotTestable
@@ -49,7 +49,7 @@ class LeftFiles(NamedTuple):
         (folder / _BODIES).write_text(json.dumps(self.bodies), encoding="utf-8")
 
 
-def left_by(command: str, scene: Scene, profile: Profile, limits: Limits) -> LeftFiles:
+def left_by(command: str, scene: CrashScene, profile: Profile, limits: Limits) -> LeftFiles:
     """Play a scene on a server and end it; raise NotTestable if that goes wrong."""
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
         try:

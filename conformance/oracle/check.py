@@ -15,7 +15,7 @@ from conformance.oracle.reply_delays import ReplyDelays
 from conformance.oracle.underspecification import has_taken_open_line
 from conformance.oracle.unknown_times import UNTIMED, are_unknown, at_any_times
 from conformance.oracle.violation import Violation
-from conformance.recorded import Conversation
+from conformance.recorded import RecordedConversation
 from conformance.transcript import RESTARTS, Entry, Transcript
 from conformance.verdict import Inconclusive
 from reference_server.profiles import NEWEST, Profile
@@ -56,7 +56,7 @@ class TranscriptVerdict:
 
 
 def check(
-    transcript: Conversation,
+    transcript: RecordedConversation,
     profile: Profile = NEWEST,
     progress: Callable[[float], object] = lambda share: None,
 ) -> Finding | None:
@@ -69,7 +69,7 @@ def check(
 
 
 def judgement(
-    transcript: Conversation,
+    transcript: RecordedConversation,
     profile: Profile = NEWEST,
     progress: Callable[[float], object] = lambda share: None,
 ) -> TranscriptVerdict:
@@ -95,7 +95,7 @@ def judgement(
 
 
 def _judgement(
-    transcript: Conversation, profile: Profile, progress: Callable[[float], object]
+    transcript: RecordedConversation, profile: Profile, progress: Callable[[float], object]
 ) -> TranscriptVerdict:
     entries, judged = _judged(transcript, profile, True, lambda share: progress(share / 2))
     if (violation := judged.violation) is not None:
@@ -113,7 +113,10 @@ def _judgement(
 
 
 def _judged(
-    transcript: Conversation, profile: Profile, lenient: bool, progress: Callable[[float], object]
+    transcript: RecordedConversation,
+    profile: Profile,
+    lenient: bool,
+    progress: Callable[[float], object],
 ) -> tuple[Sequence[Entry], JudgedMessages]:
     """Return the messages, with times, and how they are judged."""
     entries, begins = transcript.entries, transcript.begins

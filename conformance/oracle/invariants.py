@@ -24,7 +24,7 @@ GIVES_UP = ("delete", "release", "bury")
 """Commands after which a client may not hold a job any more."""
 
 
-class Asked(NamedTuple):
+class SentCommand(NamedTuple):
     """A command that was sent ``at`` (nanoseconds), with its arguments.
 
     ``watched``: the tubes that the client watches then.
@@ -44,7 +44,7 @@ class Told(NamedTuple):
     """A reply that was received ``at`` (nanoseconds), written at ``mark``."""
 
     client: str
-    asked: Asked
+    asked: SentCommand
     reply: Reply
     at: int
     mark: int
@@ -54,7 +54,7 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class _Job:
-    put: Asked
+    put: SentCommand
     pris: list[int]
     """Priorities that it may have had so far."""
     holder: str = ""
@@ -70,7 +70,7 @@ class _Job:
     taken: list[Told] = field(default_factory=list)
     """The message that told that it is not ready any more."""
 
-    def may_change(self, asked: Asked) -> None:
+    def may_change(self, asked: SentCommand) -> None:
         """Note that a client wants it deleted, or to have another priority."""
         if asked.verb == "delete":
             self.dying += 1
@@ -89,10 +89,10 @@ class Ledger:
         self._jobs: dict[int, _Job] = {}
         self._gone: set[int] = set()
         self._early: dict[int, list[Told]] = {}
-        self._early_asked: dict[int, list[Asked]] = {}
+        self._early_asked: dict[int, list[SentCommand]] = {}
         """Requests that may change jobs whose puts are not answered yet."""
         self._reserved: list[Told] = []
-        self._sure: set[Asked] = set()
+        self._sure: set[SentCommand] = set()
         """Requests about a job by the client that certainly holds it."""
         self._left: list[int] = []
         """When clients had asked for jobs, and then left before they got one."""
@@ -105,7 +105,7 @@ class Ledger:
         """Tell whether clients that have left held all these jobs, as far as is known."""
         return all(self._jobs[id].abandoned for id in jobs)
 
-    def asks(self, client: str, asked: Asked) -> None:
+    def asks(self, client: str, asked: SentCommand) -> None:
         """Note that a client sends a command."""
         job = self._jobs.get(asked.job)
         if job is None:
@@ -118,7 +118,7 @@ class Ledger:
             job.may_change(asked)
             job.holder = "" if job.holder == client else job.holder
 
-    def leaves(self, client: str, asked: Collection[Asked]) -> None:
+    def leaves(self, client: str, asked: Collection[SentCommand]) -> None:
         """Note that a client sends nothing more; what it holds or waits for is open from now."""
         self._left += [waiting.at for waiting in asked]
         for job in self._jobs.values():
@@ -207,7 +207,7 @@ class Ledger:
             said = f"job {asked.job}, which was put and not deleted"
             raise Violation([said], str(told.reply), told.mark)
 
-    def overdue(self, waiting: Iterable[Asked]) -> int | None:
+    def overdue(self, waiting: Iterable[SentCommand]) -> int | None:
         """Return a job that certainly is ready though a client waits for its tube; else None."""
         tubes = {tube for asked in waiting for tube in asked.watched}
         for id, job in self._jobs.items():

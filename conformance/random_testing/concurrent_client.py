@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from conformance.oracle.invariants import Asked
+from conformance.oracle.invariants import SentCommand
 from conformance.target.transport import Transport
 from reference_server.wire import ReplyReader
 
@@ -25,7 +25,7 @@ class ConcurrentClient:
     used: str = "default"
     watched: tuple[str, ...] = ("default",)
     held: list[int] = field(default_factory=list)
-    asked: deque[Asked] = field(default_factory=deque)
+    asked: deque[SentCommand] = field(default_factory=deque)
     leaving: bool = False
 
     @property

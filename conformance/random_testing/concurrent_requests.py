@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from conformance.oracle.invariants import Asked
+from conformance.oracle.invariants import SentCommand
 from conformance.random_testing.concurrent_client import WAITS, ConcurrentClient
 from conformance.target.target import Target
 from reference_server.profiles import Profile
 
 T = TypeVar("T")
-Said = tuple[bytes, Asked]
+Said = tuple[bytes, SentCommand]
 """The bytes of a request, and what the invariants are to know of it."""
 LONG = 10_000
 """Seconds of time limits, delays and timeouts: none ends meanwhile."""
@@ -94,7 +94,7 @@ class Requests:
         more = self._pick([n for n in (0, 1, 100, 3000) if self.target.takes(NAME + n)])
         body = b"%d" % self.now() + b"x" * more
         head = b"put %d %d %d %d\r\n" % (pri, delay, LONG, len(body))
-        asked = Asked("put", self.now(), 0, pri, delay, client.used, body)
+        asked = SentCommand("put", self.now(), 0, pri, delay, client.used, body)
         return head + body + b"\r\n", asked
 
     def _reserve(self, client: ConcurrentClient) -> Said:
@@ -102,7 +102,7 @@ class Requests:
             return self.waits(client)
         if not self.profile.has_timeouts:
             return self.put(client)
-        asked = Asked("reserve-at-once", self.now(), watched=client.watched)
+        asked = SentCommand("reserve-at-once", self.now(), watched=client.watched)
         return b"reserve-with-timeout 0\r\n", asked
 
     def waits(self, client: ConcurrentClient) -> Said:
@@ -110,13 +110,13 @@ class Requests:
         lines = [b"reserve\r\n"]
         if self.profile.has_timeouts:
             lines.append(b"reserve-with-timeout %d\r\n" % LONG)
-        return self._pick(lines), Asked(WAITS, self.now(), watched=client.watched)
+        return self._pick(lines), SentCommand(WAITS, self.now(), watched=client.watched)
 
     def of_job(self, verb: str, job: int) -> Said:
         """Return a request about a job."""
         pri = self._pick(PRIORITIES)
         more = {"release": f" {pri} 0", "bury": f" {pri}"}.get(verb, "")
-        return f"{verb} {job}{more}\r\n".encode(), Asked(verb, self.now(), job, pri)
+        return f"{verb} {job}{more}\r\n".encode(), SentCommand(verb, self.now(), job, pri)
 
     def of_tube(self, client: ConcurrentClient, verb: str, tube: str) -> Said:
         """Return a request about a tube, and record its effect for the client."""
@@ -126,4 +126,4 @@ class Requests:
             client.watched = tuple({*client.watched, tube})
         elif client.watched != (tube,):
             client.watched = tuple({*client.watched} - {tube})
-        return f"{verb} {tube}\r\n".encode(), Asked(verb, self.now())
+        return f"{verb} {tube}\r\n".encode(), SentCommand(verb, self.now())

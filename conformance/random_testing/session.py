@@ -17,7 +17,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.leftovers import Leftovers
 from conformance.random_testing.snapshot import counted
-from conformance.random_testing.traffic import SessionClient, Traffic
+from conformance.random_testing.traffic import ClientTraffic, SessionClient
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.signals import named
@@ -61,7 +61,7 @@ class Session:
         """The jobs and tubes on the target are not judged any more."""
         self._profile = profile
         self._jobs = JobTags()
-        self._traffic = traffic = Traffic(target, self.transcript, self._jobs)
+        self._traffic = traffic = ClientTraffic(target, self.transcript, self._jobs)
         self._sending: SessionClient | None = None
         self._ahead = 0
         """Nanoseconds that the clock was moved of its own accord, which the next wait counts."""

@@ -51,7 +51,7 @@ class SessionClient:
     """Bytes that it has sent while it waits."""
 
 
-class Traffic:
+class ClientTraffic:
     """The clients of a conversation by their numbers, and what goes over their connections.
 
     ``tags`` learn the ids of jobs. ``timeout``: the seconds that a reply may take. ``unforeseen``:

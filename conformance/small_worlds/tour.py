@@ -29,7 +29,7 @@ _ALL = 100
 """More jobs than there are in any world."""
 
 
-class Stage(Protocol):
+class TourStage(Protocol):
     """The place where a tour goes on: a model alone, or a target that is judged by one."""
 
     @property
@@ -48,7 +48,7 @@ class Stage(Protocol):
     def end_turn(self) -> None: ...
 
 
-def settle(stage: Stage, ask: Ask) -> None:
+def settle(stage: TourStage, ask: Ask) -> None:
     """Let one client ask this, so that the server handles what others did before."""
     stage.end_turn()
     for _ in range(SETTLES):
@@ -59,7 +59,7 @@ def settle(stage: Stage, ask: Ask) -> None:
 class Tour:
     """Walks through a world on a stage, until all transitions of a route are taken."""
 
-    def __init__(self, world: World, stage: Stage, route: Route) -> None:
+    def __init__(self, world: World, stage: TourStage, route: Route) -> None:
         self._world = world
         self._stage = stage
         self._route = route

@@ -22,7 +22,7 @@ from conformance.target.address import connect
 from conformance.target.command import LaunchError as LaunchError
 from conformance.target.command import command_line, listens_on_path
 from conformance.target.limits import USUAL, Limits
-from conformance.target.place import ClaimedPort, Place, SocketFolder
+from conformance.target.place import ClaimedPort, FreePlace, SocketFolder
 from conformance.target.sanitizers import ABORTING, reports
 from conformance.target.starvation import Timeout
 from conformance.target.transport import FLOOD, Transport
@@ -132,7 +132,9 @@ class Launched:
         self._mark = new_mark()
         for _ in range(_TRIES):
             self.has_ended = False
-            self._place: Place = SocketFolder() if listens_on_path(command) else ClaimedPort(host)
+            self._place: FreePlace = (
+                SocketFolder() if listens_on_path(command) else ClaimedPort(host)
+            )
             self.where = self._place.address
             words = {"host": host, **self._place.values, **(values or {})}
             arguments = [*prefix, *command_line(command, words)]

@@ -20,7 +20,7 @@ SOCKETS = "beanstalk-conformance-socket-"
 """The beginning of the names of folders with sockets, before the id of the process."""
 
 
-class Place(Protocol):
+class FreePlace(Protocol):
     """A place of which we know that nobody else listens there; ``values`` are of a template."""
 
     address: Address

@@ -31,7 +31,7 @@ def _usual(verb: str) -> Sequence[str]:
     return ("", "2000000000", "0")[: len(COMMANDS[verb].kinds)]
 
 
-class Place(NamedTuple):
+class NumberPlace(NamedTuple):
     """The place of a number in a command, which is its argument ``position``."""
 
     verb: str
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 PLACES = [
-    Place(verb, position, kind)
+    NumberPlace(verb, position, kind)
     for verb, grammar in COMMANDS.items()
     for position, kind in enumerate(grammar.kinds)
     if kind is not ArgumentKind.TUBE
@@ -62,7 +62,7 @@ ZEROS = "0" * 20
 DIGITS = "9" * 30
 VALUES = (0, 1, 7, 1023, 1024, 2**31 - 1, 2**31, U32 - 1, U32)
 BEYOND = (2**32, 2**32 + 1, 2**63, U64 - 1, U64, U64 + 1, U64 + 2, int(DIGITS))
-Spellings = Callable[[Place], tuple[str, ...]]
+Spellings = Callable[[NumberPlace], tuple[str, ...]]
 FIRST = 10**6
 """A priority; others that matter are further down, or up."""
 BURIED = 12
@@ -96,12 +96,12 @@ SHOWN = {
 OTHERS = frozenset(KEYS) - {*SHOWN.values()}
 
 
-def _is_ttr(place: Place) -> bool:
+def _is_ttr(place: NumberPlace) -> bool:
     """Return whether 0 becomes another number, as another requirement says."""
     return place[:2] == ("put", 2)
 
 
-def _values(place: Place) -> tuple[str, ...]:
+def _values(place: NumberPlace) -> tuple[str, ...]:
     """Return numbers that are well-formed; those of jobs in terms of the id of one."""
     match place.kind:
         case ArgumentKind.JOB:
@@ -111,7 +111,7 @@ def _values(place: Place) -> tuple[str, ...]:
     return tuple(str(value) for value in VALUES if value or not _is_ttr(place))
 
 
-def _with_zeros(place: Place) -> tuple[str, ...]:
+def _with_zeros(place: NumberPlace) -> tuple[str, ...]:
     match place.kind:
         case ArgumentKind.JOB:
             return ("0{0}", "00{0}", f"{ZEROS}{{0}}")
@@ -120,7 +120,7 @@ def _with_zeros(place: Place) -> tuple[str, ...]:
     return (*("00",) * (not _is_ttr(place)), "007", "010", f"{ZEROS}7", f"{ZEROS}{U32}")
 
 
-def _beyond(place: Place) -> tuple[str, ...]:
+def _beyond(place: NumberPlace) -> tuple[str, ...]:
     """Return numbers that are too large."""
     match place.kind:
         case ArgumentKind.JOB:
@@ -130,26 +130,26 @@ def _beyond(place: Place) -> tuple[str, ...]:
     return ()
 
 
-def _no_decimals(place: Place) -> tuple[str, ...]:
+def _no_decimals(place: NumberPlace) -> tuple[str, ...]:
     """Return what may be a number elsewhere; who takes it for one finds no job of others."""
     if place.kind is ArgumentKind.JOB:
         return ("0x0", "0x{0:x}", "0{0}e0", "0{0}.0", "0_{0}", "0,{0}", "{0}x", "{4}", "{5}")
     return ("0x10", "1e3", "1.0", "1_000", "1,0", "7x", "\u0667", "\uff17")
 
 
-def _negative(place: Place) -> tuple[str, ...]:
+def _negative(place: NumberPlace) -> tuple[str, ...]:
     return ("-{0}",) if place.kind is ArgumentKind.JOB else ("-1",)
 
 
-def _with_plus(place: Place) -> tuple[str, ...]:
+def _with_plus(place: NumberPlace) -> tuple[str, ...]:
     return ("+{0}", "+00{0}") if place.kind is ArgumentKind.JOB else ("+0", "+1")
 
 
-def _behind_a_blank(place: Place) -> tuple[str, ...]:
+def _behind_a_blank(place: NumberPlace) -> tuple[str, ...]:
     return (" {0}" if place.kind is ArgumentKind.JOB else " 7",)
 
 
-def _before_a_blank(place: Place) -> tuple[str, ...]:
+def _before_a_blank(place: NumberPlace) -> tuple[str, ...]:
     is_last = place.position == len(COMMANDS[place.verb].kinds) - 1
     if place.verb == "put" or not is_last:
         return ()
@@ -161,22 +161,22 @@ def _strictly(spellings: Spellings) -> Spellings:
     return lambda place: spellings(place) if place.kind.is_number else ()
 
 
-def _limit(place: Place) -> str:
+def _limit(place: NumberPlace) -> str:
     return LIMITS.get(place[:2], "protocol.integers-are-decimal")
 
 
-def _refusal(place: Place) -> str:
+def _refusal(place: NumberPlace) -> str:
     """Return the requirement that too large a number breaks."""
     by_itself = place.verb in ("put", "pause-tube")
     return _limit(place) if by_itself else f"{place.verb}.bad-format"
 
 
-def _always(slug: str) -> Callable[[Place], str]:
+def _always(slug: str) -> Callable[[NumberPlace], str]:
     return lambda _: slug
 
 
 def _rows(
-    *classes: tuple[str, Spellings, Callable[[Place], str]],
+    *classes: tuple[str, Spellings, Callable[[NumberPlace], str]],
 ) -> list[ParameterSet]:
     """Return each place with the spellings of each class, under the requirement that says it."""
     return [
@@ -193,7 +193,7 @@ def _rows(
 
 
 def _lines(
-    client: Connection, profile: Profile, place: Place, spellings: Sequence[str]
+    client: Connection, profile: Profile, place: NumberPlace, spellings: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Return the spellings that the profile says something of, and the commands with them."""
     client.needs(place.verb.encode())
@@ -247,15 +247,15 @@ class _Numbers:
             self.client.observe(self._reserves)
         self._delete(*near)
 
-    def says(self, place: Place, text: str, line: str) -> None:
+    def says(self, place: NumberPlace, text: str, line: str) -> None:
         """Say a number, and look up what it has done."""
         self._say(place, text, line, lambda said, *jobs: bool(self.client.says(said, *jobs)))
 
-    def accepts(self, place: Place, text: str, line: str) -> bool:
+    def accepts(self, place: NumberPlace, text: str, line: str) -> bool:
         """Do as :meth:`says`, unless it is refused with BAD_FORMAT; then return False."""
         return self._say(place, text, line, self.client.accepts)
 
-    def _say(self, place: Place, text: str, line: str, say: Callable[..., bool]) -> bool:
+    def _say(self, place: NumberPlace, text: str, line: str, say: Callable[..., bool]) -> bool:
         jobs: list[int] = []
         if place.kind is ArgumentKind.COUNT:
             jobs = [self.job_in("buried") for _ in range(BURIED)]
@@ -272,7 +272,7 @@ class _Numbers:
         self._delete(*jobs)
         return True
 
-    def _look(self, place: Place, number: int, jobs: Sequence[int]) -> None:
+    def _look(self, place: NumberPlace, number: int, jobs: Sequence[int]) -> None:
         """Look up what a number has done."""
         tested = {*OTHERS, SHOWN.get(place[:2], "")}
         if place.verb == "pause-tube" and number:
@@ -300,7 +300,7 @@ class _Numbers:
     ),
 )
 def test_a_number_and_what_it_does(
-    client: Connection, profile: Profile, place: Place, spellings: tuple[str, ...]
+    client: Connection, profile: Profile, place: NumberPlace, spellings: tuple[str, ...]
 ) -> None:
     if place.kind is ArgumentKind.SECONDS:
         client.minds_time()
@@ -310,7 +310,7 @@ def test_a_number_and_what_it_does(
 
 
 def _with_each(
-    client: Connection, new_client: Connect, place: Place, spellings: Sequence[str]
+    client: Connection, new_client: Connect, place: NumberPlace, spellings: Sequence[str]
 ) -> Iterator[tuple[str, bool]]:
     """Yield each line, and whether it was taken, for what it is, or refused with BAD_FORMAT."""
     if place.kind is ArgumentKind.SECONDS:
@@ -331,7 +331,7 @@ def _with_each(
     _rows(("decimal value", _with_zeros, _always("protocol.integers-are-decimal"))),
 )
 def test_a_number_with_leading_zeros_that_is_taken_has_its_decimal_value(
-    client: Connection, new_client: Connect, place: Place, spellings: tuple[str, ...]
+    client: Connection, new_client: Connect, place: NumberPlace, spellings: tuple[str, ...]
 ) -> None:
     for _ in _with_each(client, new_client, place, spellings):
         pass
@@ -342,7 +342,7 @@ def test_a_number_with_leading_zeros_that_is_taken_has_its_decimal_value(
     _rows(("zeros", _with_zeros, _always("protocol.leading-zeros"))),
 )
 def test_a_number_may_have_leading_zeros(
-    client: Connection, new_client: Connect, place: Place, spellings: tuple[str, ...]
+    client: Connection, new_client: Connect, place: NumberPlace, spellings: tuple[str, ...]
 ) -> None:
     try:
         refused = [
@@ -394,7 +394,7 @@ def test_what_is_no_number_does_nothing(
     client: Connection,
     new_client: Connect,
     profile: Profile,
-    place: Place,
+    place: NumberPlace,
     spellings: tuple[str, ...],
 ) -> None:
     job = client.job_in(state_for(place.verb))

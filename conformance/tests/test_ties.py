@@ -22,7 +22,7 @@ SECONDS = 5
 """The length of all timers of a test."""
 
 
-class Timer(NamedTuple):
+class PendingTimer(NamedTuple):
     """A timer of the target: how it is stopped, and how it is found that it has fired."""
 
     stop: Callable[[], object]
@@ -50,11 +50,11 @@ class Clients(NamedTuple):
         return client
 
 
-SetTimer = Callable[[Clients], Timer]
+SetTimer = Callable[[Clients], PendingTimer]
 """Sets a timer of one kind, on a tube of its own."""
 
 
-def _timeout(clients: Clients) -> Timer:
+def _timeout(clients: Clients) -> PendingTimer:
     worker = clients.alone()
     producer = clients.beside(worker)
     waiting = worker.tested.reserve_within(SECONDS)
@@ -65,16 +65,16 @@ def _timeout(clients: Clients) -> Timer:
         waiting.expect_now(RESERVED(job, b"a"))
         worker.delete(job)
 
-    return Timer(serve, lambda: waiting.expect(TIMED_OUT))
+    return PendingTimer(serve, lambda: waiting.expect(TIMED_OUT))
 
 
-def _timeout_of_one_that_leaves(clients: Clients) -> Timer:
+def _timeout_of_one_that_leaves(clients: Clients) -> PendingTimer:
     worker = clients.alone()
     waiting = worker.tested.reserve_within(SECONDS)
-    return Timer(worker.reset, lambda: waiting.expect(TIMED_OUT))
+    return PendingTimer(worker.reset, lambda: waiting.expect(TIMED_OUT))
 
 
-def _ttr(clients: Clients) -> Timer:
+def _ttr(clients: Clients) -> PendingTimer:
     holder = clients.alone()
     job = holder.put_and_reserve(ttr=SECONDS)
 
@@ -83,26 +83,26 @@ def _ttr(clients: Clients) -> Timer:
         holder.synchronise()
         assert holder.state_of(job) == "ready"
 
-    return Timer(lambda: holder.delete(job), expect_ready)
+    return PendingTimer(lambda: holder.delete(job), expect_ready)
 
 
-def _delay(clients: Clients) -> Timer:
+def _delay(clients: Clients) -> PendingTimer:
     client = clients.alone()
     job = client.put(b"a", delay=SECONDS)
 
     def expect_ready() -> None:
         assert client.state_of(job) == "ready"
 
-    return Timer(lambda: client.kick_one("delayed"), expect_ready)
+    return PendingTimer(lambda: client.kick_one("delayed"), expect_ready)
 
 
-def _pause(clients: Clients) -> Timer:
+def _pause(clients: Clients) -> PendingTimer:
     worker = clients.alone()
     producer = clients.beside(worker)
     producer.pause(SECONDS)
     job = producer.put(b"a")
     waiting = worker.reserve_waiting()
-    return Timer(lambda: producer.pause(3600), lambda: waiting.expect(RESERVED(job, b"a")))
+    return PendingTimer(lambda: producer.pause(3600), lambda: waiting.expect(RESERVED(job, b"a")))
 
 
 STOPPED: tuple[SetTimer, ...] = (

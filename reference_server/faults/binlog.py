@@ -18,11 +18,11 @@ MINUTE = 60 * SECOND
 def written(requirement: str, summary: str, change: Callable[[KeptJob], KeptJob]) -> None:
     """Register a fault in what is written of a job."""
 
-    class Written(Binlog):
+    class ChangesEntries(Binlog):
         def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
             super().write([change(job) for job in jobs], deleted, next_id)
 
-    fault(requirement, summary)(Written)
+    fault(requirement, summary)(ChangesEntries)
 
 
 def _not_written(requirement: str, summary: str, which: Callable[[KeptJob], bool]) -> None:
@@ -122,7 +122,7 @@ comes_back(
 
 
 @fault("persistence.age", "the age begins anew with the server")
-class YoungAgain(Model):
+class YoungAfterRestart(Model):
     def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
         super().remember((job._replace(created=self.now) for job in kept), next_id)
 
@@ -219,7 +219,7 @@ class StaysLocked(Binlog):
 
 
 @fault("persistence.kill", "jobs are written when the server ends")
-class Late(Keeper):
+class WritesLate(Keeper):
     """It writes what waits only when the server ends."""
 
     ends = False
@@ -241,19 +241,19 @@ class Late(Keeper):
 
 
 @fault("persistence.kill", "a job is answered before the next one is written")
-class LatePairs(Late):
+class LatePairs(WritesLate):
     def waits(self) -> bool:
         return len(self._model.changed) < 2
 
 
 @fault("persistence.kill", "a delete is written with the next change")
-class LateDeletes(Late):
+class LateDeletes(WritesLate):
     def waits(self) -> bool:
         return not self._model.changed.keys() & self._model.jobs.keys()
 
 
 @fault("persistence.kill", "a kick is written with the next change")
-class LateKicks(Late):
+class LateKicks(WritesLate):
     def waits(self) -> bool:
         changed = [self._model.jobs.get(id) for id in self._model.changed]
         return all(job is not None and job.kicks and job.reserver is None for job in changed)

@@ -73,7 +73,7 @@ class CountsUnkicked(Model):
 
 
 @fault("exhaustion.reserve-waits", "who begins to wait without memory is forgotten")
-class ForgetsWaiting(Model):
+class ForgetsWaitingWithoutMemory(Model):
     def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
         reply = super()._reserve(conn, timeout)
         if reply is None and not RESERVE.has_room:

@@ -81,7 +81,7 @@ def profiled(requirement: str, summary: str, change: Callable[[Profile], Profile
 def asked(requirement: str, summary: str, verb: str, change: Callable[..., Request]) -> None:
     """Register a fault that takes ``verb`` for something else: ``change(*arguments)``."""
 
-    class Asked(Model):
+    class ChangesRequests(Model):
         def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
             if isinstance(event, Command) and event.verb == verb:
                 event = change(*event.args)
@@ -89,7 +89,7 @@ def asked(requirement: str, summary: str, verb: str, change: Callable[..., Reque
                 event = change(*event)
             return super().step(event, now, conn)
 
-    add(Fault(requirement, summary, model=Asked, verb=verb))
+    add(Fault(requirement, summary, model=ChangesRequests, verb=verb))
 
 
 def answered(requirement: str, summary: str, verb: str, change: Answer) -> None:

@@ -92,7 +92,7 @@ asked(
 
 
 @fault("kick.buried-in-order", "of more than 500 buried jobs the last is kicked")
-class KicksLast(Model):
+class KicksLastOfMany(Model):
     def _kick(self, conn: Client, bound: int) -> Reply:
         if len(conn.use.buried) > 500:
             conn.use.buried.move_to_end(next(reversed(conn.use.buried)), last=False)
@@ -200,7 +200,7 @@ class FewTouchesCounted(Model):
 def _lost(verb: str) -> type[Model]:
     """Let the 130th client, and each that comes while it is there, have another tube."""
 
-    class Lost(Model):
+    class ForgetsConnections(Model):
         def _connect(self, number: int) -> None:
             super()._connect(number)
             if len(self.connections) > 129:
@@ -209,7 +209,7 @@ def _lost(verb: str) -> type[Model]:
                 if verb == "_watch":
                     self._ignore(conn, "default")
 
-    return Lost
+    return ForgetsConnections
 
 
 fault("lifecycle.use-default", "the 130th client does not use default")(_lost("_use"))
@@ -373,7 +373,7 @@ class OtherDigits(RequestReader):
 
 
 @fault("put.priority-limit", "priorities from 2^31 on are negative")
-class SignedPriorities(Model):
+class SortsSignedPriorities(Model):
     def _next_ready(self, conn: Client) -> Job | None:
         job = super()._next_ready(conn)
         last = self.jobs[job.tube.ready[-1][1]] if job else None

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from conformance.diagrams.states import PICTURES, Place, StateChange, drawn
+from conformance.diagrams.states import PICTURES, Position, StateChange, drawn
 from tests import ROOT
 
 
@@ -18,7 +18,7 @@ def test_the_pictures_of_the_documentation_are_up_to_date(name: str) -> None:
 
 
 def test_each_change_is_an_arrow_with_its_events() -> None:
-    places = {"one": Place(100, 200), "two": Place(300, 200), "three": Place(200, 300)}
+    places = {"one": Position(100, 200), "two": Position(300, 200), "three": Position(200, 300)}
     changes = [
         StateChange("begin", "", "one"),
         StateChange("go", "one", "two"),

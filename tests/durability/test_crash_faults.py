@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from conformance.durability.campaign import workers
 from conformance.durability.catalogue import requirements
-from conformance.durability.scenes import Say, Scene, put
+from conformance.durability.scenes import CrashScene, Say, put
 from reference_server.faults import FAULTS
 from tests.crash_faults import broken, crash_faults
 from tests.servers import needs_strace
 
-SCENE = Scene("short", (put("a"), Say("delete {a}"), put("b")))
+SCENE = CrashScene("short", (put("a"), Say("delete {a}"), put("b")))
 
 
 def test_faults_that_only_a_crash_shows_break_what_only_that_shows() -> None:

@@ -33,7 +33,7 @@ from conformance.durability.recording import (
     usual_loss,
 )
 from conformance.durability.recording import read as read_recording
-from conformance.durability.scenes import TUBES, Say, Scene, put, scenes
+from conformance.durability.scenes import TUBES, CrashScene, Say, put, scenes
 from conformance.target.limits import USUAL
 from conformance.usage import USAGE
 from conformance.verdict import NotTestable
@@ -171,7 +171,7 @@ def test_a_server_that_does_not_start_is_one_cause() -> None:
 def recorded(loss: float, *operations: Operation) -> SceneRecording:
     """Return a put that is answered by the 4th operation, as written down each second."""
     step = put("a")
-    scene = Scene("one", (step,))
+    scene = CrashScene("one", (step,))
     return SceneRecording(
         scene,
         [Spoken(step, 1, 2, 0.0, 0.0, "")],

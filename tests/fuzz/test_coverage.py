@@ -22,12 +22,12 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
 from conformance.target.sanitizers import reports
 from fuzz.cli import main
-from fuzz.coverage import CountedEdges, Unknown
+from fuzz.coverage import CountedEdges, NoCoverage
 from fuzz.edges import count, edges, marked
 from fuzz.greybox import GreyBox
 from fuzz.instrumentation import CLASSIC, map_size
 from fuzz.sanitizer_findings import Reports
-from fuzz.scout import Lost, Scout
+from fuzz.scout import Scout, TargetFellSilent
 from fuzz.shared_memory import SharedSegment
 from tests.instrumented import STAGES, edge_of, instrumented_server
 from tests.servers import REFERENCE_COMMAND, changed_server
@@ -191,8 +191,8 @@ def test_a_server_that_crashes_is_lost_with_what_it_was_told(tmp_path: Path) -> 
     """
     target = LaunchedTarget(changed_server(tmp_path, crashes), "real")
     target.profile = target.probe()
-    scout = Scout(target, Unknown())
-    with pytest.raises(Lost) as lost:
+    scout = Scout(target, NoCoverage())
+    with pytest.raises(TargetFellSilent) as lost:
         scout.play([PUT, Ask(1, b"touch %d\r\n", job=1)])
     assert lost.value.done[-1].data == b"put 0 0 120 1\r\na\r\ntouch 1\r\n"
     scout.restart()
@@ -214,7 +214,7 @@ def test_what_sanitizers_print_is_kept_with_a_small_program(tmp_path: Path) -> N
     """
     target = LaunchedTarget(changed_server(tmp_path, prints), "real")
     target.profile = target.probe()
-    scout = Scout(target, Unknown())
+    scout = Scout(target, NoCoverage())
     kept = Reports(target, tmp_path / "found", ShrinkBudget())
     program = [Ask(1, b"use a\r\n"), PUT, *ABOUT]
     scout.play(program)

@@ -12,11 +12,11 @@ import pytest
 
 from conformance.random_testing.steps import Ask, Leave, Step
 from conformance.target.launched_target import LaunchedTarget
-from fuzz.coverage import Unknown
+from fuzz.coverage import NoCoverage
 from fuzz.greybox import GreyBox
 from fuzz.judgeable_steps import judgeable
 from fuzz.model_comparison import ModelComparison
-from fuzz.scout import Discrepancy, Lost, Scout
+from fuzz.scout import Discrepancy, Scout, TargetFellSilent
 from fuzz.suppression import Suppression
 from fuzz.variation import Variation
 from reference_server.profiles import NEWEST
@@ -34,7 +34,7 @@ def _scout(command: str) -> Iterator[Scout]:
     target = LaunchedTarget(command, "real")
     try:
         target.profile = target.probe()
-        scout = Scout(target, Unknown())
+        scout = Scout(target, NoCoverage())
         yield scout
         scout.close()
     finally:
@@ -141,7 +141,7 @@ def test_a_flood_is_the_end_of_a_program(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("fuzz.scout._FLOOD", 2**20)
     floods = "Model._peek_ready = lambda self, conn: wire.OK(b'x' * 2**21)"
     with _changed(tmp_path, floods) as scout:
-        with pytest.raises(Lost):
+        with pytest.raises(TargetFellSilent):
             scout.play([Ask(1, b"peek-ready\r\n")])
         scout.restart()
         scout.play([PUT, RESERVE])
@@ -152,7 +152,7 @@ def test_a_small_program_that_is_answered_otherwise_is_handed_on_to_be_judged(
     tmp_path: Path,
 ) -> None:
     with _changed(tmp_path, NO_TOUCH) as scout:
-        grey = GreyBox(scout, Unknown(), Random(1))
+        grey = GreyBox(scout, NoCoverage(), Random(1))
         grey.begin_with([[*[LIST] * 20, PUT, LIST, RESERVE, *[LIST] * 20, TOUCH, LIST]])
         about_touch = (
             program
@@ -164,7 +164,7 @@ def test_a_small_program_that_is_answered_otherwise_is_handed_on_to_be_judged(
 
 def test_lines_whose_bugs_are_known_are_left_out(tmp_path: Path) -> None:
     with _changed(tmp_path, NO_TOUCH) as scout:
-        grey = GreyBox(scout, Unknown(), Random(1))
+        grey = GreyBox(scout, NoCoverage(), Random(1))
         spoiled = Ask(1, b"use a b\r\n")
         grey.known = Suppression()
         grey.known.learn([b"use a b"])

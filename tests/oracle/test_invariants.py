@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from conformance.oracle.invariants import Asked, Ledger, Told
+from conformance.oracle.invariants import Ledger, SentCommand, Told
 from conformance.oracle.violation import Violation
 from reference_server.wire import (
     DELETED,
@@ -26,14 +26,14 @@ class _Book:
         self.ledger = Ledger()
         self.now = 0
 
-    def asks(self, client: str, verb: str, job: int = 0, pri: int = 0) -> Asked:
+    def asks(self, client: str, verb: str, job: int = 0, pri: int = 0) -> SentCommand:
         self.now += 1
         watched = ("t",) if verb == "reserve" else ()
-        asked = Asked(verb, self.now, job, pri, tube="t", body=b"a", watched=watched)
+        asked = SentCommand(verb, self.now, job, pri, tube="t", body=b"a", watched=watched)
         self.ledger.asks(client, asked)
         return asked
 
-    def hears(self, client: str, asked: Asked, reply: Reply, given_up: bool = False) -> None:
+    def hears(self, client: str, asked: SentCommand, reply: Reply, given_up: bool = False) -> None:
         self.now += 1
         self.ledger.hears(Told(client, asked, reply, self.now, 0, given_up))
 

@@ -12,17 +12,17 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.leftovers import Leftovers
 from conformance.verdict import Inconclusive, NotTestable
 from tests.faults import Case, outcomes
-from tests.machine import Machine
+from tests.machine import ThisMachine
 from tests.variants.gallery import VARIANTS
 from tests.variants.matrix import command
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(monkeypatch)
+def machine(monkeypatch: pytest.MonkeyPatch) -> ThisMachine:
+    return ThisMachine(monkeypatch)
 
 
-def test_turns_end_with_the_budget(machine: Machine) -> None:
+def test_turns_end_with_the_budget(machine: ThisMachine) -> None:
     budget = Budget(1.0)
     for _ in budget.turns(30):
         machine.now += 0.125
@@ -32,7 +32,7 @@ def test_turns_end_with_the_budget(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("seconds", "begun"), [(1.0, 4), (4.0, 2)])
 def test_turns_go_on_until_they_are_enough_but_not_for_ever(
-    seconds: float, begun: int, machine: Machine
+    seconds: float, begun: int, machine: ThisMachine
 ) -> None:
     budget = Budget(0.5)
     for _ in budget.turns(20):
@@ -40,7 +40,7 @@ def test_turns_go_on_until_they_are_enough_but_not_for_ever(
     assert budget.begun == begun
 
 
-def test_a_busy_machine_gets_more_time_but_not_for_ever(machine: Machine) -> None:
+def test_a_busy_machine_gets_more_time_but_not_for_ever(machine: ThisMachine) -> None:
     budget = Budget(1.0)
     budget.start()
     machine.now += 1.5

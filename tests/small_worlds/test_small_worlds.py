@@ -42,7 +42,7 @@ from reference_server.state import Client, Job
 from reference_server.wire import Put, Reply
 from reports.worlds import stretches
 from tests import ROOT
-from tests.machine import Machine
+from tests.machine import ThisMachine
 
 SMALL = ("times of jobs", "two that wait", "draining")
 
@@ -246,11 +246,11 @@ def test_lines_of_documents_may_end_with_cr_lf(came: bytes, plain: bytes) -> Non
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(monkeypatch)
+def machine(monkeypatch: pytest.MonkeyPatch) -> ThisMachine:
+    return ThisMachine(monkeypatch)
 
 
-def _taken(machine: Machine, seconds: float, starved: float = 0.0) -> int:
+def _taken(machine: ThisMachine, seconds: float, starved: float = 0.0) -> int:
     """Take 100 transitions, each in so many seconds, as far as an allowance has room for them."""
     allowance = Allowance(5.0, 20.0, 100)
     allowance.watch(CpuTime)
@@ -261,19 +261,19 @@ def _taken(machine: Machine, seconds: float, starved: float = 0.0) -> int:
     return allowance.taken
 
 
-def test_tours_that_fit_in_are_taken_to_the_end(machine: Machine) -> None:
+def test_tours_that_fit_in_are_taken_to_the_end(machine: ThisMachine) -> None:
     assert _taken(machine, 0.15) == 100
 
 
-def test_a_slow_target_gets_no_more_than_a_part_of_the_time(machine: Machine) -> None:
+def test_a_slow_target_gets_no_more_than_a_part_of_the_time(machine: ThisMachine) -> None:
     assert _taken(machine, 0.25) == 5.0 / 0.25 + 1
 
 
-def test_a_busy_machine_costs_time_and_no_transitions(machine: Machine) -> None:
+def test_a_busy_machine_costs_time_and_no_transitions(machine: ThisMachine) -> None:
     assert _taken(machine, 1.5, starved=1.4) == 100
 
 
-def test_what_is_not_of_the_tours_takes_none_of_their_time(machine: Machine) -> None:
+def test_what_is_not_of_the_tours_takes_none_of_their_time(machine: ThisMachine) -> None:
     allowance = Allowance(5.0, 20.0, 100)
     with allowance.uncounted():
         machine.now += 60

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests import mutants
-from tests.mutants import Stage, apart, examine, main, reasons, usual
+from tests.mutants import MutantStage, apart, examine, main, reasons, usual
 from tests.mutation import Mutant, mutants_of
 from tests.mutation import mutants as all_mutants
 
 COUNTED = "model.Model._release: job.releases += 1 → pass"
-SMALL = Stage("small", ["1.13"], lambda case: "stats-job.releases" in case.slugs)
+SMALL = MutantStage("small", ["1.13"], lambda case: "stats-job.releases" in case.slugs)
 
 
 def _mutated(source: str) -> set[str]:

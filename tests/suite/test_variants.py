@@ -14,7 +14,7 @@ from reference_server.profiles import NEWEST, PROFILES
 from tests.faults import FILES, part_of
 from tests.variants.gallery import SERVED, VARIANTS
 from tests.variants.judging import judge
-from tests.variants.matrix import Run, command, run, runs
+from tests.variants.matrix import VariantRun, command, run, runs
 from tests.variants.needs import NEEDS
 from tests.variants.old import OF_OLD
 from tests.variants.variant import Variant
@@ -74,7 +74,7 @@ def test_a_variant_that_runs_as_a_server_passes() -> None:
     assert _wrong_in_a_part(came) == [], f"{name}, {way}"
 
 
-def _wrong_in_a_part(came: Run) -> list[str]:
+def _wrong_in_a_part(came: VariantRun) -> list[str]:
     """Return what is wrong in a run of some tests, but for those that were not selected."""
     return [told for told in came.wrong if not told.startswith("not run ")]
 

@@ -26,7 +26,7 @@ LIMIT = 900.0
 """Seconds that a run may take."""
 
 
-class Run(NamedTuple):
+class VariantRun(NamedTuple):
     """What came of one run: what is wrong with it, and what was not decided."""
 
     wrong: list[str]
@@ -42,7 +42,7 @@ def command(name: str) -> str:
     )
 
 
-def run(name: str, way: str, options: Sequence[str] = ()) -> Run:
+def run(name: str, way: str, options: Sequence[str] = ()) -> VariantRun:
     """Run the suite on a variant, and judge one of an old profile by that.
 
     In a folder of its own, so that no finding of another run is replayed.
@@ -67,13 +67,13 @@ def run(name: str, way: str, options: Sequence[str] = ()) -> Run:
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
         except subprocess.TimeoutExpired:
-            return Run([f"not at its end after {LIMIT:g} s"], [], LIMIT)
+            return VariantRun([f"not at its end after {LIMIT:g} s"], [], LIMIT)
         results = Path(folder, "results.json")
         if not results.exists():
-            return Run([done.stdout[-500:] + done.stderr[-500:]], [], 0.0)
+            return VariantRun([done.stdout[-500:] + done.stderr[-500:]], [], 0.0)
         came = json.loads(results.read_text(encoding="utf-8"))
         wrong, undecided = _judged(came, None if old else variant.non_strict)
-    return Run(wrong, undecided, time.monotonic() - start)
+    return VariantRun(wrong, undecided, time.monotonic() - start)
 
 
 @contextlib.contextmanager
