@@ -44,8 +44,7 @@ def test_ready_jobs_are_remembered_with_their_tubes_and_bodies(
 
 @requirement(
     "persistence.priority",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    '"pri" is the priority value set by the put, release, or bury commands.',
 )
 @configured(binlog=True)
 def test_priority_and_ttr_are_remembered(
@@ -59,8 +58,8 @@ def test_priority_and_ttr_are_remembered(
 
 @requirement(
     "persistence.delay",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready "
+    'queue. The job will be in the "delayed" state during this time.',
 )
 @configured(binlog=True)
 def test_a_delay_ends_when_it_would_have_ended(
@@ -78,8 +77,8 @@ def test_a_delay_ends_when_it_would_have_ended(
 
 @requirement(
     "persistence.delay",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready "
+    'queue. The job will be in the "delayed" state during this time.',
 )
 @configured(binlog=True)
 def test_a_delay_that_ends_while_the_server_is_down(
@@ -95,8 +94,8 @@ def test_a_delay_that_ends_while_the_server_is_down(
 
 @requirement(
     "persistence.bury",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Buried jobs are put into a FIFO linked list and will not be touched by the server again "
+    'until a client kicks them with the "kick" command.',
 )
 @configured(binlog=True)
 def test_a_buried_job_stays_buried(
@@ -148,8 +147,7 @@ def test_the_priority_that_release_has_set_is_remembered(
 
 @requirement(
     "persistence.kick",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "The kick command applies only to the currently used tube. It moves jobs into the ready queue.",
 )
 @configured(binlog=True)
 def test_a_kicked_job_stays_ready(
@@ -167,8 +165,7 @@ def test_a_kicked_job_stays_ready(
 
 @requirement(
     "persistence.delete",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "The delete command removes a job from the server entirely.",
 )
 @configured(binlog=True)
 @pytest.mark.parametrize("state", ["ready", "delayed", "reserved", "buried"])
@@ -188,8 +185,8 @@ def test_a_deleted_job_stays_deleted(
 
 @requirement(
     "persistence.release-with-delay",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready "
+    'queue. The job will be in the "delayed" state during this time.',
 )
 @configured(binlog=True)
 def test_a_job_released_with_a_delay_stays_delayed(
@@ -220,8 +217,7 @@ def test_a_reserved_job_is_ready_again(
 
 @requirement(
     "persistence.order",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Within each priority, it will choose the one that was received first.",
 )
 @configured(binlog=True)
 def test_ready_jobs_keep_their_order(
@@ -236,8 +232,7 @@ def test_ready_jobs_keep_their_order(
 
 @requirement(
     "persistence.largest-body",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    '"max-job-size" is the maximum number of bytes in a job.',
 )
 @configured(binlog=True)
 def test_the_largest_body_is_remembered_and_what_follows_it(
