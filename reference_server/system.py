@@ -26,6 +26,8 @@ except ImportError:
         """Return how many bytes a file of this process may have; None if any number."""
         return None
 else:
+    _MOST_FILES = 1 << 20
+    """Descriptors beyond which a system may refuse the limit, or take long for it."""
 
     def cpu_times() -> tuple[float, float]:
         """Return the seconds of CPU time of this process: its own, and the system's for it."""
@@ -33,10 +35,12 @@ else:
         return usage.ru_utime, usage.ru_stime
 
     def allow_many_connections() -> None:
-        """Raise the limit of descriptors as far as this process may."""
+        """Raise the limit of descriptors as far as this process may, to a million at most."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft != hard:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
     def file_limit() -> int | None:
         """Return how many bytes a file of this process may have; None if any number."""

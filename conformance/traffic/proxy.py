@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -14,26 +13,10 @@ from conformance.target.address import Address
 from conformance.traffic.feed import BOUND, Feed
 from conformance.traffic.forwarder import Forwarder, listening
 from conformance.traffic.judging import FAILED, Setup
-
-try:
-    import resource
-except ImportError:
-    resource = None  # type: ignore[assignment]
+from reference_server.system import allow_many_connections
 
 ENDS_WITHIN = 60.0
 """Seconds that the judge has for what it has not judged when the proxy ends."""
-_MOST_FILES = 1 << 20
-
-
-def raise_descriptor_limit() -> None:
-    """Let this process have as many connections as the system allows."""
-    if resource is None:
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def forward(
@@ -47,7 +30,7 @@ def forward(
 
     ``ready`` gets the port once it listens. Raises OSError if it cannot.
     """
-    raise_descriptor_limit()
+    allow_many_connections()
     listener = listening(*listen)
     setup = replace(setup, proxy=os.getpid())
     command = [sys.executable, "-m", "conformance.traffic.judging", setup.encode()]
