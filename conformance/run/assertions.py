@@ -1,7 +1,7 @@
 """The two sides of a failed ``assert`` of a test: expected and observed.
 
 The expectation is a sentence, made from the code of the assertion and the values of its names:
-``client.state_of(job) == "ready"`` becomes "the state of job 3 is ready".
+``client.state_of(job) == "ready"`` becomes "the state of job 3 to be ready", as after "expected".
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _PHRASES: Mapping[str, str] = {
 _PLAIN = ("sorted", "set", "list", "tuple", "str", "int", "float", "next", "number")
 """Functions that make no difference to a reader, besides ``number`` of statistics."""
 _COMPARISONS: Mapping[type[ast.cmpop], str] = {
-    ast.Eq: "is",
-    ast.NotEq: "is not",
-    ast.In: "is one of",
-    ast.NotIn: "is not in",
-    ast.Lt: "is less than",
-    ast.LtE: "is at most",
-    ast.Gt: "is more than",
-    ast.GtE: "is at least",
-    ast.Is: "is",
-    ast.IsNot: "is not",
+    ast.Eq: "to be",
+    ast.NotEq: "not to be",
+    ast.In: "to be one of",
+    ast.NotIn: "not to be in",
+    ast.Lt: "to be less than",
+    ast.LtE: "to be at most",
+    ast.Gt: "to be more than",
+    ast.GtE: "to be at least",
+    ast.Is: "to be",
+    ast.IsNot: "not to be",
 }
 _OPERATORS: Mapping[type[ast.operator], str] = {
     ast.Add: "plus",
@@ -83,7 +83,7 @@ def as_deviation(error: AssertionError) -> Deviation:
 def _sentence(test: ast.expr, values: Mapping[str, object]) -> str:
     """Return what an assertion asserts; ``values`` are those of the names in it."""
     words = _Sentence(values).of(test)
-    return f"{words} is not empty" if isinstance(test, ast.Name) else words
+    return f"{words} not to be empty" if isinstance(test, ast.Name) else words
 
 
 class _Sentence:
@@ -173,18 +173,18 @@ class _Sentence:
         subject = _subject(node)
         named = f"the {subject.id.replace('_', ' ')}" if isinstance(subject, ast.Name) else None
         if subject is not node.left:
-            return f"{named or others[0]} is between {left} and {others[1]}"
+            return f"{named or others[0]} to be between {left} and {others[1]}"
         left = named or left
         match node.ops:
             case [ast.Eq()] if _is_nothing(node.comparators[0]):
-                return f"{left} is empty"
+                return f"{left} to be empty"
             case [ast.Eq()] if is_same:
                 is_sorted = "sorted" in ast.unparse(node.comparators[0])
-                return f"{left} is {'in order' if is_sorted else 'the same'} without repetitions"
+                return f"{left} to be {'in order' if is_sorted else 'the same'} without repetitions"
             case [ast.In()] if not isinstance(node.comparators[0], ast.Tuple):
-                return f"{left} is in {others[0]}"
+                return f"{left} to be in {others[0]}"
             case [ast.LtE()] if isinstance(node.left, ast.Set):
-                return f"{left} are in {others[0]}"
+                return f"{left} to be in {others[0]}"
         compared = zip(node.ops, others, strict=True)
         return left + "".join(f" {_COMPARISONS[type(op)]} {right}" for op, right in compared)
 

@@ -27,31 +27,34 @@ def _failure(file: Path, assertion: str = "value == 1, 'assert 2 == 1'") -> Devi
 
 def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> None:
     shown = _failure(tmp_path / "test_it.py")
-    assert (shown.expected, shown.observed) == ("the value is 1", "2")
+    assert (shown.expected, shown.observed) == ("the value to be 1", "2")
     assert shown.step.subject == "value == 1"
 
 
 @pytest.mark.parametrize("assertion", ["3 <= value <= 5, '3 <= 2'", "0 <= value <= 1, '2 <= 1'"])
 def test_of_an_interval_the_value_inside_is_observed(tmp_path: Path, assertion: str) -> None:
     shown = _failure(tmp_path / "test_it.py", assertion)
-    assert shown.expected.startswith("the value is between ")
+    assert shown.expected.startswith("the value to be between ")
     assert shown.observed == "2"
 
 
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
-        ('client.stats_job(job)["ttr"] == "1"', "ttr in stats-job 3 is 1"),
-        ('client.state_of(jobs[1]) == "ready"', "the state of job 5 is ready"),
-        ("client.tubes_watched() == [client.tube]", "the list of watched tubes is emails"),
-        ("client.tube not in client.tubes()", "emails is not in the list of tubes"),
-        ('stats["time-left"] in ("99", "100")', "time-left in the stats is one of 99, 100"),
-        ("0 <= client.stats_job(job).number('age') <= 2", "age in stats-job 3 is between 0 and 2"),
-        ("most - 2.25 - 1 <= time_left <= most", "the time left is between 996.75 and 1000"),
-        ("client.kick(1) == 1", "the number of kicked jobs is 1"),
-        ("sorted(keys - set(stats)) == []", "the keys minus the stats is empty"),
-        ("jobs == sorted(set(jobs))", "the jobs is in order without repetitions"),
-        ("version", "the version is not empty"),
+        ('client.stats_job(job)["ttr"] == "1"', "ttr in stats-job 3 to be 1"),
+        ('client.state_of(jobs[1]) == "ready"', "the state of job 5 to be ready"),
+        ("client.tubes_watched() == [client.tube]", "the list of watched tubes to be emails"),
+        ("client.tube not in client.tubes()", "emails not to be in the list of tubes"),
+        ('stats["time-left"] in ("99", "100")', "time-left in the stats to be one of 99, 100"),
+        (
+            "0 <= client.stats_job(job).number('age') <= 2",
+            "age in stats-job 3 to be between 0 and 2",
+        ),
+        ("most - 2.25 - 1 <= time_left <= most", "the time left to be between 996.75 and 1000"),
+        ("client.kick(1) == 1", "the number of kicked jobs to be 1"),
+        ("sorted(keys - set(stats)) == []", "the keys minus the stats to be empty"),
+        ("jobs == sorted(set(jobs))", "the jobs to be in order without repetitions"),
+        ("version", "the version not to be empty"),
     ],
 )
 def test_a_sentence(code: str, sentence: str) -> None:

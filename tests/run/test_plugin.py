@@ -343,7 +343,7 @@ def test_an_assert_is_told_as_expected_and_observed(tmp_path: Path) -> None:
     )
     launch = f"--launch={sys.executable} {script} --host {{host}} --port {{port}}"
     done = suite(launch, "-k", "test_stats_job_tells_the_state")
-    assert re.search(r"^EXPECTED  the state of job \d+ is buried$", done.stdout, re.M)
+    assert re.search(r"^EXPECTED  the state of job \d+ to be buried$", done.stdout, re.M)
     assert "OBSERVED  gone\n" in done.stdout
 
 
