@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from conformance.clients.cases import OR, Case, all_cases, for_self_test
+from conformance.clients.cases import OR, ClientCase, all_cases, for_self_test
 from conformance.clients.driver import Channel
-from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, Outcome, Player
+from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome, CasePlayer
 from conformance.clients.protocol import UNSUPPORTED, DriverError, require_values
-from conformance.clients.server import Server
+from conformance.clients.server import ScriptedServer
 
 WORKERS = 8
 """Drivers at a time: most of them wait."""
@@ -20,7 +20,7 @@ MINIMUM = ("connect", "put", "delete")
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class ClientCampaign:
     """The cases, and how a driver is started."""
 
     start: Callable[[], Channel]
@@ -36,7 +36,7 @@ class Campaign:
         driver = self.start()
         try:
             for questions in for_self_test():
-                server = Server(jobs=(b"work",))
+                server = ScriptedServer(jobs=(b"work",))
                 try:
                     verb = questions[-1].split()[0]
                     if self._tried(driver, server, questions):
@@ -52,14 +52,14 @@ class Campaign:
             driver.close()
         return supported
 
-    def _tried(self, driver: Channel, server: Server, questions: Sequence[str]) -> bool:
+    def _tried(self, driver: Channel, server: ScriptedServer, questions: Sequence[str]) -> bool:
         """Return whether the last question is supported; raise TimeoutError without an answer."""
         for choices in (f"connect 127.0.0.1 {server.port}", *questions):
             if not any(self._supports(driver, server, one) for one in choices.split(OR)):
                 return False
         return True
 
-    def _supports(self, driver: Channel, server: Server, question: str) -> bool:
+    def _supports(self, driver: Channel, server: ScriptedServer, question: str) -> bool:
         """Return whether a question is supported; raise TimeoutError without an answer."""
         verb = question.split()[0]
         is_needed = verb in MINIMUM
@@ -85,19 +85,19 @@ class Campaign:
 
     def run(
         self,
-        cases: Sequence[Case] | None = None,
-        report: Callable[[Outcome], None] = lambda outcome: None,
-    ) -> list[Outcome]:
+        cases: Sequence[ClientCase] | None = None,
+        report: Callable[[CaseOutcome], None] = lambda outcome: None,
+    ) -> list[CaseOutcome]:
         """Return the outcomes of the cases, in their order; raise :class:`DriverEnded`."""
         chosen = all_cases() if cases is None else cases
         if self.workers == 1:
             return self._one_by_one(chosen, report)
-        players: SimpleQueue[Player] = SimpleQueue()
-        made = [Player(self.start, self.timeout) for _ in range(self.workers)]
+        players: SimpleQueue[CasePlayer] = SimpleQueue()
+        made = [CasePlayer(self.start, self.timeout) for _ in range(self.workers)]
         for player in made:
             players.put(player)
 
-        def play(case: Case) -> Outcome:
+        def play(case: ClientCase) -> CaseOutcome:
             player = players.get()
             try:
                 outcome = player.play(case)
@@ -115,10 +115,10 @@ class Campaign:
                 player.close()
 
     def _one_by_one(
-        self, cases: Sequence[Case], report: Callable[[Outcome], None]
-    ) -> list[Outcome]:
+        self, cases: Sequence[ClientCase], report: Callable[[CaseOutcome], None]
+    ) -> list[CaseOutcome]:
         """Play the cases in this thread, which an interrupt ends at once."""
-        player, outcomes = Player(self.start, self.timeout), []
+        player, outcomes = CasePlayer(self.start, self.timeout), []
         try:
             for case in cases:
                 outcomes.append(player.play(case))

@@ -41,7 +41,7 @@ PUT = "put 0 0 60 x68656c6c6f"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ClientCase:
     """A row: ``check`` judges the answer to ``ask``, under each of ``changes`` in turn.
 
     ``before`` is asked first, and must succeed; ``after`` is asked then, each with its own check.
@@ -285,147 +285,207 @@ IN_STEP = ((PUT, in_step),) * 3
 """After an error: a put shows an answer that was left over from the one before."""
 
 
-def _sent() -> Iterator[Case]:
-    yield Case("send.put", "put 3 2 50 x6162", sends(b"put 3 2 50 2\r\nab\r\n"))
-    yield Case("send.largest-numbers", f"put {2**32 - 1} {2**32 - 1} {2**32 - 1} x6162",
+def _sent() -> Iterator[ClientCase]:
+    yield ClientCase("send.put", "put 3 2 50 x6162", sends(b"put 3 2 50 2\r\nab\r\n"))
+    yield ClientCase("send.largest-numbers", f"put {2**32 - 1} {2**32 - 1} {2**32 - 1} x6162",
                sends(b"put 4294967295 4294967295 4294967295 2\r\nab\r\n"))  # fmt: skip
-    yield Case("send.zeros", "put 0 0 0 x6162", sends_or_fails(b"put 0 0 0 2\r\nab\r\n"))
-    yield Case(
+    yield ClientCase("send.zeros", "put 0 0 0 x6162", sends_or_fails(b"put 0 0 0 2\r\nab\r\n"))
+    yield ClientCase(
         "send.zeros", "release 1 0 0", sends(b"release 1 0 0\r\n"), before=RESERVE, jobs=_JOB
     )
-    yield Case("send.zeros", "reserve-with-timeout 0", sends(b"reserve-with-timeout 0\r\n"),
+    yield ClientCase("send.zeros", "reserve-with-timeout 0", sends(b"reserve-with-timeout 0\r\n"),
                jobs=_JOB)  # fmt: skip
-    yield Case("send.largest-id", f"delete {2**64 - 1}", sends(b"delete 18446744073709551615\r\n"))
+    yield ClientCase(
+        "send.largest-id", f"delete {2**64 - 1}", sends(b"delete 18446744073709551615\r\n")
+    )
     for verb, (ask, raw, before, jobs) in SEND.items():
-        yield Case(f"send.{verb}", ask, sends(raw), before=before, jobs=jobs)
+        yield ClientCase(f"send.{verb}", ask, sends(raw), before=before, jobs=jobs)
     for verb, (before, raw, ask) in LATER.items():
-        yield Case(f"send.{verb}", ask, has_sent(raw), before=before, jobs=_JOB)
-    yield Case("send.ignore", "watch x7562", nothing, after=(
+        yield ClientCase(f"send.{verb}", ask, has_sent(raw), before=before, jobs=_JOB)
+    yield ClientCase("send.ignore", "watch x7562", nothing, after=(
                (TAKE, nothing), ("ignore x7562", nothing), (TAKE, has_sent(b"ignore ub\r\n"))),
                jobs=_JOB)  # fmt: skip
-    yield Case("send.watch-adds", TAKE, gives("1", b"work"), before=("watch x7562",), jobs=_JOB)
+    yield ClientCase(
+        "send.watch-adds", TAKE, gives("1", b"work"), before=("watch x7562",), jobs=_JOB
+    )
     for name, content in BODIES.items():
         raw = b"put 0 0 60 %d\r\n%b\r\n" % (len(content), content)
-        yield Case(f"send.body-{name}", f"put 0 0 60 {data(content)}", sends(raw))
+        yield ClientCase(f"send.body-{name}", f"put 0 0 60 {data(content)}", sends(raw))
     for name, content in NAMES.items():
         word, slug = data(content), f"refuse.name-{name}"
-        yield Case(slug, f"use {word}", refuses("use"), after=((PUT, refuses("use")),))
-        yield Case(slug, f"watch {word}", refuses("watch"), jobs=_JOB,
+        yield ClientCase(slug, f"use {word}", refuses("use"), after=((PUT, refuses("use")),))
+        yield ClientCase(slug, f"watch {word}", refuses("watch"), jobs=_JOB,
                    after=((TAKE, refuses("watch")),))  # fmt: skip
         for ask in (f"ignore {word}", f"stats-tube {word}", f"pause-tube {word} 1"):
-            yield Case(slug, ask, refuses(ask.split()[0]))
+            yield ClientCase(slug, ask, refuses(ask.split()[0]))
     for name, questions in NUMBERS.items():
         for ask in questions:
             before = RESERVE if ask.startswith(("release", "bury")) else ()
-            yield Case(f"refuse.number-{name}", ask, refuses(ask.split()[0]), before=before,
+            yield ClientCase(f"refuse.number-{name}", ask, refuses(ask.split()[0]), before=before,
                        jobs=_JOB)  # fmt: skip
-    yield Case("send.one-connection", "release 1 0 0", succeeds, before=RESERVE, jobs=_JOB)
+    yield ClientCase("send.one-connection", "release 1 0 0", succeeds, before=RESERVE, jobs=_JOB)
 
 
-def _read() -> Iterator[Case]:
+def _read() -> Iterator[ClientCase]:
     for name, (ask, reply, check) in REPLIES.items():
         before = RESERVE if ask.startswith(("release", "bury", "touch")) else ()
-        yield Case(f"reply.{name}", ask, check, says(reply), before=before, jobs=_JOB)
+        yield ClientCase(f"reply.{name}", ask, check, says(reply), before=before, jobs=_JOB)
     watched = ("watch x6161", "watch x6162")
-    yield Case("reply.watch-watching", "watch x6163", gives("4"), before=watched)
-    yield Case("reply.ignore-watching", "ignore x6162", gives("2"), before=watched)
-    yield Case("reply.ignore-not-ignored", "ignore x64656661756c74", fails,
+    yield ClientCase("reply.watch-watching", "watch x6163", gives("4"), before=watched)
+    yield ClientCase("reply.ignore-watching", "ignore x6162", gives("2"), before=watched)
+    yield ClientCase("reply.ignore-not-ignored", "ignore x64656661756c74", fails,
                says(b"NOT_IGNORED\r\n"))  # fmt: skip
     used = ("use x6162",)
-    yield Case("reply.list-tube-used-using", "list-tube-used", gives(b"ab"), before=used)
+    yield ClientCase("reply.list-tube-used-using", "list-tube-used", gives(b"ab"), before=used)
     for name, reply in ERRORS.items():
         for ask in ANY:
             before = RESERVE if ask.startswith(("delete", "release", "bury", "touch")) else ()
-            yield Case(f"reply.{name}", ask, fails, says(reply), before=before, jobs=_JOB)
-    yield Case("reply.deadline-soon-distinct", TAKE, fails,
+            yield ClientCase(f"reply.{name}", ask, fails, says(reply), before=before, jobs=_JOB)
+    yield ClientCase("reply.deadline-soon-distinct", TAKE, fails,
                says(b"DEADLINE_SOON\r\n"), differs=b"TIMED_OUT\r\n")  # fmt: skip
-    yield Case("reply.timed-out-distinct", "reserve-with-timeout 0", fails,
+    yield ClientCase("reply.timed-out-distinct", "reserve-with-timeout 0", fails,
                says(b"TIMED_OUT\r\n"), differs=b"INTERNAL_ERROR\r\n")  # fmt: skip
     for name, content in BODIES.items():
         for ask in (TAKE, PEEK):
-            yield Case(f"reply.body-{name}", ask, gives("1", content), jobs=(content,))
+            yield ClientCase(f"reply.body-{name}", ask, gives("1", content), jobs=(content,))
     for name, (text, pair) in STATS.items():
-        yield Case(f"stats.{name}", "stats", has(*pair), says(body(text)))
+        yield ClientCase(f"stats.{name}", "stats", has(*pair), says(body(text)))
     for name, tube in TUBES.items():
         listed = body(b"---\n- default\n- %b\n" % tube)
-        yield Case(f"stats.tube-{name}", "list-tubes", has(b"default", tube), says(listed))
-    yield Case("stats.tube-named", "stats-tube x6e756c6c", has(b"name", b"null"),
+        yield ClientCase(f"stats.tube-{name}", "list-tubes", has(b"default", tube), says(listed))
+    yield ClientCase("stats.tube-named", "stats-tube x6e756c6c", has(b"name", b"null"),
                says(body(b"---\nname: null\ncurrent-jobs-ready: 0\n")))  # fmt: skip
     for name, changes in SEGMENTS.items():
         numbered = tuple(replace(change, says=b"INSERTED 5822\r\n") for change in changes)
-        yield Case(f"segments.{name}", PUT, gives("5822"), numbered)
-        yield Case(f"segments.{name}", TAKE, gives("1", b"a b"), changes, jobs=(b"a b",))
+        yield ClientCase(f"segments.{name}", PUT, gives("5822"), numbered)
+        yield ClientCase(f"segments.{name}", TAKE, gives("1", b"a b"), changes, jobs=(b"a b",))
         found = tuple(replace(change, says=CUT["stats"]) for change in changes)
-        yield Case(f"segments.{name}", "stats", has(b"uptime", b"5"), found)
+        yield ClientCase(f"segments.{name}", "stats", has(b"uptime", b"5"), found)
 
 
-def _afterwards() -> Iterator[Case]:
+def _afterwards() -> Iterator[ClientCase]:
     for name, reply in {**ERRORS, "not-found": b"NOT_FOUND\r\n"}.items():
-        yield Case(f"step.after-{name}", "delete 9", returns, says(reply), after=IN_STEP)
+        yield ClientCase(f"step.after-{name}", "delete 9", returns, says(reply), after=IN_STEP)
     for name, reply in {"job-too-big": b"JOB_TOO_BIG\r\n", "draining": b"DRAINING\r\n"}.items():
-        yield Case(f"step.after-{name}", PUT, returns, says(reply), after=IN_STEP)
-    yield Case("step.after-job-too-big", f"put 0 0 60 {data(b'm' * 65536)}", returns, after=IN_STEP,
-               name="a body of 65,536 bytes")  # fmt: skip
-    yield Case("step.after-timed-out", TAKE, returns, says(b"TIMED_OUT\r\n"), after=IN_STEP)
-    yield Case("step.after-use", "use x7562", returns, after=IN_STEP, changes=(
-               Change(says=b"OUT_OF_MEMORY\r\n", at="use", times=1),))  # fmt: skip
+        yield ClientCase(f"step.after-{name}", PUT, returns, says(reply), after=IN_STEP)
+    yield ClientCase(
+        "step.after-job-too-big",
+        f"put 0 0 60 {data(b'm' * 65536)}",
+        returns,
+        after=IN_STEP,
+        name="a body of 65,536 bytes",
+    )
+    yield ClientCase("step.after-timed-out", TAKE, returns, says(b"TIMED_OUT\r\n"), after=IN_STEP)
+    yield ClientCase(
+        "step.after-use",
+        "use x7562",
+        returns,
+        after=IN_STEP,
+        changes=(Change(says=b"OUT_OF_MEMORY\r\n", at="use", times=1),),
+    )
     for settles, when in ((True, "before"), (False, "after")):
         name = f"the rest comes {when} the next command"
-        yield Case("step.late-reply", "delete 1", returns, (Change(delay=2.5),), jobs=_JOB,
-                   after=IN_STEP, settles=settles, name=name)  # fmt: skip
-        yield Case("step.late-body", TAKE, returns, (Change(delay=2.5, pause=18),),
-                   jobs=(b"w" * 40,), after=IN_STEP, settles=settles, name=name)  # fmt: skip
+        yield ClientCase(
+            "step.late-reply",
+            "delete 1",
+            returns,
+            (Change(delay=2.5),),
+            jobs=_JOB,
+            after=IN_STEP,
+            settles=settles,
+            name=name,
+        )
+        yield ClientCase(
+            "step.late-body",
+            TAKE,
+            returns,
+            (Change(delay=2.5, pause=18),),
+            jobs=(b"w" * 40,),
+            after=IN_STEP,
+            settles=settles,
+            name=name,
+        )
     ends: tuple[End, ...] = ("close", "reset")
     lost = tuple(Change(cut=n, end=end) for n in (0, 4) for end in ends)
-    yield Case("step.put-once", PUT, sends_once(b"put"), lost, hurries=True)
-    yield Case("step.use-restored", "delete 9", nothing, (Change(cut=0, at="delete", times=1),),
-               before=("use x7562",), after=((PUT, restores(b"use ub\r\n", "put")),))  # fmt: skip
-    yield Case("step.watch-restored", "delete 9", nothing, (Change(cut=0, at="delete", times=1),),
-               before=("watch x7562",), jobs=_JOB,
-               after=((TAKE, restores(b"watch ub\r\n", "reserve")),))  # fmt: skip
+    yield ClientCase("step.put-once", PUT, sends_once(b"put"), lost, hurries=True)
+    yield ClientCase(
+        "step.use-restored",
+        "delete 9",
+        nothing,
+        (Change(cut=0, at="delete", times=1),),
+        before=("use x7562",),
+        after=((PUT, restores(b"use ub\r\n", "put")),),
+    )
+    yield ClientCase(
+        "step.watch-restored",
+        "delete 9",
+        nothing,
+        (Change(cut=0, at="delete", times=1),),
+        before=("watch x7562",),
+        jobs=_JOB,
+        after=((TAKE, restores(b"watch ub\r\n", "reserve")),),
+    )
     for ask, reply in CUT.items():
         verb = ask.split()[0].removesuffix("-with-timeout")
-        yield Case(f"gone.{verb}-is-incomplete", ask, does_not_succeed, cuts(reply), jobs=_JOB,
-                   hurries=True)  # fmt: skip
+        yield ClientCase(
+            f"gone.{verb}-is-incomplete",
+            ask,
+            does_not_succeed,
+            cuts(reply),
+            jobs=_JOB,
+            hurries=True,
+        )
 
 
-def _gone() -> Iterator[Case]:
+def _gone() -> Iterator[ClientCase]:
     ends: tuple[End, ...] = ("close", "reset")
     for end in ends:
         for ask in ("delete 9", TAKE, PUT):
             reply = CUT[ask]
             places = tuple(Change(says=reply, cut=n, end=end) for n in (0, 4, len(reply) - 1))
-            yield Case(f"gone.{end}-returns", ask, returns, places)
-        yield Case(f"gone.{end}-returns", PUT, returns, (Change(leaves=True, end=end),),
+            yield ClientCase(f"gone.{end}-returns", ask, returns, places)
+        yield ClientCase(f"gone.{end}-returns", PUT, returns, (Change(leaves=True, end=end),),
                    name="put on a connection that has ended")  # fmt: skip
-    yield Case("gone.no-busy-loop", TAKE, rests, cuts(CUT[TAKE])[::7])
-    yield Case("gone.refused-returns", "delete 1", returns, refused=True)
-    yield Case("gone.silence-returns", "delete 9", returns, (Change(cut=0, end="silence"),))
-    yield Case("gone.silence-returns", "reserve-with-timeout 1", returns,
+    yield ClientCase("gone.no-busy-loop", TAKE, rests, cuts(CUT[TAKE])[::7])
+    yield ClientCase("gone.refused-returns", "delete 1", returns, refused=True)
+    yield ClientCase("gone.silence-returns", "delete 9", returns, (Change(cut=0, end="silence"),))
+    yield ClientCase("gone.silence-returns", "reserve-with-timeout 1", returns,
                (Change(cut=0, end="silence"),))  # fmt: skip
-    yield Case("gone.silence-in-line-returns", PUT, returns,
+    yield ClientCase("gone.silence-in-line-returns", PUT, returns,
                (Change(says=b"INSERTED 12", cut=11, end="silence"),))  # fmt: skip
-    yield Case("gone.silence-in-body-returns", PEEK, returns, jobs=_JOB, changes=(
+    yield ClientCase("gone.silence-in-body-returns", PEEK, returns, jobs=_JOB, changes=(
                Change(says=b"FOUND 9 50\r\nhello", cut=17, end="silence"),))  # fmt: skip
 
 
-def _hardening() -> Iterator[Case]:
+def _hardening() -> Iterator[ClientCase]:
     for name, (ask, change, check) in LIES.items():
-        yield Case(f"lies.{name}", ask, check, change)
+        yield ClientCase(f"lies.{name}", ask, check, change)
     for name, check in {
         "endless-line-memory": stays_small,
         "endless-line-returns": returns,
     }.items():
-        yield Case(f"lies.{name}", "delete 9", check, (Change(says=b"x" * 65536, repeat=1024),),
-                   name="64 MiB without a line end")  # fmt: skip
-    yield Case("lies.gigantic-size", PEEK, stays_small,
-               says(b"FOUND 9 99999999999\r\nabc\r\n"))  # fmt: skip
-    yield Case("lies.surplus-reply", "delete 1", returns, says(b"DELETED\r\nDELETED\r\n"),
-               jobs=_JOB, after=IN_STEP)  # fmt: skip
-    yield Case("lies.early-reply", "delete 9", fails, (Change(early=b"DELETED\r\n"),))
+        yield ClientCase(
+            f"lies.{name}",
+            "delete 9",
+            check,
+            (Change(says=b"x" * 65536, repeat=1024),),
+            name="64 MiB without a line end",
+        )
+    yield ClientCase(
+        "lies.gigantic-size", PEEK, stays_small, says(b"FOUND 9 99999999999\r\nabc\r\n")
+    )
+    yield ClientCase(
+        "lies.surplus-reply",
+        "delete 1",
+        returns,
+        says(b"DELETED\r\nDELETED\r\n"),
+        jobs=_JOB,
+        after=IN_STEP,
+    )
+    yield ClientCase("lies.early-reply", "delete 9", fails, (Change(early=b"DELETED\r\n"),))
 
 
-def all_cases() -> list[Case]:
+def all_cases() -> list[ClientCase]:
     """Return all cases, in the order of the sections."""
     return [*_sent(), *_read(), *_afterwards(), *_gone(), *_hardening()]
 

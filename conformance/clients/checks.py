@@ -17,7 +17,7 @@ IDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CallRecord:
     """Observations after a question: ``answer`` is None if none came in time.
 
     ``commands`` and ``received`` are what the library sent since the question, ``replies`` what the
@@ -39,35 +39,35 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """The difference between what was expected and what was observed, in words."""
 
     expected: str
     observed: str
 
 
-Check = Callable[[Record], Difference | None]
+Check = Callable[[CallRecord], Mismatch | None]
 
 
 def _shown(data: bytes) -> str:
     return escape(data[:200]) + ("…" if len(data) > 200 else "")
 
 
-def _answered(record: Record, expected: str) -> Difference | None:
+def _answered(record: CallRecord, expected: str) -> Mismatch | None:
     if record.answer is None:
-        return Difference(expected, record.ended or f"no answer within {record.waited:g} s")
+        return Mismatch(expected, record.ended or f"no answer within {record.waited:g} s")
     return None
 
 
 def sends(*commands: bytes) -> Check:
     """Return a check that the library sends these commands, byte for byte."""
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         for command in commands:
             if command not in record.commands:
                 expected = f"the library sends {_shown(command)}"
                 observed = f"it sends {_shown(record.received) or 'nothing'}"
-                return Difference(expected, observed)
+                return Mismatch(expected, observed)
         return None
 
     return check
@@ -76,12 +76,12 @@ def sends(*commands: bytes) -> Check:
 def has_sent(command: bytes) -> Check:
     """Return a check that the library has sent a command before, or now if it needs it now."""
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         sent = [one for history in record.histories for one in history]
         if command in sent:
             return None
         observed = _shown(b"".join(sent)) or "nothing"
-        return Difference(f"the library sends {_shown(command)}", f"it has sent {observed}")
+        return Mismatch(f"the library sends {_shown(command)}", f"it has sent {observed}")
 
     return check
 
@@ -89,11 +89,11 @@ def has_sent(command: bytes) -> Check:
 def refuses(verb: str) -> Check:
     """Return a check that the library does not send a command, as its argument is not allowed."""
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         at = record.received.find(verb.encode() + b" ")
         expected = "the call fails and sends nothing"
         if at >= 0:
-            return Difference(expected, f"sends {_shown(record.received[at:])}")
+            return Mismatch(expected, f"sends {_shown(record.received[at:])}")
         return _answered(record, expected)
 
     return check
@@ -103,7 +103,7 @@ def sends_or_fails(command: bytes) -> Check:
     """Return a check that the library sends this command, or no command with this word."""
     verb, right = command.split(maxsplit=1)[0].decode(), sends(command)
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         if record.answer is not None and not record.answer.is_ok:
             return refuses(verb)(record)
         return right(record)
@@ -115,7 +115,7 @@ def gives(*values: str | bytes) -> Check:
     """Return a check that the call succeeds with these values; a driver may leave counts out."""
     wanted = tuple(data(value) if isinstance(value, bytes) else value for value in values)
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         expected = f"the answer {Answer('ok', wanted)}"
         if missing := _answered(record, expected):
             return missing
@@ -124,7 +124,7 @@ def gives(*values: str | bytes) -> Check:
             return None
         if record.answer.is_ok and not record.answer.values and wanted and wanted[0].isdigit():
             return None
-        return Difference(expected, f"the answer {record.answer}")
+        return Mismatch(expected, f"the answer {record.answer}")
 
     return check
 
@@ -140,7 +140,7 @@ def has(*pairs: bytes) -> Check:
     A value may be unquoted, or have the quotes of the server.
     """
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         expected = f"an answer with {' '.join(map(escape, pairs))}"
         if missing := _answered(record, expected):
             return missing
@@ -151,50 +151,50 @@ def has(*pairs: bytes) -> Check:
         ):
             return None
         shown = b" ".join(values)[:400] if record.answer.is_ok else str(record.answer).encode()
-        return Difference(expected, f"the answer {escape(shown)}")
+        return Mismatch(expected, f"the answer {escape(shown)}")
 
     return check
 
 
-def succeeds(record: Record) -> Difference | None:
+def succeeds(record: CallRecord) -> Mismatch | None:
     """Check that the call succeeds, whatever it returns."""
     if missing := _answered(record, "the call succeeds"):
         return missing
     assert record.answer is not None
     if record.answer.is_ok:
         return None
-    return Difference("the call succeeds", f"the answer {record.answer}")
+    return Mismatch("the call succeeds", f"the answer {record.answer}")
 
 
-def fails(record: Record) -> Difference | None:
+def fails(record: CallRecord) -> Mismatch | None:
     """Check that the call does not succeed, and returns."""
     if missing := _answered(record, "the call fails"):
         return missing
     assert record.answer is not None
     if not record.answer.is_ok:
         return None
-    return Difference("the call fails", f"the answer {record.answer}")
+    return Mismatch("the call fails", f"the answer {record.answer}")
 
 
-def does_not_succeed(record: Record) -> Difference | None:
+def does_not_succeed(record: CallRecord) -> Mismatch | None:
     """Check that the call does not succeed; one that never returns is another requirement's."""
     verb = record.question.split()[0].encode()
     again = sum(command.startswith(verb) for command in record.commands) > 1
     if record.answer is None or not record.answer.is_ok or again:
         return None
-    return Difference("the call fails", f"the answer {record.answer}")
+    return Mismatch("the call fails", f"the answer {record.answer}")
 
 
-def returns(record: Record) -> Difference | None:
+def returns(record: CallRecord) -> Mismatch | None:
     """Check that the call returns."""
     return _answered(record, "the call returns")
 
 
-def nothing(record: Record) -> Difference | None:
+def nothing(record: CallRecord) -> Mismatch | None:
     """Check nothing: the case is about the questions that follow."""
 
 
-def in_step(record: Record) -> Difference | None:
+def in_step(record: CallRecord) -> Mismatch | None:
     """Check that a put fails, or reports the id that the server gave to this very put."""
     given = [re.fullmatch(rb"INSERTED (\d+)\r\n", reply) for reply in record.replies]
     ids = [match[1].decode() for match in given if match]
@@ -204,47 +204,47 @@ def in_step(record: Record) -> Difference | None:
     assert record.answer is not None
     if not record.answer.is_ok or record.answer.values[:1] in [(one,) for one in ids]:
         return None
-    return Difference(expected, f"the answer {record.answer}")
+    return Mismatch(expected, f"the answer {record.answer}")
 
 
 def restores(command: bytes, verb: str) -> Check:
     """Return a check that a command is sent on each connection before one that depends on it."""
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         for history in record.histories:
             for place, sent in enumerate(history):
                 if sent.startswith(verb.encode()) and command not in history[:place]:
                     expected = f"{_shown(command)} before {verb} on the new connection, or an error"
                     observed = f"it sends {_shown(b''.join(history))}"
                     is_ok = record.answer is not None and record.answer.is_ok
-                    return Difference(expected, observed) if is_ok else None
+                    return Mismatch(expected, observed) if is_ok else None
         return None
 
     return check
 
 
-def rests(record: Record) -> Difference | None:
+def rests(record: CallRecord) -> Mismatch | None:
     """Check that a call that does not return does not use the processor meanwhile."""
     if record.answer is not None or record.cpu < IDLE:
         return None
-    return Difference("the call returns, or waits", f"it computes for {record.cpu:.1f} s")
+    return Mismatch("the call returns, or waits", f"it computes for {record.cpu:.1f} s")
 
 
 def sends_once(verb: bytes) -> Check:
     """Return a check that the library sends a command once at most, whatever it answers."""
 
-    def check(record: Record) -> Difference | None:
+    def check(record: CallRecord) -> Mismatch | None:
         count = sum(command.startswith(verb + b" ") for command in record.commands)
         if count <= 1:
             return None
-        return Difference(f"{verb.decode()} is sent once", f"it is sent {count} times")
+        return Mismatch(f"{verb.decode()} is sent once", f"it is sent {count} times")
 
     return check
 
 
-def stays_small(record: Record) -> Difference | None:
+def stays_small(record: CallRecord) -> Mismatch | None:
     """Check that the memory of the driver does not grow with what the server sends."""
     if record.growth <= SMALL:
         return None
     expected = f"the process grows by at most {SMALL >> 20} MiB"
-    return Difference(expected, f"it grows by {record.growth >> 20} MiB")
+    return Mismatch(expected, f"it grows by {record.growth >> 20} MiB")

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from conformance.clients.cases import OR, Case
-from conformance.clients.checks import Difference, Record
+from conformance.clients.cases import OR, ClientCase
+from conformance.clients.checks import CallRecord, Mismatch
 from conformance.clients.driver import Channel, DriverEnded
 from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
-from conformance.clients.server import Change, Server
+from conformance.clients.server import Change, ScriptedServer
 from reports.verdicts import Verdict
 
 ANSWER_TIMEOUT = 6.0
@@ -20,13 +20,13 @@ HURRIED = 1 / 6
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """The result of a case; ``verdict`` is FAIL for any difference, whatever the level."""
 
-    case: Case
+    case: ClientCase
     verdict: Verdict
     reason: str = ""
-    difference: Difference | None = None
+    difference: Mismatch | None = None
     transcript: Sequence[str] = ()
     said: str = ""
     seconds: float = 0.0
@@ -41,7 +41,7 @@ class _Stop(Exception):
 
 
 @dataclass
-class Player:
+class CasePlayer:
     """Plays cases with one driver at a time; a driver that hung or ended is started again."""
 
     start: Callable[[], Channel]
@@ -53,7 +53,7 @@ class Player:
     def __post_init__(self) -> None:
         self._wait = self.timeout
 
-    def play(self, case: Case) -> Outcome:
+    def play(self, case: ClientCase) -> CaseOutcome:
         """Return the outcome of a case; a difference must show again with a new driver."""
         outcome = self._play(case)
         if outcome.difference is None:
@@ -71,7 +71,7 @@ class Player:
             self._driver.close()
             self._driver = None
 
-    def _play(self, case: Case) -> Outcome:
+    def _play(self, case: ClientCase) -> CaseOutcome:
         begun, self._ended = time.monotonic(), ""
         transcript: list[str] = []
         said, difference = "", None
@@ -91,13 +91,13 @@ class Player:
             if verdict is not Verdict.NOT_OFFERED:
                 self.close()
         seconds = time.monotonic() - begun
-        return Outcome(case, verdict, reason, difference, transcript, said, seconds)
+        return CaseOutcome(case, verdict, reason, difference, transcript, said, seconds)
 
-    def _variant(self, case: Case, change: Change, transcript: list[str]) -> Difference | None:
+    def _variant(self, case: ClientCase, change: Change, transcript: list[str]) -> Mismatch | None:
         if self._driver is None:
             self._driver = self.start()
         driver = self._driver
-        server = Server(change, case.jobs)
+        server = ScriptedServer(change, case.jobs)
         try:
             transcript[:] = server.transcript
             server.transcript = transcript
@@ -105,7 +105,7 @@ class Player:
         finally:
             server.close()
 
-    def _talk(self, case: Case, server: Server, driver: Channel) -> Difference | None:
+    def _talk(self, case: ClientCase, server: ScriptedServer, driver: Channel) -> Mismatch | None:
         ask = self._ask
         if case.refused:
             server.refuse()
@@ -116,7 +116,7 @@ class Player:
                 return case.check(self._record(server, driver, connect, connected))
             observed = f"the answer {connected}" if connected else self._ended or "no answer"
             if server.change.every or server.change.early:
-                return Difference("connect succeeds", observed)
+                return Mismatch("connect succeeds", observed)
             raise _Stop(Verdict.BLOCKED, f"connect failed: {observed}")
         for question in case.before:
             self._prepare(server, driver, question)
@@ -147,7 +147,9 @@ class Player:
             self.close()
         return difference
 
-    def _other(self, case: Case, server: Server, driver: Channel, first: str) -> Difference | None:
+    def _other(
+        self, case: ClientCase, server: ScriptedServer, driver: Channel, first: str
+    ) -> Mismatch | None:
         assert case.differs is not None
         server.change, server.is_armed = Change(says=case.differs), True
         # A connection after an error may be of no use.
@@ -156,12 +158,12 @@ class Player:
         if str(answer) != first:
             return None
         other = case.differs.decode().strip()
-        return Difference(f"another answer than after {other}", f"{first} after both")
+        return Mismatch(f"another answer than after {other}", f"{first} after both")
 
     def _record(
-        self, server: Server, driver: Channel, question: str, answer: Answer | None
-    ) -> Record:
-        return Record(
+        self, server: ScriptedServer, driver: Channel, question: str, answer: Answer | None
+    ) -> CallRecord:
+        return CallRecord(
             question=question,
             answer=answer,
             commands=[*server.commands],
@@ -172,7 +174,7 @@ class Player:
             ended=self._ended,
         )
 
-    def _ask(self, server: Server, driver: Channel, question: str) -> Answer | None:
+    def _ask(self, server: ScriptedServer, driver: Channel, question: str) -> Answer | None:
         server.mark()
         try:
             return server.await_answer(driver, question, self._wait)
@@ -182,7 +184,7 @@ class Player:
             return None
 
     def _first_supported(
-        self, server: Server, driver: Channel, questions: str
+        self, server: ScriptedServer, driver: Channel, questions: str
     ) -> tuple[str, Answer | None]:
         """Ask the first question that the driver supports; stop if there is none."""
         for question in questions.split(OR):
@@ -192,7 +194,7 @@ class Player:
         verb = questions.split()[0]
         raise _Stop(Verdict.NOT_OFFERED, f"the driver does not support {verb}")
 
-    def _prepare(self, server: Server, driver: Channel, question: str) -> None:
+    def _prepare(self, server: ScriptedServer, driver: Channel, question: str) -> None:
         question, answer = self._first_supported(server, driver, question)
         if answer is None or not answer.is_ok:
             failed = f"{question} failed: {answer or self._ended or 'no answer'}"

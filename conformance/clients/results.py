@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.clients.catalogue import requirements
-from conformance.clients.judging import Outcome
+from conformance.clients.judging import CaseOutcome
 from conformance.run.aggregation import Result, Tally
 from conformance.run.baseline import KnownDeviation, is_known
 from conformance.run.evidence import clean
@@ -19,7 +19,7 @@ from reports.verdicts import DEVIATIONS, Verdict
 Baseline = Mapping[str, KnownDeviation]
 
 
-def judged(outcomes: Sequence[Outcome], name: str, baseline: Baseline, is_whole: bool) -> Tally:
+def judged(outcomes: Sequence[CaseOutcome], name: str, baseline: Baseline, is_whole: bool) -> Tally:
     """Return the verdicts of all requirements; ``is_whole``: all cases were meant to be played."""
     tally = Tally(requirements(), baseline, clean(name), NEWEST.name, selected=not is_whole)
     tally.add(Result(test) for test in tests(outcomes, baseline, ()))
@@ -28,7 +28,7 @@ def judged(outcomes: Sequence[Outcome], name: str, baseline: Baseline, is_whole:
 
 def results(
     tally: Tally,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[CaseOutcome],
     *,
     version: str,
     labels: Mapping[str, str],
@@ -75,14 +75,14 @@ def _started(driver: Sequence[str]) -> Sequence[str]:
 
 
 def tests(
-    outcomes: Sequence[Outcome], baseline: Baseline, driver: Sequence[str]
+    outcomes: Sequence[CaseOutcome], baseline: Baseline, driver: Sequence[str]
 ) -> Iterator[format.Test]:
     """Yield the result of each case."""
     for outcome in outcomes:
         yield _test(outcome, baseline, driver)
 
 
-def _test(outcome: Outcome, baseline: Baseline, driver: Sequence[str]) -> format.Test:
+def _test(outcome: CaseOutcome, baseline: Baseline, driver: Sequence[str]) -> format.Test:
     slug, verdict = outcome.case.slug, outcome.verdict
     if verdict is Verdict.FAIL and requirements()[slug].level != "must":
         verdict = Verdict.NON_STRICT

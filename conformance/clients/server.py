@@ -63,7 +63,7 @@ class _Peer:
     """A connection of the library. ``due`` has pieces to send, None for the end, and times."""
 
     socket: socket.socket
-    server: Server
+    server: ScriptedServer
     number: int = 0
     reader: RequestReader = field(default_factory=lambda: RequestReader(NEWEST))
     stream: bytearray = field(default_factory=bytearray)
@@ -81,7 +81,7 @@ class _Peer:
         self.due.append((0.0, None, "close"))
 
 
-class Server:
+class ScriptedServer:
     """A listening server, fresh for each case; it runs while an answer of the driver is due."""
 
     def __init__(self, change: Change = PLAIN, jobs: tuple[bytes, ...] = ()) -> None:

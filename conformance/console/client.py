@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from conformance.clients.campaign import WORKERS, Campaign
-from conformance.clients.cases import Case, all_cases
+from conformance.clients.campaign import WORKERS, ClientCampaign
+from conformance.clients.cases import ClientCase, all_cases
 from conformance.clients.catalogue import requirements
 from conformance.clients.driver import Driver, DriverEnded
-from conformance.clients.judging import ANSWER_TIMEOUT, Outcome
+from conformance.clients.judging import ANSWER_TIMEOUT, CaseOutcome
 from conformance.clients.listening import Listener
 from conformance.clients.protocol import OPERATIONS, DriverError
 from conformance.clients.results import judged, results
@@ -132,7 +132,7 @@ def client(
         if listen:
             outcomes = _listened(cases)
         else:
-            campaign = Campaign(lambda: Driver(driver), answer_timeout, jobs)
+            campaign = ClientCampaign(lambda: Driver(driver), answer_timeout, jobs)
             supported = campaign.self_test()
             print(f"the driver supports {len(supported) + 1} of {len(OPERATIONS)} operations")
             outcomes = campaign.run(cases)
@@ -171,11 +171,11 @@ def client(
         raise refuse(printable(str(error))) from None
 
 
-def _listened(cases: Sequence[Case]) -> list[Outcome]:
+def _listened(cases: Sequence[ClientCase]) -> list[CaseOutcome]:
     """Return the outcomes of the cases with a driver that its author starts."""
     listener = Listener(Path())
     try:
-        return Campaign(listener.start, A_DAY, 1).run(cases)
+        return ClientCampaign(listener.start, A_DAY, 1).run(cases)
     finally:
         listener.close()
 
@@ -185,7 +185,7 @@ def _counts(entry: RequirementVerdict, strict: bool) -> bool:
     return entry.verdict in (Verdict.FAIL, Verdict.ERROR) or strict
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: CaseOutcome) -> None:
     """Print a deviation with both sides, and an error of the driver."""
     slug = outcome.case.slug
     level = requirements()[slug].level

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.clients.campaign import Campaign
+from conformance.clients.campaign import ClientCampaign
 from conformance.clients.cases import all_cases
 from conformance.clients.driver import Driver
 from conformance.clients.listening import ANSWERS, QUESTIONS
-from conformance.clients.server import Server
+from conformance.clients.server import ScriptedServer
 from conformance.console.client import TEMPLATES
 from tests import ROOT
 from tests.servers import needs_gcc, needs_npm
@@ -49,7 +49,7 @@ def has(*command: str) -> bool:
 
 def judge(*command: str, supported: int) -> None:
     """Check the operations that a driver supports, and requirements that its library meets."""
-    campaign = Campaign(lambda: Driver(command), timeout=20.0, workers=1)
+    campaign = ClientCampaign(lambda: Driver(command), timeout=20.0, workers=1)
     found = campaign.self_test()
     assert len(found) + len(("connect",)) == supported, sorted(found)
     outcomes = campaign.run([case for case in all_cases() if case.slug in TRIED])
@@ -122,7 +122,7 @@ def test_a_template_runs_a_tiny_client(language: str, command: str, tmp_path: Pa
         "BUILT": tmp_path,
     }.items():
         command = command.replace(name, shlex.quote(str(path)))
-    driver, server = Driver(["sh", "-c", command]), Server(jobs=(b"a\r\nb",))
+    driver, server = Driver(["sh", "-c", command]), ScriptedServer(jobs=(b"a\r\nb",))
     questions = {
         f"connect 127.0.0.1 {server.port}": "ok",
         "put 7 0 60 x6869": "ok 2",

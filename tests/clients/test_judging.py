@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.clients.campaign import Campaign
-from conformance.clients.cases import Case, all_cases
+from conformance.clients.campaign import ClientCampaign
+from conformance.clients.cases import ClientCase, all_cases
 from conformance.clients.catalogue import requirements
 from conformance.clients.checks import succeeds
 from conformance.clients.driver import Driver
@@ -24,8 +24,8 @@ from tests.faults import part_of
 CORRECT = Path(__file__).parent / "driver.py"
 
 
-def campaign(program: Path, timeout: float = 20.0, workers: int = 4) -> Campaign:
-    return Campaign(lambda: Driver([sys.executable, str(program)]), timeout, workers)
+def campaign(program: Path, timeout: float = 20.0, workers: int = 4) -> ClientCampaign:
+    return ClientCampaign(lambda: Driver([sys.executable, str(program)]), timeout, workers)
 
 
 def test_the_correct_client_passes() -> None:
@@ -87,7 +87,7 @@ def test_no_process_is_left(tmp_path: Path) -> None:
     child = f"import os; open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
     program.write_text(child + "if os.fork() == 0:\n    import time; time.sleep(60)\n"
                        + CORRECT.read_text())  # fmt: skip
-    campaign(program).run([Case("send.use", "use x61", succeeds)])
+    campaign(program).run([ClientCase("send.use", "use x61", succeeds)])
     for pid in pids.read_text().split():
         # A group that is gone, or has nothing but what nobody has waited for yet.
         limit = time.monotonic() + 20
@@ -133,6 +133,9 @@ def test_a_client_that_hangs_is_restarted() -> None:
     program = "import os\nfor q in open(0):\n n, o, *w = q.split()\n"
     program += " if o == 'delete': import time; time.sleep(60)\n"
     program += " print('@beanstalk', n, 'ok', *(['1'] if o == 'put' else []), flush=True)\n"
-    cases = [Case("send.delete", "delete 1", succeeds), Case("send.use", "use x61", succeeds)]
-    outcomes = Campaign(lambda: Driver([sys.executable, "-c", program]), 1.0, 1).run(cases)
+    cases = [
+        ClientCase("send.delete", "delete 1", succeeds),
+        ClientCase("send.use", "use x61", succeeds),
+    ]
+    outcomes = ClientCampaign(lambda: Driver([sys.executable, "-c", program]), 1.0, 1).run(cases)
     assert [outcome.verdict for outcome in outcomes] == [Verdict.FAIL, Verdict.PASS]
