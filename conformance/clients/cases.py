@@ -47,7 +47,7 @@ class ClientCase:
     ``before`` is asked first, and must succeed; ``after`` is asked then, each with its own check.
     ``differs`` is a reply whose answer must be another one. ``settles``: a late reply has come
     before ``after`` is asked. ``refused``: the server does not listen. ``hurries``: a missing
-    answer is no difference, and not waited for long. ``name`` tells
+    answer is no mismatch, and not waited for long. ``name`` tells
     cases of a requirement apart.
     """
 
@@ -110,7 +110,7 @@ SEND = {
     "release": ("release 1 7 9", b"release 1 7 9\r\n", RESERVE, _JOB),
     "bury": ("bury 1 7", b"bury 1 7\r\n", RESERVE, _JOB),
     "touch": ("touch 1", b"touch 1\r\n", RESERVE, _JOB),
-    "peek": ("peek 1", b"peek 1\r\n", NONE, _JOB),
+    "peek": ("peek 2", b"peek 2\r\n", NONE, (b"first", b"work")),
     "peek-ready": ("peek-ready", b"peek-ready\r\n", NONE, _JOB),
     "peek-delayed": ("peek-delayed", b"peek-delayed\r\n", NONE, ()),
     "peek-buried": ("peek-buried", b"peek-buried\r\n", NONE, ()),
@@ -219,6 +219,15 @@ REPLIES: dict[str, tuple[str, bytes, Check]] = {
     "put-buried-bare": (PUT, b"BURIED\r\n", fails),
 }
 """The documented replies: what is asked, what comes, and what the caller must learn."""
+SUCCESSES = {
+    "put": "reply.put-inserted",
+    "reserve": "reply.reserve-reserved",
+    "reserve-with-timeout": "reply.reserve-reserved",
+    "use": "reply.use-using",
+    "watch": "reply.watch-watching",
+    "ignore": "reply.ignore-watching",
+}
+"""For operations that prepare others, the requirements about their success."""
 ERRORS = {
     "out-of-memory": b"OUT_OF_MEMORY\r\n",
     "internal-error": b"INTERNAL_ERROR\r\n",
@@ -341,9 +350,9 @@ def _read() -> Iterator[ClientCase]:
         for ask in ANY:
             before = RESERVE if ask.startswith(("delete", "release", "bury", "touch")) else ()
             yield ClientCase(f"reply.{name}", ask, fails, says(reply), before=before, jobs=_JOB)
-    yield ClientCase("reply.deadline-soon-distinct", TAKE, fails,
+    yield ClientCase("reply.deadline-soon-distinct", TAKE, returns,
                says(b"DEADLINE_SOON\r\n"), differs=b"TIMED_OUT\r\n")  # fmt: skip
-    yield ClientCase("reply.timed-out-distinct", "reserve-with-timeout 0", fails,
+    yield ClientCase("reply.timed-out-distinct", "reserve-with-timeout 0", returns,
                says(b"TIMED_OUT\r\n"), differs=b"INTERNAL_ERROR\r\n")  # fmt: skip
     for name, content in BODIES.items():
         for ask in (TAKE, PEEK):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from conformance.clients.protocol import Answer, data, text_of
 from reference_server.wire import escape
@@ -40,7 +41,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The difference between what was expected and what was observed, in words."""
+    """The mismatch between what was expected and what was observed, in words."""
 
     expected: str
     observed: str
@@ -152,6 +153,42 @@ def has(*pairs: bytes) -> Check:
             return None
         shown = b" ".join(values)[:400] if record.answer.is_ok else str(record.answer).encode()
         return Mismatch(expected, f"the answer {escape(shown)}")
+
+    return check
+
+
+def has_all(pairs: Sequence[Sequence[bytes]]) -> Check:
+    """Return a check that the call succeeds, and each of these keys has this value."""
+
+    def check(record: CallRecord) -> Mismatch | None:
+        if missing := succeeds(record):
+            return missing
+        assert record.answer is not None
+        values = [*map(_unquoted, text_of(record.answer.values))]
+        found = {*pairwise(values)}
+        for key, value in pairs:
+            if (key, value) not in found:
+                at = values.index(key) + 1 if key in values else len(values)
+                observed = escape(b" ".join(values[at : at + 1])) or "not there"
+                return Mismatch(f"{escape(key)} is {escape(value)}", f"it is {observed}")
+        return None
+
+    return check
+
+
+def names(expected: Sequence[bytes]) -> Check:
+    """Return a check that the call succeeds with these names, in any order."""
+    wanted = sorted(map(_unquoted, expected))
+
+    def check(record: CallRecord) -> Mismatch | None:
+        shown = f"the names {escape(b' '.join(wanted))}"
+        if missing := _answered(record, shown):
+            return missing
+        assert record.answer is not None
+        found = sorted(map(_unquoted, text_of(record.answer.values)))
+        if record.answer.is_ok and found == wanted:
+            return None
+        return Mismatch(shown, f"the answer {record.answer}")
 
     return check
 

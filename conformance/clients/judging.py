@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from conformance.clients.cases import OR, ClientCase
+from conformance.clients.cases import OR, SUCCESSES, ClientCase
 from conformance.clients.checks import CallRecord, Mismatch
 from conformance.clients.driver import Channel, DriverEnded
 from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
@@ -16,28 +16,34 @@ from reports.verdicts import Verdict
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
 HURRIED = 1 / 6
-"""The part of that time which an answer has whose absence is no difference."""
+"""The part of that time which an answer has whose absence is no mismatch."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """The result of a case; ``verdict`` is FAIL for any difference, whatever the level."""
+    """The result of a case; ``verdict`` is FAIL for any mismatch, whatever the level.
+
+    ``blocked_by``: the requirement that is broken where the case had not come to its own. ``seed``:
+    that of a random program.
+    """
 
     case: ClientCase
     verdict: Verdict
     reason: str = ""
-    difference: Mismatch | None = None
+    mismatch: Mismatch | None = None
     transcript: Sequence[str] = ()
     said: str = ""
     seconds: float = 0.0
+    blocked_by: str = ""
+    seed: int | None = None
 
 
 class _Stop(Exception):
-    """The case ends here, with a verdict other than a difference."""
+    """The case ends here, with a verdict other than a mismatch."""
 
-    def __init__(self, verdict: Verdict, reason: str) -> None:
+    def __init__(self, verdict: Verdict, reason: str, blocked_by: str = "") -> None:
         super().__init__(reason)
-        self.verdict, self.reason = verdict, reason
+        self.verdict, self.reason, self.blocked_by = verdict, reason, blocked_by
 
 
 @dataclass
@@ -54,15 +60,15 @@ class CasePlayer:
         self._wait = self.timeout
 
     def play(self, case: ClientCase) -> CaseOutcome:
-        """Return the outcome of a case; a difference must show again with a new driver."""
+        """Return the outcome of a case; a mismatch must show again with a new driver."""
         outcome = self._play(case)
-        if outcome.difference is None:
+        if outcome.mismatch is None:
             return outcome
         self.close()
         again = self._play(case)
-        if again.difference is None and again.verdict is Verdict.PASS:
-            reason = f"only once: expected {outcome.difference.expected}"
-            return replace(outcome, verdict=Verdict.FLAKY, reason=reason, difference=None)
+        if again.mismatch is None and again.verdict is Verdict.PASS:
+            reason = f"only once: expected {outcome.mismatch.expected}"
+            return replace(outcome, verdict=Verdict.FLAKY, reason=reason, mismatch=None)
         return again
 
     def close(self) -> None:
@@ -74,16 +80,16 @@ class CasePlayer:
     def _play(self, case: ClientCase) -> CaseOutcome:
         begun, self._ended = time.monotonic(), ""
         transcript: list[str] = []
-        said, difference = "", None
-        verdict, reason = Verdict.PASS, ""
+        said, mismatch = "", None
+        verdict, reason, owner = Verdict.PASS, "", ""
         try:
             for change in case.changes:
-                difference = self._variant(case, change, transcript)
-                if difference is not None:
+                mismatch = self._variant(case, change, transcript)
+                if mismatch is not None:
                     verdict = Verdict.FAIL
                     break
         except _Stop as stop:
-            verdict, reason = stop.verdict, stop.reason
+            verdict, reason, owner = stop.verdict, stop.reason, stop.blocked_by
         except DriverError as error:
             verdict, reason = Verdict.ERROR, f"an error of the driver: {error}"
         if verdict is not Verdict.PASS:
@@ -91,7 +97,7 @@ class CasePlayer:
             if verdict is not Verdict.NOT_OFFERED:
                 self.close()
         seconds = time.monotonic() - begun
-        return CaseOutcome(case, verdict, reason, difference, transcript, said, seconds)
+        return CaseOutcome(case, verdict, reason, mismatch, transcript, said, seconds, owner)
 
     def _variant(self, case: ClientCase, change: Change, transcript: list[str]) -> Mismatch | None:
         if self._driver is None:
@@ -129,23 +135,25 @@ class CasePlayer:
         if server.change.alters_one and not server.altered and not case.hurries:
             # A reply that was never sent judges nothing.
             verb = question.split()[0]
-            verdict = Verdict.BLOCKED if answer is None else Verdict.NOT_OFFERED
-            raise _Stop(verdict, f"the library does not send {verb} here")
+            reason = f"the library does not send {verb} here"
+            if answer is None:
+                raise _Stop(Verdict.BLOCKED, reason, f"send.{verb}")
+            raise _Stop(Verdict.NOT_OFFERED, reason)
         if case.settles:
             server.deliver(self.timeout)
         found = self._record(server, driver, question, answer)
         found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu() - cpu)
-        difference = case.check(found)
-        if difference is None and case.differs is not None:
-            difference = self._other(case, server, driver, str(answer))
+        mismatch = case.check(found)
+        if mismatch is None and case.differs is not None:
+            mismatch = self._other(case, server, driver, str(answer))
         for following, check in case.after if answer is not None else ():
-            if difference is not None:
+            if mismatch is not None:
                 break
             question, answer = self._first_supported(server, driver, following)
-            difference = check(self._record(server, driver, question, answer))
+            mismatch = check(self._record(server, driver, question, answer))
         if answer is None:
             self.close()
-        return difference
+        return mismatch
 
     def _other(
         self, case: ClientCase, server: ScriptedServer, driver: Channel, first: str
@@ -198,4 +206,5 @@ class CasePlayer:
         question, answer = self._first_supported(server, driver, question)
         if answer is None or not answer.is_ok:
             failed = f"{question} failed: {answer or self._ended or 'no answer'}"
-            raise _Stop(Verdict.BLOCKED, f"the preparation {failed}")
+            owner = SUCCESSES.get(question.split()[0], "")
+            raise _Stop(Verdict.BLOCKED, f"the preparation {failed}", owner)

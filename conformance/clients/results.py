@@ -22,7 +22,10 @@ Baseline = Mapping[str, KnownDeviation]
 def judged(outcomes: Sequence[CaseOutcome], name: str, baseline: Baseline, is_whole: bool) -> Tally:
     """Return the verdicts of all requirements; ``is_whole``: all cases were meant to be played."""
     tally = Tally(requirements(), baseline, clean(name), NEWEST.name, selected=not is_whole)
-    tally.add(Result(test) for test in tests(outcomes, baseline, ()))
+    tally.add(
+        Result(test, {outcome.case.slug: outcome.blocked_by} if outcome.blocked_by else {})
+        for test, outcome in zip(tests(outcomes, baseline, ()), outcomes, strict=True)
+    )
     return tally
 
 
@@ -33,6 +36,7 @@ def results(
     version: str,
     labels: Mapping[str, str],
     driver: Sequence[str],
+    seed: int,
     seconds: float,
     strict: bool,
     exit_code: int,
@@ -43,7 +47,7 @@ def results(
         run=format.Run(
             date=now(),
             seconds=round(seconds, 1),
-            seed=0,
+            seed=seed,
             examples=0,
             fuzz_time=0.0,
             lateness=0.0,
@@ -86,14 +90,15 @@ def _test(outcome: CaseOutcome, baseline: Baseline, driver: Sequence[str]) -> fo
     slug, verdict = outcome.case.slug, outcome.verdict
     if verdict is Verdict.FAIL and requirements()[slug].level != "must":
         verdict = Verdict.NON_STRICT
-    difference, reason = outcome.difference, outcome.reason
+    mismatch, reason = outcome.mismatch, outcome.reason
     cause = evidence = None
-    if difference is not None:
-        expected, observed = clean(difference.expected), clean(difference.observed)
+    if mismatch is not None:
+        expected, observed = clean(mismatch.expected), clean(mismatch.observed)
         reason = f"{outcome.case.ask[:60]}: expected {expected}, observed {observed}"
         command = outcome.case.ask.split()[0]
         cause = format.CauseRecord(command=command, expected=expected[:60], observed=observed[:60])
-        again = ["beanstalk-conformance", "client", "--only", slug, *_started(driver)]
+        seed = [] if outcome.seed is None else ["--seed", str(outcome.seed)]
+        again = ["beanstalk-conformance", "client", "--only", slug, *seed, *_started(driver)]
         evidence = format.Evidence(
             transcript=[clean(line) for line in outcome.transcript[-400:]],
             expected=expected,
@@ -108,6 +113,7 @@ def _test(outcome: CaseOutcome, baseline: Baseline, driver: Sequence[str]) -> fo
         reason=clean(reason),
         seconds=round(outcome.seconds, 4),
         known=verdict in DEVIATIONS and is_known(baseline, slug, verdict, ()),
+        blocked_by=[outcome.blocked_by] if outcome.blocked_by else [],
         cause=cause,
         evidence=evidence,
     )

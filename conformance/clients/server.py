@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +17,7 @@ from conformance.clients.protocol import Answer
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
+from reference_server.state import SECOND
 from reference_server.wire import Put, RequestReader, escape
 
 End = Literal["close", "reset", "silence"]
@@ -59,7 +61,7 @@ PLAIN = Change()
 
 
 @dataclass(eq=False)
-class _Peer:
+class ServerPeer:
     """A connection of the library. ``due`` has pieces to send, None for the end, and times."""
 
     socket: socket.socket
@@ -84,9 +86,14 @@ class _Peer:
 class ScriptedServer:
     """A listening server, fresh for each case; it runs while an answer of the driver is due."""
 
-    def __init__(self, change: Change = PLAIN, jobs: tuple[bytes, ...] = ()) -> None:
-        self._model = Model(NEWEST, now=time.monotonic_ns())
-        self._engine = Engine(self._model, time.monotonic_ns)
+    def __init__(
+        self,
+        change: Change = PLAIN,
+        jobs: tuple[bytes, ...] = (),
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.model = Model(NEWEST, now=clock())
+        self.engine = Engine(self.model, clock)
         self.change = change
         self.is_armed = False
         """True while the reply to the command that was asked is to be altered."""
@@ -96,7 +103,7 @@ class ScriptedServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
-        self._peers: list[_Peer] = []
+        self._peers: list[ServerPeer] = []
         self.commands: list[bytes] = []
         """The requests since the last mark, as bytes with their line ends."""
         self.received = bytearray()
@@ -105,10 +112,14 @@ class ScriptedServer:
         """The replies of the engine since the last mark."""
         self.histories: list[list[bytes]] = []
         """All requests of each connection."""
+        self.lost_count = self.cut_count = 0
+        """The numbers of connections that have ended, and of those that this server has ended."""
         self.transcript: list[str] = []
-        own = self._engine.connect(RecordingLink())
+        self.other_client = self.engine.connect(RecordingLink())
+        """The number of a client in the server itself, which puts jobs."""
         for body in jobs:
-            self._engine.receive(own, b"put 5 0 60 %d\r\n%b\r\n" % (len(body), body))
+            put = b"put 5 0 60 %d\r\n%b\r\n" % (len(body), body)
+            self.engine.receive(self.other_client, put)
 
     def refuse(self) -> None:
         """Accept no more connections."""
@@ -166,33 +177,38 @@ class ScriptedServer:
                 peer.congested = False
             if number in ready:
                 self._read(peer)
-        if self._model.next_due is not None and self._model.next_due <= time.monotonic_ns():
-            self._engine.tick()
+        if (due := self._model_due()) is not None and due <= time.monotonic():
+            self.engine.tick()
         for peer in [*self._peers]:
             self._send(peer)
         return set(ready)
 
     def _next_due(self) -> float | None:
         times = [peer.due[0][0] for peer in self._peers if peer.due and not peer.congested]
-        if self._model.next_due is not None:
-            times.append(self._model.next_due / 1e9 + 0.001)
+        if (model_due := self._model_due()) is not None:
+            times.append(model_due + 0.001)
         return min(times, default=None)
+
+    def _model_due(self) -> float | None:
+        """Return when the model has something to do, in seconds of the machine's clock."""
+        due = self.model.next_due
+        return None if due is None else due / SECOND
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             accepted, _ = self._listener.accept()
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer = _Peer(accepted, self)
+            peer = ServerPeer(accepted, self)
             self._peers.append(peer)
             self.histories.append(peer.history)
-            peer.number = self._engine.connect(peer)
+            peer.number = self.engine.connect(peer)
             if self.change.early:
                 peer.due.append((0.0, self.change.early, ""))
             if self.change.leaves:
                 peer.due.append((0.0, None, self.change.end))
 
-    def _read(self, peer: _Peer) -> None:
+    def _read(self, peer: ServerPeer) -> None:
         try:
             data = peer.socket.recv(_PIECE)
         except BlockingIOError:
@@ -213,7 +229,7 @@ class ScriptedServer:
                 del peer.stream[:end]
                 self._handle(peer, raw)
 
-    def _handle(self, peer: _Peer, raw: bytes) -> None:
+    def _handle(self, peer: ServerPeer, raw: bytes) -> None:
         self.commands.append(raw)
         peer.history.append(raw)
         words = raw.split(maxsplit=1)
@@ -224,7 +240,7 @@ class ScriptedServer:
         if is_altered and self.change.says is not None:
             self._schedule(peer, self.change.says)
         else:
-            self._engine.receive(peer.number, raw)
+            self.engine.receive(peer.number, raw)
 
     def _alters(self, verb: str) -> bool:
         """Return whether the reply to a command is altered."""
@@ -234,12 +250,12 @@ class ScriptedServer:
         wanted = self.change.at or self._asked
         return verb == wanted or (verb in both and wanted in both)
 
-    def reply(self, peer: _Peer, data: bytes) -> None:
+    def reply(self, peer: ServerPeer, data: bytes) -> None:
         """Send a reply of the engine, altered if it is one that the change is about."""
         self.replies.append(data)
         self._schedule(peer, data)
 
-    def _schedule(self, peer: _Peer, data: bytes) -> None:
+    def _schedule(self, peer: ServerPeer, data: bytes) -> None:
         change, at = peer.change, time.monotonic()
         data *= change.repeat
         if change.cut is not None:
@@ -254,7 +270,7 @@ class ScriptedServer:
         if change.cut is not None and change.end != "silence":
             peer.due.append((at, None, change.end))
 
-    def _send(self, peer: _Peer) -> None:
+    def _send(self, peer: ServerPeer) -> None:
         while peer.due and not peer.congested and peer.due[0][0] <= time.monotonic():
             at, piece, end = peer.due.popleft()
             if piece is None:
@@ -262,6 +278,7 @@ class ScriptedServer:
                 if end == "reset":
                     linger = (socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                     peer.socket.setsockopt(*linger)
+                self.cut_count += 1
                 self._lose(peer)
                 return
             try:
@@ -281,14 +298,19 @@ class ScriptedServer:
         if data and len(self.transcript) < 2000:
             self.transcript.append(f"  {who}: {escape(data[:300])}{more}")
 
-    def _lose(self, peer: _Peer) -> None:
+    def _lose(self, peer: ServerPeer) -> None:
         if peer in self._peers:
             self._peers.remove(peer)
+            self.lost_count += 1
             peer.socket.close()
-            self._engine.lost(peer.number)
+            self.engine.lost(peer.number)
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """End all connections."""
-        self._listener.close()
         for peer in [*self._peers]:
             self._lose(peer)
+
+    def close(self) -> None:
+        """End all connections, and accept no more."""
+        self._listener.close()
+        self.disconnect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +17,7 @@ from conformance.clients.catalogue import requirements
 from conformance.clients.driver import Driver, DriverEnded
 from conformance.clients.judging import ANSWER_TIMEOUT, CaseOutcome
 from conformance.clients.listening import Listener
+from conformance.clients.program_search import PROGRAM_CASES, SEED, ProgramSearch
 from conformance.clients.protocol import OPERATIONS, DriverError
 from conformance.clients.results import judged, results
 from conformance.printable import printable
@@ -35,6 +36,7 @@ from reports.verdicts import Verdict
 from reports.write import write_report
 
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
+_STARTED = "random programs need a driver that the suite starts"
 A_DAY = 86400.0
 """Seconds that a call may take in a debugger."""
 TEMPLATES = {
@@ -74,6 +76,14 @@ TEMPLATES = {
     metavar="N",
     help="drivers at a time",
 )
+@option(
+    *(_HOW, "--seed"),
+    type=FROM_1,
+    default=SEED,
+    show_default=True,
+    metavar="N",
+    help="the number of the first random program",
+)
 @option(_HOW, "--listen", is_flag=True, help="wait for a driver that you start, in a debugger")
 @option(_HOW, "--strict", is_flag=True, help="de-facto deviations give exit code 1, too")
 @option(
@@ -94,6 +104,7 @@ def client(
     template: str | None,
     answer_timeout: float,
     jobs: int,
+    seed: int,
     listen: bool,
     strict: bool,
     baseline: Path | None,
@@ -119,9 +130,12 @@ def client(
         raise refuse("give the command of a driver, as in: client -- python my_driver.py")
     if driver and listen:
         raise refuse("--listen waits for a driver that you start: leave out its command")
-    cases = [case for case in all_cases() if only is None or fnmatch(case.slug, only)]
-    if not cases:
+    cases = _chosen(all_cases(), only)
+    random_cases = _chosen(PROGRAM_CASES, only)
+    if not cases and not random_cases:
         raise refuse(f"no requirement is called {only}; --list prints all of them")
+    if not cases and listen:
+        raise refuse("random programs need a driver that the suite starts: leave out --listen")
     if update_baseline and baseline is None:
         raise refuse("--update-baseline needs --baseline FILE")
     try:
@@ -131,11 +145,18 @@ def client(
         begun = time.monotonic()
         if listen:
             outcomes = _listened(cases)
+            outcomes += (CaseOutcome(case, Verdict.NOT_TESTABLE, _STARTED) for case in random_cases)
         else:
             campaign = ClientCampaign(lambda: Driver(driver), answer_timeout, jobs)
             supported = campaign.self_test()
             print(f"the driver supports {len(supported) + 1} of {len(OPERATIONS)} operations")
-            outcomes = campaign.run(cases)
+            # What directed cases find explains what random programs do.
+            outcomes = campaign.run(all_cases() if random_cases else cases)
+            search = ProgramSearch(campaign.start, supported, outcomes, answer_timeout, seed)
+            chosen = {case.slug for case in cases}
+            outcomes = [one for one in outcomes if one.case.slug in chosen]
+            outcomes += search.run(random_cases)
+            print(f"random programs: {search.count}, from seed {seed} on")
         title = name or (Path(driver[-1]).stem if driver else "driver")
         tally = judged(outcomes, title, known, only is None)
         new = tally.deviations(known=False)
@@ -152,6 +173,7 @@ def client(
                 version=version,
                 labels=named,
                 driver=driver,
+                seed=seed,
                 seconds=time.monotonic() - begun,
                 strict=strict,
                 exit_code=code,
@@ -169,6 +191,11 @@ def client(
         raise refuse(printable(f"the driver has a bug: {error}")) from None
     except (DriverEnded, BaselineError, OSError) as error:
         raise refuse(printable(str(error))) from None
+
+
+def _chosen(cases: Iterable[ClientCase], only: str | None) -> list[ClientCase]:
+    """Return the cases of the requirements that match a pattern."""
+    return [case for case in cases if only is None or fnmatch(case.slug, only)]
 
 
 def _listened(cases: Sequence[ClientCase]) -> list[CaseOutcome]:
@@ -191,9 +218,9 @@ def _print(outcome: CaseOutcome) -> None:
     level = requirements()[slug].level
     if outcome.verdict is Verdict.ERROR:
         print(printable(f"error: {slug}: {outcome.reason}"))
-    if outcome.difference is not None:
+    if outcome.mismatch is not None:
         print(printable(f"{'fail' if level == 'must' else level}: {outcome.case.id}"))
         for line in outcome.transcript[-12:]:
             print(printable(line))
-        print(printable(f"  EXPECTED  {outcome.difference.expected}"))
-        print(printable(f"  OBSERVED  {outcome.difference.observed}"))
+        print(printable(f"  EXPECTED  {outcome.mismatch.expected}"))
+        print(printable(f"  OBSERVED  {outcome.mismatch.observed}"))

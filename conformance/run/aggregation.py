@@ -93,7 +93,8 @@ class Tally:
                 if entry.verdict is Verdict.BLOCKED:
                     by = (r.blocked[slug] for r in found[slug] if slug in r.blocked)
                     entry.blocked_by = list(dict.fromkeys(by))
-                    entry.reason = f"blocked by {' and '.join(entry.blocked_by)}"
+                    if entry.blocked_by:
+                        entry.reason = f"blocked by {' and '.join(entry.blocked_by)}"
             elif missing := requirement.missing_in(self.profile):
                 entry.verdict, entry.reason = Verdict.NOT_APPLICABLE, missing
             entry.kinds = tuple(sorted({*_kinds(found[slug], slug)}))

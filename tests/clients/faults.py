@@ -13,12 +13,16 @@ READ = "        if word not in expected:\n"
 
 
 class Faulty(NamedTuple):
-    """A mistake: the requirement that it breaks, and texts that take the places of others."""
+    """A mistake: the requirement that it breaks, and texts that take the places of others.
+
+    ``also``: requirements that nobody can meet who breaks this one.
+    """
 
     slug: str
     old: str
     new: str
     more: tuple[tuple[str, str], ...] = ()
+    also: tuple[str, ...] = ()
 
     def source(self) -> str:
         """Return the program of the faulty client."""
@@ -112,6 +116,41 @@ def _forgetful(slug: str, command: bytes, word: bytes) -> Faulty:
     more = made + "        self.address, self.again = (host, port), False\n"
     return Faulty(slug, old, new, ((made, more),))
 
+
+def _read(slug: str, condition: str, change: str) -> Faulty:
+    """Return a client that does something else with some replies."""
+    return Faulty(slug, READ, f"        if {condition}:\n            {change}\n{READ}")
+
+
+def _behind(word: str, verb: str) -> Faulty:
+    """Return a client that mixes up replies after an error."""
+    code = f"        if command.startswith(b'{verb}') and word == b'{word}':\n"
+    code += "            self.behind = True\n"
+    code += "        if getattr(self, 'behind', False) and word == b'INSERTED':\n"
+    code += "            values = [b'77']\n"
+    return Faulty(f"step.after-{word.lower().replace('_', '-')}", READ, code + READ)
+
+
+_FAILED = "            self.close()\n            raise Lost("
+"""The place where a call has failed, as the connection is of no use."""
+_RECEIVED = "        self.buffer += data\n"
+
+
+def _failed(slug: str, condition: str, reply: str) -> Faulty:
+    """Return a client that takes a part of a reply for all of it."""
+    code = f"            if {condition}:\n                return {reply}\n"
+    return Faulty(slug, _FAILED, code + _FAILED)
+
+
+def _received(slug: str, code: str, also: tuple[str, ...] = ()) -> Faulty:
+    """Return a client that minds how replies are cut into segments."""
+    made = '        self.buffer = b""\n'
+    more = ((made, made + "        self.ones = self.twos = 0\n"),)
+    return Faulty(slug, _RECEIVED, code + _RECEIVED, more, also)
+
+
+_FOREVER = "select.select([], [], [])"
+"""What a client does that hangs."""
 
 FAULTS = [
     _sent("send.zeros", "command[:10] == b'put 0 0 0 '", "command.replace(b'0 0 0', b'0 0 60')"),
@@ -258,4 +297,255 @@ FAULTS = [
         "if self.buffer or select.select([self.socket], [], [], 0)[0]:",
         "if self.buffer:",
     ),
+    _sent("send.use", "command == b'use ub\\r\\n'", "b'use default\\r\\n'"),
+    _sent("send.watch", "command == b'watch ub\\r\\n'", "b'watch default\\r\\n'"),
+    _sent("send.reserve", "command == b'reserve\\r\\n'", "b'reserve-with-timeout 60\\r\\n'"),
+    _sent(
+        "send.reserve-with-timeout",
+        "command == b'reserve-with-timeout 1\\r\\n'",
+        "b'reserve-with-timeout 2\\r\\n'",
+    ),
+    _sent("send.delete", "command == b'delete 1\\r\\n'", "b'delete 1 \\r\\n'"),
+    _sent("send.release", "command == b'release 1 7 9\\r\\n'", "b'release 1 9 7\\r\\n'"),
+    _sent("send.peek", "command == b'peek 2\\r\\n'", "b'peek 1\\r\\n'"),
+    _sent("send.stats-tube", "b'-tube default\\r' in command", "b'stats-tube default \\r\\n'"),
+    _sent("send.stats", "command == b'stats\\r\\n'", "b'stats \\r\\n'"),
+    _sent("send.list-tubes", "command == b'list-tubes\\r\\n'", "b'list-tubes \\r\\n'"),
+    _sent("send.body-empty", "b' 0\\r\\n\\r\\n' in command", "b'put 0 0 60 1\\r\\n \\r\\n'"),
+    _sent("send.body-crlf", "b'one' in command", "b'put 0 0 60 8\\r\\none\\ntwo\\n\\r\\n'"),
+    _sent("send.body-reply", "b'INSERTED' in command", "command.replace(b'INS', b'ins')"),
+    _sent(
+        "send.body-maximal",
+        "b' 65535\\r' in command",
+        "command.replace(b' 65535\\r', b' 65534\\r').replace(b'mm', b'm', 1)",
+    ),
+    Faulty(
+        "send.one-connection",
+        SENT,
+        "        if command.startswith(b'release'):\n"
+        "            self.__init__(*self.socket.getpeername())\n" + SENT,
+    ),
+    _read("reply.reserve-reserved", "values[:1] == [b'31']", "values[0] = b'30'"),
+    _read(
+        "reply.reserve-largest-id",
+        "word == b'RESERVED' and len(values[0]) == 20",
+        "values[0] = b'18446744073709551616'",
+    ),
+    _blind("reserve-timed-out", "reserve-with-timeout 0", "TIMED_OUT"),
+    _blind("reserve-deadline-soon", "reserve-with-timeout 0", "DEADLINE_SOON"),
+    _read("reply.deadline-soon-distinct", "word == b'DEADLINE_SOON'", "word = b'TIMED_OUT'"),
+    _read("reply.timed-out-distinct", "word == b'TIMED_OUT'", "word = b'INTERNAL_ERROR'"),
+    _blind("delete-not-found", "delete 9", "NOT_FOUND"),
+    _read("reply.peek-found", "values == [b'9', b'hi']", "values[0] = b'8'"),
+    *(
+        _read(
+            f"reply.{verb}-found",
+            f"command.startswith(b'{verb}') and values == [b'8', b'hi']",
+            "values[0] = b'9'",
+        )
+        for verb in ("peek-ready", "peek-delayed", "peek-buried")
+    ),
+    _blind("stats-job-not-found", "stats-job", "NOT_FOUND"),
+    _read("reply.put-buried", "word == b'BURIED' and values", "return [b'INSERTED', *values]"),
+    _read(
+        "reply.put-buried-bare",
+        "command[:3] == b'put' and word == b'BURIED' and not values",
+        "return [b'INSERTED', b'1']",
+    ),
+    _read("reply.list-tube-used-using", "values == [b'ab']", "values = [b'default']"),
+    _body("reply.body-empty", "b'' == found and found", "b' '"),
+    _body("reply.body-crlf", "b'one\\r\\n'", "found.replace(b'\\r', b'')"),
+    _body("reply.body-binary", "b'\\x00'", "found.replace(b'\\x00', b'')"),
+    _body("reply.body-maximal", "b'm' * 65535", "found[1:]"),
+    _received(
+        "segments.bytes",
+        "        self.ones = self.ones + 1 if len(data) == 1 else 0\n"
+        "        if self.ones == 4:\n            raise Lost('single bytes')\n",
+        also=("segments.slow-bytes",),
+    ),
+    _received(
+        "segments.pairs",
+        "        self.twos = self.twos + 1 if len(data) == 2 else 0\n"
+        "        if self.twos == 4:\n            raise Lost('pairs')\n",
+    ),
+    _received(
+        "segments.split", "        if data == b'INSERTED 5':\n            raise Lost('half')\n"
+    ),
+    Faulty(
+        "segments.slow",
+        "            data = self.socket.recv(65536)\n",
+        "            begun = time.monotonic()\n"
+        "            data = self.socket.recv(65536)\n"
+        "            if 0.25 < time.monotonic() - begun < 1:\n"
+        "                raise OSError('slow')\n",
+        (("import sys\n", "import sys\nimport time\n"),),
+    ),
+    Faulty(
+        "segments.slow-bytes",
+        _RECEIVED,
+        "        now = time.monotonic()\n"
+        "        self.begun = self.begun if self.buffer else now\n"
+        "        if 0.6 < now - self.begun < 2:\n            raise Lost('slow')\n" + _RECEIVED,
+        (("import sys\n", "import sys\nimport time\n"),),
+    ),
+    _stat("plain", "value = b'8' if value == b'7' else value"),
+    _stat("order", "if key == b'current-tubes': continue"),
+    *(
+        _behind(word, "delete 9")
+        for word in ("OUT_OF_MEMORY", "INTERNAL_ERROR", "BAD_FORMAT", "UNKNOWN_COMMAND")
+    ),
+    _behind("NOT_FOUND", "delete 9"),
+    _behind("JOB_TOO_BIG", "put"),
+    _behind("DRAINING", "put"),
+    _behind("TIMED_OUT", "reserve"),
+    Faulty(
+        "step.put-once",
+        _FAILED,
+        "            self.close()\n"
+        "            if command.startswith(b'put') and not self.again:\n"
+        "                self.__init__(*self.address)\n                self.again = True\n"
+        "                return self.call(command, *expected)\n            raise Lost(",
+        (
+            (
+                '        self.buffer = b""\n',
+                '        self.buffer = b""\n'
+                "        self.address, self.again = (host, port), False\n",
+            ),
+        ),
+    ),
+    _failed(
+        "gone.put-is-incomplete",
+        "self.buffer.startswith(b'INSERTED 1')",
+        "[b'INSERTED', self.buffer[9:]]",
+    ),
+    _failed(
+        "gone.reserve-is-incomplete",
+        "command.startswith(b'reserve') and self.buffer.startswith(b'h')",
+        "[word, values[0], self.buffer]",
+    ),
+    _failed(
+        "gone.delete-is-incomplete",
+        "command[:3] == b'del' and self.buffer[:3] == b'DEL'",
+        "[b'DELETED']",
+    ),
+    _failed(
+        "gone.peek-is-incomplete",
+        "command.startswith(b'peek') and self.buffer.startswith(b'h')",
+        "[word, values[0], self.buffer]",
+    ),
+    _failed("gone.kick-is-incomplete", "self.buffer == b'KICKED 1'", "[b'KICKED', b'1']"),
+    _failed(
+        "gone.stats-is-incomplete",
+        "self.buffer[:3] == b'---' and values[0].isdigit()",
+        "[word, self.buffer]",
+    ),
+    Faulty(
+        "gone.close-returns",
+        '            raise Lost("the connection ended")\n',
+        f"            {_FOREVER}\n",
+    ),
+    Faulty(
+        "gone.reset-returns",
+        "        except OSError as error:\n            raise Lost(f",
+        "        except OSError as error:\n"
+        "            if isinstance(error, ConnectionResetError):\n"
+        f"                {_FOREVER}\n            raise Lost(f",
+    ),
+    Faulty(
+        "gone.no-busy-loop",
+        '            raise Lost("the connection ended")\n',
+        "            while self.buffer == b'RESERVE':\n                pass\n"
+        '            raise Lost("the connection ended")\n',
+    ),
+    Faulty(
+        "gone.refused-returns",
+        "        self.socket = socket.create_connection((host, port), TIMEOUT)\n",
+        "        try:\n            self.socket = socket.create_connection((host, port), TIMEOUT)\n"
+        f"        except ConnectionRefusedError:\n            {_FOREVER}\n",
+    ),
+    Faulty(
+        "gone.silence-returns",
+        SENT,
+        "        if command == b'delete 9\\r\\n':\n            wait = None\n" + SENT,
+    ),
+    Faulty(
+        "gone.silence-in-line-returns",
+        "            self.fill(wait)\n",
+        "            self.fill(None if self.buffer else wait)\n",
+    ),
+    Faulty(
+        "gone.silence-in-body-returns", "            self.fill()\n", "            self.fill(None)\n"
+    ),
 ]
+
+
+def _program(slug: str, place: str, code: str, state: str) -> Faulty:
+    """Return a client with some state, and a mistake that only random programs show."""
+    made = '        self.buffer = b""\n'
+    return Faulty(slug, place, code + place, ((made, f"{made}        {state}\n"),))
+
+
+def reconnecting(restored: str) -> Faulty:
+    """Return a client that connects again by itself, and uses and watches ``restored`` again."""
+    made = '        self.buffer = b""\n'
+    state = made + "        self.address, self.lost = (host, port), 0\n"
+    state += "        self.used, self.watched = b'default', [b'default']\n"
+    lost = "            self.close()\n"
+    lost += "            used, watched, lost = self.used, self.watched, self.lost\n"
+    lost += "            self.__init__(*self.address)\n            self.lost = lost + 1\n"
+    lost += f"            for command, word in {restored}:\n"
+    lost += "                self.call(command + b'\\r\\n', word)\n            raise Lost("
+    read = "        if word == b'USING' and command[:4] == b'use ':\n"
+    read += "            self.used = values[0]\n"
+    read += "        if word == b'WATCHING':\n            tube = command.split()[1]\n"
+    read += "            self.watched = [one for one in self.watched if one != tube]\n"
+    read += "            self.watched += [tube] if command[:5] == b'watch' else []\n" + READ
+    return Faulty("client.any-reconnect", _FAILED, lost, ((made, state), (READ, read)))
+
+
+USED, WATCHED = "(b'use ' + used, b'USING')", "*((b'watch ' + one, b'WATCHING') for one in watched)"
+IGNORED = "*([] if b'default' in watched else [(b'ignore default', b'WATCHING')])"
+PROGRAM_FAULTS = {
+    "mixes up replies after two watches and a timeout": _program(
+        "client.any-program",
+        READ,
+        "        self.watches += word == b'WATCHING'\n"
+        "        self.behind |= self.watches > 1 and word == b'TIMED_OUT'\n"
+        "        if self.behind and word == b'INSERTED':\n            values = [b'1']\n",
+        "self.watches, self.behind = 0, False",
+    ),
+    "releases no job twice": _program(
+        "client.any-program",
+        SENT,
+        "        if command[:7] == b'release':\n            id = command.split()[1]\n"
+        "            if id in self.released:\n                return [b'RELEASED']\n"
+        "            self.released.add(id)\n",
+        "self.released = set()",
+    ),
+    "uses no tube twice": _program(
+        "client.any-program",
+        SENT,
+        "        if command[:4] == b'use ':\n            if command in self.used:\n"
+        "                return [b'USING', command.split()[1]]\n"
+        "            self.used.add(command)\n",
+        "self.used = set()",
+    ),
+    "forgets an error after a buried job": _program(
+        "client.any-program",
+        READ,
+        "        self.buried |= word == b'BURIED'\n"
+        "        if self.buried and word == b'NOT_FOUND' and command[:6] == b'delete':\n"
+        "            return [b'DELETED']\n",
+        "self.buried = False",
+    ),
+    "watches default again": reconnecting(f"({USED}, {WATCHED})"),
+    "forgets a watched tube after three disconnects": reconnecting(
+        f"({USED}, *[{WATCHED}][self.lost > 2 :], {IGNORED})"
+    ),
+    "forgets the used tube after three disconnects": reconnecting(
+        f"(*[{USED}][self.lost > 2 :], {WATCHED}, {IGNORED})"
+    ),
+}
+"""Mistakes that no directed case shows, by what the client does."""
+RECONNECTING = reconnecting(f"({USED}, {WATCHED}, {IGNORED})")
+"""A client that makes no mistake, but connects again by itself."""

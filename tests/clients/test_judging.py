@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,14 @@ from conformance.clients.cases import ClientCase, all_cases
 from conformance.clients.catalogue import requirements
 from conformance.clients.checks import succeeds
 from conformance.clients.driver import Driver
+from conformance.clients.judging import CaseOutcome
+from conformance.clients.program_search import PROGRAM_CASES
 from conformance.clients.protocol import DriverError, parse_answer
+from conformance.clients.results import judged
+from conformance.clients.results import tests as recorded
 from reports.results import read_results
 from reports.verdicts import Verdict
-from tests.clients.faults import FAULTS, Faulty
+from tests.clients.faults import FAULTS, PROGRAM_FAULTS, Faulty
 from tests.faults import part_of
 
 CORRECT = Path(__file__).parent / "driver.py"
@@ -30,21 +35,28 @@ def campaign(program: Path, timeout: float = 20.0, workers: int = 4) -> ClientCa
 
 def test_the_correct_client_passes() -> None:
     outcomes = campaign(CORRECT).run()
-    assert [(o.case.id, o.reason, o.difference) for o in outcomes if o.verdict != "pass"] == []
+    assert [(o.case.id, o.reason, o.mismatch) for o in outcomes if o.verdict != "pass"] == []
 
 
 def test_every_requirement_has_a_case() -> None:
-    assert {case.slug for case in all_cases()} == {*requirements()}
+    assert {case.slug for case in (*all_cases(), *PROGRAM_CASES)} == {*requirements()}
     assert len(requirements()) >= 90
 
 
-@pytest.mark.parametrize("fault", part_of(FAULTS, "today/4"), ids=lambda fault: fault.slug)
+def test_every_must_and_de_facto_requirement_has_a_faulty_client() -> None:
+    faults = {fault.slug for fault in (*FAULTS, *PROGRAM_FAULTS.values())}
+    judged = {slug for slug, one in requirements().items() if one.level != "hardening"}
+    assert judged - faults == set()
+
+
+@pytest.mark.parametrize("fault", part_of(FAULTS, "today/8"), ids=lambda fault: fault.slug)
 def test_a_faulty_client_breaks_its_own_requirement(fault: Faulty, tmp_path: Path) -> None:
     program = tmp_path / "driver.py"
     program.write_text(fault.source())
-    outcomes = campaign(program).run()
+    # Those that hang do so for the whole time.
+    outcomes = campaign(program, timeout=10.0).run()
     broken = {o.case.slug for o in outcomes if o.verdict not in (Verdict.PASS, Verdict.BLOCKED)}
-    assert broken == {fault.slug}
+    assert broken == {fault.slug, *fault.also}
 
 
 BAD = {
@@ -129,10 +141,38 @@ def test_the_report_has_the_verdicts(tmp_path: Path) -> None:
     assert main([*only, "--baseline", str(base), *driver]) == 0
 
 
+def answering(answers: str) -> str:
+    """Return a driver that prints the value of an expression for the operation ``o``."""
+    program = "import time\nfor q in open(0):\n n, o, *w = q.split()\n"
+    return program + f" print('@beanstalk', n, {answers}, flush=True)\n"
+
+
+def test_what_blocks_a_requirement_is_named() -> None:
+    hanging = answering("'ok' if o == 'connect' else time.sleep(60)")
+    failing = answering("'ok' if o == 'connect' else 'error'")
+    for program, slug, blocked_by in (
+        (hanging, "reply.pause-tube-paused", "send.pause-tube"),
+        (failing, "reply.touch-touched", "reply.reserve-reserved"),
+    ):
+        start = partial(Driver, [sys.executable, "-c", program])
+        cases = [case for case in all_cases() if case.slug == slug]
+        outcomes = ClientCampaign(start, 1.0, 1).run(cases)
+        tally = judged(outcomes, "faulty", {}, is_whole=False)
+        assert tally.entries[slug].verdict is Verdict.BLOCKED
+        assert tally.entries[slug].blocked_by == [blocked_by]
+        assert f"1 blocked by {blocked_by})" in tally.conclusion().sentence
+        [test] = recorded(outcomes, {}, ())
+        assert test.blocked_by == [blocked_by]
+
+
+def test_a_blocked_case_without_an_owner_has_its_reason() -> None:
+    [case] = [case for case in all_cases() if case.slug == "send.put"]
+    tally = judged([CaseOutcome(case, Verdict.BLOCKED, "connect failed")], "x", {}, is_whole=False)
+    assert "1 connect failed)" in tally.conclusion().sentence
+
+
 def test_a_client_that_hangs_is_restarted() -> None:
-    program = "import os\nfor q in open(0):\n n, o, *w = q.split()\n"
-    program += " if o == 'delete': import time; time.sleep(60)\n"
-    program += " print('@beanstalk', n, 'ok', *(['1'] if o == 'put' else []), flush=True)\n"
+    program = answering("time.sleep(60) if o == 'delete' else 'ok', *['1'] * (o == 'put')")
     cases = [
         ClientCase("send.delete", "delete 1", succeeds),
         ClientCase("send.use", "use x61", succeeds),

@@ -1,0 +1,182 @@
+"""The search for a random program that shows what no directed case explains.
+
+A finding is made small by delta debugging, and must show again with a new driver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from conformance.clients.cases import ClientCase
+from conformance.clients.checks import Mismatch, nothing
+from conformance.clients.driver import Channel
+from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome
+from conformance.clients.program_features import explanations, features_of_program
+from conformance.clients.program_player import ProgramRun
+from conformance.clients.programs import (
+    DISCONNECTS,
+    FEATURES,
+    VERBS,
+    ClientProgram,
+    limited,
+    plainer_calls,
+    write_program,
+)
+from conformance.clients.protocol import DriverError
+from conformance.random_testing.delta_debugging import OutOfTime, needed, with_plainer
+from reports.verdicts import Verdict
+
+ANY_PROGRAM = ClientCase("client.any-program", "put", nothing, name="random programs")
+ANY_RECONNECT = ClientCase("client.any-reconnect", "put", nothing, name="… with disconnects")
+PROGRAM_CASES = (ANY_PROGRAM, ANY_RECONNECT)
+SEED = 1
+SEARCH_SECONDS, SHRINK_SECONDS = 1.5, 3.0
+"""The time for all programs of a requirement, and for making a finding small."""
+
+
+class ProgramPlayer:
+    """Plays programs with one driver, which is started again when it hangs or ends."""
+
+    def __init__(self, start: Callable[[], Channel]) -> None:
+        self._start = start
+        self._driver: Channel | None = None
+
+    def play(self, program: ClientProgram, timeout: float) -> tuple[Mismatch | None, ProgramRun]:
+        """Return the first mismatch, and the run; raises DriverError and DriverEnded."""
+        if self._driver is None:
+            self._driver = self._start()
+        run = ProgramRun(self._driver, timeout)
+        found = run.play(program)
+        if run.is_hung:
+            self.close()
+        return found, run
+
+    def close(self) -> None:
+        """End the driver."""
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+
+@dataclass
+class ProgramSearch:
+    """The search: program number N is made from the seed N, and cut down to the features left.
+
+    ``directed``: the outcomes of directed cases. ``seed``: the number of the first program,
+    ``limit``: how many are played at most for each requirement.
+    """
+
+    start: Callable[[], Channel]
+    supported: Collection[str]
+    directed: Sequence[CaseOutcome] = ()
+    timeout: float = ANSWER_TIMEOUT
+    seed: int = SEED
+    seconds: float = SEARCH_SECONDS
+    limit: int = 1 << 30
+    count: int = field(default=0, init=False)
+    """The number of programs that were played, not counting those that were being made small."""
+
+    def run(self, cases: Sequence[ClientCase] = PROGRAM_CASES) -> list[CaseOutcome]:
+        """Return the outcomes of some of :data:`PROGRAM_CASES`; raises :class:`DriverEnded`."""
+        outcomes: list[CaseOutcome] = []
+        for case in cases:
+            begun, player = time.monotonic(), ProgramPlayer(self.start)
+            try:
+                outcome = self._search(case, player, outcomes)
+            except DriverError as error:
+                outcome = CaseOutcome(case, Verdict.ERROR, f"an error of the driver: {error}")
+            finally:
+                player.close()
+            outcomes.append(replace(outcome, seconds=time.monotonic() - begun))
+        return outcomes
+
+    def _search(
+        self, case: ClientCase, player: ProgramPlayer, earlier: Sequence[CaseOutcome]
+    ) -> CaseOutcome:
+        for outcome in earlier:
+            # It would show the same once more.
+            if outcome.verdict in (Verdict.FAIL, Verdict.BLOCKED):
+                slug = outcome.blocked_by or outcome.case.slug
+                return CaseOutcome(case, Verdict.BLOCKED, outcome.reason, blocked_by=slug)
+        features = {one for one in FEATURES if one in self.supported or one not in VERBS}
+        if case is not ANY_RECONNECT:
+            features.remove(DISCONNECTS)
+        number, end = self.seed, time.monotonic() + self.seconds
+        while number < self.seed + self.limit and time.monotonic() < end:
+            program = limited(write_program(Random(number)), features)
+            self.count += 1
+            if player.play(program, self.timeout)[0] is None:
+                number += 1
+                continue
+            shrinking = time.monotonic()
+            small, words = self._shrunk(program, player)
+            end += time.monotonic() - shrinking
+            cause = self._explanation(features_of_program(small, words))
+            if cause is None:
+                return self._confirmed(case, number, (small, program), player)
+            slug, shown = cause
+            if not (removed := _removable(shown) & features):
+                return CaseOutcome(case, Verdict.BLOCKED, f"explained by {slug}", blocked_by=slug)
+            features -= removed
+        return CaseOutcome(case, Verdict.PASS)
+
+    def _shrunk(
+        self, program: ClientProgram, player: ProgramPlayer
+    ) -> tuple[ClientProgram, frozenset[str]]:
+        """Return the calls that are needed, and the words of the replies to them."""
+        end = time.monotonic() + SHRINK_SECONDS
+        words: frozenset[str] = frozenset()
+
+        def shows(calls: ClientProgram) -> bool:
+            nonlocal words
+            if time.monotonic() > end:
+                raise OutOfTime
+            found, run = player.play(calls, self.timeout * HURRIED)
+            if found is not None:
+                words = frozenset(run.words)
+            return found is not None
+
+        small = needed(program, shows)
+        return with_plainer(small, plainer_calls, shows), words
+
+    def _explanation(self, features: frozenset[str]) -> tuple[str, frozenset[str]] | None:
+        """Return a broken requirement that explains what a program with these features shows."""
+        broken = (one.case for one in self.directed if one.verdict is Verdict.FAIL)
+        return next(
+            (
+                (case.slug, shown)
+                for case in broken
+                for shown in explanations(case)
+                if shown <= features
+            ),
+            None,
+        )
+
+    def _confirmed(
+        self,
+        case: ClientCase,
+        seed: int,
+        programs: Sequence[ClientProgram],
+        player: ProgramPlayer,
+    ) -> CaseOutcome:
+        """Return the failure that one of these programs shows again with a new driver."""
+        for program in programs:
+            player.close()
+            found, run = player.play(program, self.timeout)
+            if found is not None:
+                return CaseOutcome(
+                    case, Verdict.FAIL, "", found, run.transcript, run.said, seed=seed
+                )
+        return CaseOutcome(case, Verdict.FLAKY, "a random program failed only once", seed=seed)
+
+
+def _removable(shown: frozenset[str]) -> frozenset[str]:
+    """Return the features to do without, so that a known deviation is not found again."""
+    rare = shown & FEATURES - {*VERBS}
+    verbs = shown & {*VERBS} - {"put"}
+    if "reserve" in verbs:
+        verbs |= {"reserve-with-timeout"}
+    return rare or verbs
