@@ -82,8 +82,12 @@ class DialectRecord(_Data):
     departures: list[Departure]
 
 
+CLIENT_LIBRARY = "client library"
+"""The label of a target that is no server."""
+
+
 class TargetRecord(_Data):
-    """The server under test."""
+    """The server under test, or the client library."""
 
     title: Text = ""
     """The name that the user has given it, if any."""
@@ -106,6 +110,11 @@ class TargetRecord(_Data):
     def name(self) -> str:
         """The target in a table's head."""
         return self.title or f"{self.label} {self.version}".strip()
+
+    @property
+    def is_client(self) -> bool:
+        """Tell whether it is a client library."""
+        return self.label == CLIENT_LIBRARY
 
     @property
     def stage(self) -> str:

@@ -10,6 +10,7 @@ import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from reports.words import counted
 MOST_REQUIREMENTS = 5_000
 MOST_CELLS = 100_000
 """Requirements times servers for which a page has room."""
+_KINDS = (("server", ""), ("client library", "client libraries"))
+"""The kinds of targets, and many of each: no client library, a client library."""
 _STYLES = (*STYLES, "site/site.css")
 
 
@@ -69,13 +72,21 @@ class Site:
 
     def _index(self) -> str:
         newest = [server.newest for server in self.servers]
+        kinds: dict[tuple[str, str], list[ServerHistory]] = {}
+        for server in self.servers:
+            kinds.setdefault(_KINDS[server.newest.target.is_client], []).append(server)
+        counts = [counted(len(kinds[kind]), *kind) for kind in _KINDS if kind in kinds]
         return _page(
             "index",
             ["url.js", "site/index.js", "site/sort.js"],
             servers=self.servers,
-            sections=list(
-                dict.fromkeys(name for results in newest for name in by_section(results))
-            ),
+            counts=" and ".join(counts),
+            # A client library has requirements of its own.
+            tables=[
+                (noun, kinds[noun, many], _sections(kinds[noun, many]))
+                for noun, many in _KINDS
+                if (noun, many) in kinds
+            ],
             words=sorted({results.verdict.word for results in newest}),
             profiles=sorted({shortened(r.target.profile) for r in newest}, key=natural),
         )
@@ -145,6 +156,11 @@ def write_site(site: Site, folder: Path) -> tuple[int, int]:
 def _page(name: str, scripts: Sequence[str] = (), **values: Any) -> str:
     defaults = {"root": "", "here": f"{name}.html", "styles": _STYLES}
     return page(f"site/{name}.html", scripts, **defaults | values)
+
+
+def _sections(found: Sequence[ServerHistory]) -> list[str]:
+    """Return the sections of the requirements of all, in their order."""
+    return [*dict.fromkeys(chain(*(by_section(server.newest) for server in found)))]
 
 
 def _lines(runs: Sequence[Results], label: Callable[[Results], str]) -> list[Line]:

@@ -57,7 +57,7 @@ def results(
         ),
         target=format.TargetRecord(
             title=tally.target,
-            label="client library",
+            label=format.CLIENT_LIBRARY,
             version=clean(version),
             profile=NEWEST.name,
             profile_reason="the server speaks the newest one",

@@ -14,24 +14,35 @@ from reports.results import Results
 FOLDER = Path(__file__).parent
 
 
-class GalleryServer(BaseModel):
+class GalleryEntry(BaseModel):
+    """Something that was run: its version, and where its code is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: str
+    language: str
+    source: str = ""
+    commit: str = ""
+    changes: str = ""
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """The labels of its results: the code that was run."""
+        labels = self.model_dump(include={"language", "source", "commit", "changes"})
+        return {key: text for key, text in labels.items() if text}
+
+
+class GalleryServer(GalleryEntry):
     """A server of the gallery; see ``servers.yaml``.
 
     ``processes``: one that is slow to answer is run so many times, side by side.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     label: str
-    version: str
     program: str
     options: str
     profile: str = "auto"
     processes: int = 0
-    language: str
-    source: str = ""
-    commit: str = ""
-    changes: str = ""
 
     @property
     def has_profile(self) -> bool:
@@ -41,12 +52,6 @@ class GalleryServer(BaseModel):
     def programs(self, name: str) -> Iterator[str]:
         """Yield the paths of programs that may be it."""
         return filter(None, map(shutil.which, (name, self.program)))
-
-    @property
-    def origin(self) -> dict[str, str]:
-        """The labels of its results: the code that was run."""
-        labels = self.model_dump(include={"language", "source", "commit", "changes"})
-        return {key: text for key, text in labels.items() if text}
 
     def made(self, results: Results) -> bool:
         """Return whether results are of this version."""

@@ -1,4 +1,4 @@
-"""The table of all servers of the gallery: the code that was run, and how it fared."""
+"""The tables of the gallery: the code that was run, and how it fared."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from reports.results import Results
 
-_HEAD = ("server", "language", "code", "changes", "verdict", "must broken", "tested", "run")
+_HEAD = ("language", "code", "changes", "verdict", "must broken", "tested", "run")
 
 
-def server_table(all_results: Iterable[Results]) -> str:
-    """Return the table as Markdown, a row a result."""
-    rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, all_results)]
+def table(kind: str, all_results: Iterable[Results]) -> str:
+    """Return the table as Markdown, a row a result; ``kind``: what they are of."""
+    head = (kind, *_HEAD)
+    rows = [head, ("---",) * len(head), *map(_row, all_results)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
@@ -39,9 +40,11 @@ def _met(results: Results) -> int:
 
 
 def _row(results: Results) -> tuple[str, ...]:
-    labels, verdict = results.labels, results.verdict
+    labels, verdict, target = results.labels, results.verdict, results.target
+    # The title of a client library has no version.
+    name = f"{target.name} {target.version}" if target.is_client else target.name
     return (
-        f"`{results.target.name}`",
+        f"`{name}`",
         labels.get("language", ""),
         _code(labels.get("source", ""), labels.get("commit", "")),
         labels.get("changes", ""),
@@ -53,4 +56,6 @@ def _row(results: Results) -> tuple[str, ...]:
 
 
 def _code(source: str, commit: str) -> str:
-    return f"[{commit[:12]}]({source}/tree/{commit})" if source and commit else "here"
+    if source and not commit:
+        return f"[{source.partition('github.com/')[2]}]({source})"
+    return f"[{commit[:12]}]({source}/tree/{commit})" if source else "here"

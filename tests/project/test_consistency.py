@@ -17,6 +17,7 @@ from conformance.run.baseline import read_baseline
 from reference_server.commands import COMMANDS
 from reference_server.profiles import PROFILES
 from reports.gallery.__main__ import README, write
+from reports.gallery.clients import client_results_of, clients
 from reports.gallery.servers import FOLDER, results_of, servers
 from tests import ROOT
 from tests.faults import cases
@@ -109,9 +110,11 @@ def test_the_gallery_is_made_from_its_results(tmp_path: Path) -> None:
     readme.write_bytes(README.read_bytes())
     write(tmp_path, readme)
     assert readme.read_bytes() == README.read_bytes()
-    for name in ("comparison.html", "comparison.md", "servers.md", "overview.svg"):
+    of_servers = ("comparison.html", "comparison.md", "servers.md", "overview.svg")
+    for name in (*of_servers, "clients.md", "clients-comparison.md"):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
     assert {*FOLDER.glob("*.json*")} <= set(map(results_of, servers()))
+    assert {*(FOLDER / "clients").iterdir()} <= set(map(client_results_of, clients()))
 
 
 def test_no_variable_of_a_comprehension_hides_a_builtin_that_is_called_beside_it() -> None:

@@ -18,7 +18,7 @@ from reports import site as pages_of_site
 from reports.collection import LONGEST_TEXT, LONGEST_TRANSCRIPT, Collection
 from reports.lines import Value, line
 from reports.plots import BOX
-from reports.results import RequirementRecord, Results, ResultsError, read_results
+from reports.results import CLIENT_LIBRARY, RequirementRecord, Results, ResultsError, read_results
 from reports.servers import programs, servers
 from reports.shares import Share, by_section, share
 from reports.site import Site
@@ -199,6 +199,18 @@ def test_each_server_has_an_anchor_for_each_requirement_and_no_id_twice() -> Non
         assert {r.slug for r in server.newest.requirements} <= set(ids)
     for name, text in files.items():
         assert len(Links(text).ids) == len(set(Links(text).ids)), name
+
+
+def test_servers_and_client_libraries_have_tables_of_their_own() -> None:
+    made = requirement("send.put", section="Requests")
+    library = ran(made, label=CLIENT_LIBRARY, title="greenstalk")
+    index = made_site(*RUNS, library)["index.html"]
+    of_servers, of_libraries = index.split("<table")[1:]
+    assert "beanstalkd_1.9.html" in of_servers
+    assert "greenstalk.html" in of_libraries
+    assert ("Requests" in of_servers, "Requests" in of_libraries) == (False, True)
+    assert " and 1 client library</h1>" in index
+    assert made_site(*RUNS)["index.html"].count("<table") == 1
 
 
 # ---------------------------------------------------------------- numbers

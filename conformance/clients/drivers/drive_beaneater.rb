@@ -52,7 +52,7 @@ while (line = $stdin.gets)
   begin
     next puts "@beanstalk #{number} unsupported" unless OPERATIONS.key?(name)
     found = OPERATIONS[name].call(*words.map { |word| argument(word) })
-    answer = found.is_a?(Symbol) ? found : "ok #{written(found)}"
+    answer = found.is_a?(Symbol) ? found.to_s.sub(/\A\z/, "nothing") : "ok #{written(found)}"
   rescue StandardError => error
     answer = "error #{error.class} #{error.message}"
   end
