@@ -5,6 +5,10 @@ engine of the reference server answer on a socket, and alters its replies as a r
 says. ``judging`` plays one case, ``campaign`` all of them, several drivers at a time;
 ``results`` makes of it the results that runs on servers have, too.
 
+``programs`` makes up whole programs. ``program_player`` plays one, beside a partner of the server,
+``program_search`` looks for one that shows what no directed case explains (``program_features``),
+and shrinks it.
+
 The roles are those of an in-process fake of a peer, scripted by data: the same idea is behind
 Autobahn's fuzzing server for WebSocket clients.
 """

@@ -1,4 +1,4 @@
-"""Which broken requirements explain what a random program shows.
+"""The broken requirements that explain what a random program shows.
 
 A program breaks its own requirement only for what no directed case explains. A case explains it if
 the program, made small, has all features of the case: its verb and its reply, for example.

@@ -37,12 +37,14 @@ from reference_server.model import Model
 from reference_server.partner import Partner
 from reference_server.profiles import NEWEST
 from reference_server.state import SECOND
-from reference_server.wire import Reply
+from reference_server.wire import Reply, escape
 
 APPLICATION, OTHERS = "application", "others"
 """The clients of the partner."""
 PUT_OFF = ("use", "watch", "ignore")
 """Operations that a library need not send at once."""
+RESERVES = ("reserve", "reserve-with-timeout")
+"""Operations that a library may do by the same command."""
 SERVER_WIDE = ("stats", "stats-tube", "list-tubes")
 """Commands whose replies also show what a library sends by itself, or has put off."""
 _TAG = re.compile(r"#(\d+)")
@@ -77,7 +79,7 @@ class VirtualServer(ScriptedServer):
         return None
 
     def _handle(self, peer: ServerPeer, raw: bytes) -> None:
-        if raw.split()[:1] == [self._asked.encode()]:
+        if is_command(raw, self._asked):
             self.answered = peer
         super()._handle(peer, raw)
         self.clock.run_until_answered(self.model, peer.number, self.engine.tick)
@@ -101,6 +103,8 @@ class ProgramRun:
     clock: VirtualClock = field(default_factory=VirtualClock)
     tags: JobTags = field(default_factory=JobTags)
     words: set[str] = field(default_factory=set)
+    asked: str = ""
+    """The last question."""
     said: str = ""
     """The last line of the driver's error output, if there is a mismatch."""
     is_hung: bool = False
@@ -142,7 +146,7 @@ class ProgramRun:
         question = _TAG.sub(lambda match: str(self.tags.id(int(match[1]))), call.question)
         server, lost, cut = self.server, self.server.lost_count, self.server.cut_count
         answer = self._record(question, call.change)
-        sent = [one for one in answer.commands if one.split()[:1] == [call.verb.encode()]]
+        sent = [one for one in answer.commands if is_command(one, call.verb)]
         is_ok = answer.answer is not None and answer.answer.is_ok
         is_lost = bool(sent) and not server.is_connected()
         self._may_fail |= server.lost_count > lost
@@ -191,7 +195,7 @@ class ProgramRun:
 
     def _record(self, question: str, change: Change) -> CallRecord:
         """Ask a question; return all that came of it."""
-        server, answer, ended = self.server, None, ""
+        server, answer, ended, self.asked = self.server, None, "", question
         server.mark()
         server.change, server.is_armed, server.altered = change, True, 0
         try:
@@ -253,7 +257,7 @@ class ProgramRun:
         theirs, ours = (
             {
                 id: f"{job.state.value} in {job.tube.name}, priority {job.pri}, delay {job.delay},"
-                f" TTR {job.ttr}, {len(job.body)} bytes"
+                f" TTR {job.ttr}, body {escape(job.body)}"
                 for id, job in model.jobs.items()
             }
             for model in (self.server.model, self._partner.model)
@@ -263,6 +267,12 @@ class ProgramRun:
                 expected = f"job {id} is {ours.get(id, 'not there')}"
                 return Mismatch(expected, f"it is {theirs.get(id, 'not there')}")
         return None
+
+
+def is_command(raw: bytes, verb: str) -> bool:
+    """Tell whether a library does an operation by this command."""
+    word = raw.split()[0].decode("latin-1") if raw.strip() else ""
+    return word == verb or (word in RESERVES and verb in RESERVES)
 
 
 def command(question: str) -> bytes:

@@ -28,20 +28,18 @@ ERRORS = {
 """Errors that a conforming server may reply at any time, and to which commands."""
 ALWAYS = ("wait", "connect")
 """Calls of every program: time passes, or there is a new client."""
-WEIGHTS = {
-    **dict.fromkeys(VERBS, 2),
-    "put": 16,
+CORE = {
+    "put": 12,
     "reserve-with-timeout": 12,
-    "reserve": 3,
+    "delete": 6,
+    "release": 4,
+    "bury": 4,
+    "use": 5,
     "watch": 5,
     "ignore": 5,
-    "use": 4,
-    "delete": 6,
-    "release": 5,
-    "wait": 4,
-    "connect": 2,
 }
-"""The chances of operations."""
+WEIGHTS = {**dict.fromkeys(VERBS, 3), **CORE, "wait": 4, "connect": 2}
+"""The chances of operations; each program has some of the core, and a third of the others."""
 TUBES = (b"default", b"a", b"ub", b"A-+/;.$_()9")
 NUMBERS = {
     ArgumentKind.PRIORITY: (0, 1, 7, 1024),
@@ -62,8 +60,8 @@ PIECES = (
     Change(every=True, delay=0.003),
     *(Change(every=True, pause=size, delay=0.0005) for size in (1, 5, 9, 10, 13, 20)),
 )
-"""How replies may be cut into segments."""
-ERROR_RATE, CUT_RATE = 0.06, 0.1
+"""The ways in which replies are cut into segments."""
+ERROR_RATE, CUT_RATE = 0.06, 0.15
 """The chance of an error, and of a disconnect during a reply or after it."""
 LONGEST_CUT = 30
 """Bytes of a reply before a disconnect; most replies are shorter."""
@@ -96,7 +94,12 @@ def write_program(chance: Random) -> ClientProgram:
     program: ClientProgram = []
     tags = deletes = 0
     tubes = chance.sample(TUBES, chance.choice((1, 2, 4)))
-    for verb in chance.choices([*WEIGHTS], [*WEIGHTS.values()], k=chance.choice(LENGTHS)):
+    # Swarm testing (Groce et al., 2012): a program with few operations has more of each.
+    weights = [
+        weight * chance.choice((1, 1, 4) if verb in CORE else (0, 0, 1))
+        for verb, weight in WEIGHTS.items()
+    ]
+    for verb in chance.choices([*WEIGHTS], weights, k=chance.choice(LENGTHS)):
         change, danger = pieces, chance.random()
         error = chance.choice([*ERRORS])
         if danger < ERROR_RATE and verb in ERRORS[error]:

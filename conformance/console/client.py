@@ -37,6 +37,8 @@ from reports.write import write_report
 
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
 _STARTED = "random programs need a driver that the suite starts"
+SHOWN = 40
+"""The last lines of a transcript that are printed."""
 A_DAY = 86400.0
 """Seconds that a call may take in a debugger."""
 TEMPLATES = {
@@ -155,8 +157,12 @@ def client(
             search = ProgramSearch(campaign.start, supported, outcomes, answer_timeout, seed)
             chosen = {case.slug for case in cases}
             outcomes = [one for one in outcomes if one.case.slug in chosen]
-            outcomes += search.run(random_cases)
+            of_programs = search.run(random_cases)
+            outcomes += of_programs
             print(f"random programs: {search.count}, from seed {seed} on")
+            for outcome in of_programs:
+                if outcome.verdict is Verdict.PASS and outcome.reason:
+                    print(printable(f"{outcome.case.slug}: {outcome.reason}"))
         title = name or (Path(driver[-1]).stem if driver else "driver")
         tally = judged(outcomes, title, known, only is None)
         new = tally.deviations(known=False)
@@ -220,7 +226,7 @@ def _print(outcome: CaseOutcome) -> None:
         print(printable(f"error: {slug}: {outcome.reason}"))
     if outcome.mismatch is not None:
         print(printable(f"{'fail' if level == 'must' else level}: {outcome.case.id}"))
-        for line in outcome.transcript[-12:]:
+        for line in outcome.transcript[-SHOWN:]:
             print(printable(line))
         print(printable(f"  EXPECTED  {outcome.mismatch.expected}"))
         print(printable(f"  OBSERVED  {outcome.mismatch.observed}"))

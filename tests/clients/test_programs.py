@@ -34,7 +34,7 @@ from tests.clients.faults import FAULTS, PROGRAM_FAULTS, RECONNECTING, SENT, Fau
 from tests.clients.test_judging import CORRECT
 from tests.faults import part_of
 
-MANY = 300
+MANY = 400
 """Programs in which a mistake is found, at most."""
 FOUND_IN = {fault.slug: fault for fault in FAULTS}
 
@@ -66,7 +66,8 @@ def written(fault: Faulty, folder: Path) -> Path:
 
 
 def verdicts(outcomes: Sequence[CaseOutcome]) -> list[Verdict]:
-    assert [outcome.case for outcome in outcomes] == [*PROGRAM_CASES]
+    slugs = [outcome.case.slug for outcome in outcomes]
+    assert slugs == [case.slug for case in PROGRAM_CASES]
     return [outcome.verdict for outcome in outcomes]
 
 
@@ -102,6 +103,14 @@ def test_what_a_directed_case_explains_is_not_found_again(tmp_path: Path) -> Non
     assert verdicts(search(program, limit=30)) == [Verdict.FAIL, Verdict.BLOCKED]
     explained = search(program, limit=30, directed=[failed("send.body-crlf")])
     assert verdicts(explained) == [Verdict.PASS, Verdict.PASS]
+    assert explained[0].reason == "left out: body-crlf (send.body-crlf)"
+
+
+def test_without_disconnects_there_is_nothing_to_reconnect(tmp_path: Path) -> None:
+    program = written(FOUND_IN["gone.put-is-incomplete"], tmp_path)
+    directed = [failed("gone.put-is-incomplete")]
+    [outcome] = search(program, MANY, directed, cases=PROGRAM_CASES[1:])
+    assert (outcome.verdict, outcome.blocked_by) == (Verdict.BLOCKED, "gone.put-is-incomplete")
 
 
 def test_no_program_is_left_if_no_put_works(tmp_path: Path) -> None:
@@ -133,6 +142,8 @@ def test_a_finding_is_found_again_by_its_command(
     assert found.run.seed == 40
     [test] = [one for one in found.tests if one.verdict is Verdict.FAIL]
     assert test.requirements == [ANY_PROGRAM.slug]
+    assert test.cause is not None
+    assert test.cause.command == "release"
     assert test.evidence is not None
     name, again, *options = shlex.split(test.evidence.reproduce)
     assert (name, again) == ("beanstalk-conformance", "client")
