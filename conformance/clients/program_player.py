@@ -51,7 +51,7 @@ _TAG = re.compile(r"#(\d+)")
 
 
 @dataclass
-class VirtualClock:
+class ProgramClock:
     """A clock that stands still unless somebody sets it, in nanoseconds."""
 
     now: int = 0
@@ -66,11 +66,11 @@ class VirtualClock:
             tick()
 
 
-class VirtualServer(ScriptedServer):
+class ProgramServer(ScriptedServer):
     """The server of the library, in virtual time."""
 
     def __init__(self) -> None:
-        self.clock = VirtualClock()
+        self.clock = ProgramClock()
         self.answered: ServerPeer | None = None
         """The connection that sent the last command that was asked."""
         super().__init__(clock=self.clock)
@@ -99,8 +99,8 @@ class ProgramRun:
 
     driver: Channel
     timeout: float
-    server: VirtualServer = field(default_factory=VirtualServer)
-    clock: VirtualClock = field(default_factory=VirtualClock)
+    server: ProgramServer = field(default_factory=ProgramServer)
+    clock: ProgramClock = field(default_factory=ProgramClock)
     tags: JobTags = field(default_factory=JobTags)
     words: set[str] = field(default_factory=set)
     asked: str = ""
