@@ -180,13 +180,27 @@ class TrafficJudge:
         elif kind in ENDS:
             self._closes(conn, kind is Kind.RESET and event.data == b"server")
         elif kind is Kind.DROPPED:
-            self._drops(conn, "the judge lags behind")
+            self._drops(conn, event.data.decode("latin-1") or "the judge lags behind")
+        elif kind is Kind.JOINED:
+            self._joins(conn, event.data.decode("latin-1"))
         if self._departed and self._departed[0][0] < self.now - GRACE:
             self._expire()
 
     def _opens(self, conn: int, name: str) -> None:
         conversation = self.conversations[conn] = Conversation.of(conn, name, self._reading)
         conversation.opened = self.number
+
+    def _joins(self, conn: int, name: str) -> None:
+        """Judge a connection from here on, though its tubes and jobs are unknown."""
+        self._opens(conn, name)
+        self.conversations[conn].is_known = False
+        if conn in self._unseen:
+            self.unjudged -= 1
+            self._is_seen_again(conn)
+
+    def _is_seen_again(self, conn: int) -> None:
+        self._unseen.discard(conn)
+        self._blind_until = max(self._blind_until, self.now + SETTLES)
 
     def _drops(self, conn: int, why: str) -> None:
         """Judge nothing more of a connection."""
@@ -204,8 +218,7 @@ class TrafficJudge:
         if by_server and conversation is not None and self.is_following:
             self._begin_anew(f"the server has reset {conversation.name}; it may have restarted")
         if conn in self._unseen:
-            self._unseen.discard(conn)
-            self._blind_until = max(self._blind_until, self.now + SETTLES)
+            self._is_seen_again(conn)
 
     def _leave(self, conn: int) -> None:
         """Forget a connection; what it has asked may still take effect."""
@@ -276,7 +289,7 @@ class TrafficJudge:
     def _bypassed(self, why: str) -> None:
         """Note signs of clients that bypass the proxy."""
         if self.is_following:
-            self._goes_blind(f"{why}: a client bypasses the proxy")
+            self._goes_blind(f"{why}: a client is not seen here")
         self._blind_until = self.now + BLIND
 
     def note_strangers(self) -> None:

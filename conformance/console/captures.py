@@ -1,0 +1,149 @@
+"""The part of ``check`` that judges packet captures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from conformance.captures.files import CaptureFile, DamagedCapture, Frame
+from conformance.captures.flows import Flows
+from conformance.captures.judging import JudgedServer, judged
+from conformance.captures.segments import Decoder, Segment
+from conformance.captures.survey import Survey, survey
+from conformance.console.progress import ProgressBar
+from conformance.traffic.alarms import Alarm
+from conformance.traffic.summary import results, sentences
+from conformance.traffic.view import lines_of
+from conformance.usage import refuse
+from reference_server.profiles import Profile
+from reference_server.state import SECOND
+from reports.words import counted
+
+_FRAMES = 4096
+"""Frames between two words about the progress."""
+
+
+class _Pass:
+    """One pass over a capture."""
+
+    def __init__(self, file: BinaryIO, verb: str) -> None:
+        self.capture = CaptureFile(file)
+        self.decoder = Decoder()
+        self.flows = Flows()
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self._progress = ProgressBar(verb)
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield all TCP segments."""
+        self._file.seek(0)
+        try:
+            yield from self.decoder.segments(self._watched())
+        finally:
+            self._progress.end()
+
+    def _watched(self) -> Iterator[Frame]:
+        for number, frame in enumerate(self.capture.frames()):
+            if number % _FRAMES == 0 and self._size:
+                self._progress.tell(self._file.tell() / self._size)
+            yield frame
+
+
+def check_capture(name: str, file: BinaryIO, profile: Profile) -> int:
+    """Judge a capture and print the verdict; return the exit code."""
+    if file.seekable():
+        return _check(name, file, profile)
+    with tempfile.TemporaryFile() as copy:
+        # It is read twice.
+        shutil.copyfileobj(file, copy)
+        return _check(name, copy, profile)
+
+
+def _check(name: str, file: BinaryIO, profile: Profile) -> int:
+    first, second = _Pass(file, "read"), _Pass(file, "judged")
+    try:
+        found = survey(first.flows.parts(first.segments()), profile)
+    except DamagedCapture as error:
+        raise refuse(f"{name}: {error}") from None
+    if not found.servers:
+        raise refuse(f"{name}: {_nothing(first, found)}")
+    servers = judged(second.flows.parts(second.segments()), found, profile)
+    for server in servers:
+        for line in _lines(server):
+            print(line)
+    for line in _remarks(first):
+        print(f"note: {line}")
+    return int(any(server.judge.alarms.are_real for server in servers))
+
+
+def _nothing(first: _Pass, found: Survey) -> str:
+    """Return why there is nothing to judge."""
+    decoder = first.decoder
+    if found.has_requests_only:
+        return "it has requests and no replies; capture both directions"
+    if decoder.links and sum(decoder.links.values()) == decoder.frames:
+        return f"frames of link type {min(decoder.links)} cannot be read"
+    return (
+        f"there is no beanstalk conversation in it: {counted(decoder.frames, 'frame')},"
+        f" {counted(found.connections, 'TCP connection')}"
+    )
+
+
+def _lines(server: JudgedServer) -> list[str]:
+    """Return what is printed of a server."""
+    title = f"server {server.name}"
+    traffic = results(title, server.judge, server.totals)
+    lines = [title]
+    for alarm in server.judge.alarms.kept:
+        lines += _with_time(alarm)
+    told = sentences(traffic)
+    at = next((n for n, line in enumerate(told) if line.startswith("note: ")), len(told))
+    return [*lines, *told[:at], *_unseen(server), *told[at:]]
+
+
+def _with_time(alarm: Alarm) -> list[str]:
+    first, *others = lines_of(alarm)
+    at = datetime.fromtimestamp(alarm.at, UTC).isoformat(timespec="milliseconds")
+    return [f"{first}, {at}", *others]
+
+
+def _unseen(server: JudgedServer) -> list[str]:
+    """Return sentences about what the capture does not show of a server."""
+    lines = []
+    if server.gaps:
+        cut = f", {server.cut:,} of them cut by the snap length" if server.cut else ""
+        lines.append(
+            f"not seen: {server.missing:,} bytes in {counted(server.gaps, 'gap')}{cut};"
+            f" the first: {server.first_gap}"
+        )
+    if server.earlier:
+        lines.append(f"begun before the capture: {counted(server.earlier, 'conversation')}")
+    if server.joined:
+        lines.append(
+            f"judged again from where they are understood: {counted(server.joined, 'conversation')}"
+        )
+    passed = server.totals.last - server.totals.first
+    if server.followed < passed:
+        lines.append(
+            f"jobs were followed in {server.followed / SECOND:.3f} of {passed / SECOND:.3f} s"
+        )
+    return lines
+
+
+def _remarks(first: _Pass) -> list[str]:
+    """Return sentences about frames that were not read."""
+    decoder = first.decoder
+    lines = []
+    if first.capture.is_cut:
+        lines.append("the file ends in the middle of a frame")
+    for link, count in sorted(decoder.links.items()):
+        lines.append(f"{counted(count, 'frame')} of link type {link} cannot be read")
+    if decoder.fragments:
+        lines.append(f"{counted(decoder.fragments, 'fragment')} of IP packets left out")
+    if decoder.malformed:
+        lines.append(f"{counted(decoder.malformed, 'frame')} malformed, or cut within a header")
+    return lines
