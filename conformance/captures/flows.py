@@ -17,7 +17,8 @@ MAX_HELD = 64 << 20
 SORTED = 256
 """Segments within which the times of a capture are put in order."""
 LATEST = 10**8
-"""Nanoseconds by which a segment may be out of order: if more, the clock was set."""
+STEP = 32
+"""Segments in a row that are more than ``LATEST`` nanoseconds late: the clock was set."""
 _EVERY = 1024
 """Segments between two searches for connections that wait in vain."""
 
@@ -44,39 +45,52 @@ class _Flow:
 def in_time(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Yield segments by their times, as far as these are a little out of order."""
     waiting: list[tuple[int, int, Segment]] = []
-    newest = 0
-    for number, segment in enumerate(segments):
+    behind: list[Segment] = []
+    newest = number = 0
+    for segment in segments:
+        behind.append(segment)
         if segment.at < newest - LATEST:
-            # The clock was set: what comes now comes later.
+            if len(behind) < STEP:
+                continue
+            # The clock was set: this comes later than all others.
             while waiting:
                 yield heapq.heappop(waiting)[2]
             newest = 0
-        newest = max(newest, segment.at)
-        heapq.heappush(waiting, (segment.at, number, segment))
-        if len(waiting) > SORTED:
+        for one in behind:
+            number += 1
+            newest = max(newest, one.at)
+            heapq.heappush(waiting, (one.at, number, one))
+        behind.clear()
+        while len(waiting) > SORTED:
             yield heapq.heappop(waiting)[2]
+    for place, one in enumerate(behind, number + 1):
+        heapq.heappush(waiting, (one.at, place, one))
     while waiting:
         yield heapq.heappop(waiting)[2]
 
 
 class Flows:
-    """Follows connections. ``count``: how many there were; ``now``: a time that never goes back."""
+    """Follows connections. ``count``: how many there were; ``now``: a time that never goes back.
+
+    ``disorder``: within how many segments the capture is out of order. ``taken``: segments so far.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.disorder = 0
         self.now = 0
         self._flows: OrderedDict[tuple[Endpoint, Endpoint], _Flow] = OrderedDict()
         self._waiting: dict[tuple[Endpoint, Endpoint], _Flow] = {}
         self._held = 0
-        self._taken = 0
+        self.taken = 0
 
     def parts(self, segments: Iterable[Segment]) -> Iterator[FlowPart]:
         """Yield the parts of all connections in segments, to the end of the capture."""
         for segment in in_time(segments):
             self.now = max(self.now, segment.at)
             yield from self._take(segment)
-            self._taken += 1
-            if self._taken % _EVERY == 0:
+            self.taken += 1
+            if self.taken % _EVERY == 0:
                 yield from self._expire()
         for flow in self._flows.values():
             yield from self._named(flow, flow.connection.finish())
@@ -96,7 +110,9 @@ class Flows:
             self._flows.move_to_end(key)
         connection = flow.connection
         side = OPENER if source == flow.ends[0] else OTHER
-        yield from self._named(flow, connection.take(segment, side, self._held > MAX_HELD))
+        is_tight = self._held > MAX_HELD
+        yield from self._named(flow, connection.take(segment, side, self.taken, is_tight))
+        self.disorder = max(self.disorder, connection.disorder)
         if connection.is_waiting:
             self._waiting[key] = flow
         elif self._waiting:

@@ -3,7 +3,7 @@
 A request may begin where a segment of the client does, and a reply where one of the server does.
 The first replies may answer requests that nobody has seen: their number, the lag, is the smallest
 with which each reply fits its request. It is certain after many replies of several kinds, or when
-both sides are silent.
+both sides have been silent more than once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from reference_server.wire import CRLF, Body, ProtocolError, ReplyReader
 FITTING = 32
 """Replies that fit their requests, of at least ``KINDS`` kinds, until the lag is certain."""
 KINDS = 3
-SILENCE = 10**9 // 5
-"""Nanoseconds within which any server answers."""
+SILENCE = 10**9 // 2
+"""Nanoseconds within which servers answer."""
+_SILENCES, _FITTING_THEN = 2, 4
+"""Silences, and replies that fit, which are enough, too."""
 _MOST_MESSAGES = 2_000
 _MOST_BYTES = 4 << 20
 
@@ -59,6 +61,8 @@ class Joining:
         self._requests: list[_Request] = []
         self._words: list[str] = []
         self._lag = 0
+        self._silences: set[int] = set()
+        """The numbers of replies after which nothing was said for a while."""
 
     # ------------------------------------------------------------ what is said
 
@@ -108,10 +112,16 @@ class Joining:
 
     def is_silent(self, now: int) -> bool:
         """Return whether it is understood, as nothing has been said for long enough."""
-        if now - self._last < SILENCE or len(self._words) <= self._lag:
+        count = len(self._words) - self._lag
+        if now - self._last < SILENCE or count <= 0:
             return False
-        unanswered = self._requests[len(self._words) - self._lag :]
-        return (not unanswered or unanswered[0].waits) and self._ends()
+        unanswered = self._requests[count:]
+        if unanswered and not unanswered[0].waits:
+            # This server is slow, or what belongs together was not found yet.
+            self._silences.clear()
+            return False
+        self._silences.add(len(self._words))
+        return len(self._silences) >= _SILENCES and count >= _FITTING_THEN and self._ends()
 
     # ------------------------------------------------------------ what belongs together
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 
-from conformance.captures.flows import FlowPart
+from conformance.captures.flows import FlowPart, Flows
 from conformance.captures.joining import SILENCE, Joining
 from conformance.captures.reassembly import OPENER, OTHER, Part, What
-from conformance.captures.segments import Endpoint, shown
+from conformance.captures.segments import Endpoint, Segment, shown
 from conformance.captures.survey import Survey
 from conformance.traffic.events import Event, Kind
 from conformance.traffic.judge import TrafficJudge
@@ -99,7 +100,8 @@ class JudgedServer:
         self.joined += 1
         self._event(at, conn, Kind.JOINED, one.name.encode())
         if one.joining.unanswered:
-            self._event(at, conn, Kind.SENT, one.joining.unanswered)
+            # They were sent at some time before.
+            self.judge.take(Event(0, conn, Kind.SENT, one.joining.unanswered))
         self._stop_joining(conn, one)
 
     def _search(self, at: int) -> None:
@@ -129,7 +131,11 @@ class JudgedServer:
             self._note_gap(one, is_client, part)
             self._finds(at, conn, one, what)
         elif what is What.END:
-            if not (one.lost or one.joining):
+            if one.lost or one.joining:
+                # Nothing more can be understood of it.
+                one.lost += 1
+                self._stop_joining(conn, one)
+            else:
                 self._event(at, conn, Kind.CLIENT_ENDED if is_client else Kind.SERVER_ENDED)
             one.ends += 1
             if one.ends == 2:
@@ -173,13 +179,15 @@ class JudgedServer:
         self.judge.take(Event(at, conn, kind, data))
 
 
-def judged(parts: Iterable[FlowPart], found: Survey, profile: Profile) -> list[JudgedServer]:
+def judged(
+    flows: Flows, segments: Iterable[Segment], found: Survey, profile: Profile
+) -> list[JudgedServer]:
     """Return the servers of a capture, judged."""
     servers = {endpoint: JudgedServer(endpoint, profile) for endpoint in sorted(found.servers)}
     losses = iter(found.losses)
     loss = next(losses, None)
     is_blind = False
-    for at, conn, opener, other, part in parts:
+    for at, conn, opener, other, part in _delayed(flows, segments, found.disorder):
         if found.has_too_many_losses and not is_blind:
             is_blind = True
             for one in servers.values():
@@ -192,6 +200,22 @@ def judged(parts: Iterable[FlowPart], found: Survey, profile: Profile) -> list[J
             server, conversation = _found(servers, conn, opener, other)
             server.take(at, conn, conversation, part)
     return [*servers.values()]
+
+
+def _delayed(flows: Flows, segments: Iterable[Segment], disorder: int) -> Iterator[FlowPart]:
+    """Yield parts; in a capture that is out of order, requests before what may come after them."""
+    late: deque[tuple[int, FlowPart]] = deque()
+    for found in flows.parts(segments):
+        while late and late[0][0] <= flows.taken:
+            yield late.popleft()[1]._replace(at=flows.now)
+        part = found.part
+        is_sent = part.side == OPENER and part.what is What.DATA
+        if not disorder or is_sent or part.what is What.BEGIN:
+            yield found
+        else:
+            late.append((flows.taken + 2 * disorder, found))
+    for _, found in late:
+        yield found._replace(at=flows.now)
 
 
 def _found(

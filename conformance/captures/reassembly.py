@@ -50,7 +50,7 @@ class What(Enum):
 class Part(NamedTuple):
     """A part of a connection, sent by a side.
 
-    ``missing``: bytes of a gap. ``since``: if anything is missing, the time until which nothing was.
+    ``missing``: bytes of a gap. ``since``: if any are missing, the time until which none were.
     ``is_cut``: the frame had these bytes, and the capture does not.
     """
 
@@ -76,34 +76,57 @@ class _Half:
         return self.next + ((seq - self.next + _HALF) & _MASK) - _HALF
 
 
+class _Held(NamedTuple):
+    """A segment that waits; it was the ``number``-th one.
+
+    ``is_early``: it says something, and acknowledges bytes that come after it.
+    """
+
+    side: int
+    segment: Segment
+    number: int = 0
+    is_early: bool = False
+
+
 class Connection:
     """Puts the segments of a connection in order; ``take`` and ``finish`` yield its parts.
 
-    ``first``: the sequence number of its first segment; None if that was not seen.
+    ``first``: the sequence number of its first segment; None if that was not seen. ``disorder``:
+    within how many segments of the capture others came that it had acknowledged before.
     """
 
     def __init__(self) -> None:
         self.first: int | None = None
         self.held_bytes = 0
+        self.disorder = 0
         self.is_closed = False
         self.has_begun = False
         self._other_first: int | None = None
         self._halves = (_Half(), _Half())
-        self._held: list[tuple[int, Segment]] = []
+        self._held: list[_Held] = []
+        self._number = 0
 
     @property
     def is_waiting(self) -> bool:
         """Return whether segments wait for others."""
         return bool(self._held)
 
-    def take(self, segment: Segment, side: int, is_tight: bool = False) -> Iterator[Part]:
-        """Take the next segment of the capture. ``is_tight``: there is no room to keep it."""
+    def take(
+        self, segment: Segment, side: int, number: int = 0, is_tight: bool = False
+    ) -> Iterator[Part]:
+        """Take the ``number``-th segment of the capture.
+
+        ``is_tight``: there is no room to keep it.
+        """
         if self.is_closed:
             return
+        self._number = number
         if self.has_begun and not self._held and self._fits(segment, side):
             yield from self._deliver(segment, side)
             return
-        self._held.append((side, segment))
+        says_more = segment.size or segment.flags & (FIN | RST)
+        is_early = bool(says_more) and self.has_begun and self._is_early(segment, side)
+        self._held.append(_Held(side, segment, number, is_early))
         self.held_bytes += len(segment.data)
         if not self.has_begun:
             if not self._begins():
@@ -142,7 +165,7 @@ class Connection:
 
     def _begins(self) -> bool:
         """Return whether the starts of both directions have been seen."""
-        for side, segment in self._held:
+        for side, segment, *_ in self._held:
             if segment.flags & SYN and segment.flags & ACK:
                 self.first = (segment.ack - 1) & _MASK
                 self._other_first = segment.seq
@@ -161,7 +184,7 @@ class Connection:
 
     def _start(self) -> Iterator[Part]:
         """Begin to deliver, at the start of the connection or in its middle."""
-        at = self._held[0][1].at if self._held else 0
+        at = self._held[0].segment.at if self._held else 0
         opener, other = self._halves
         opener.since = other.since = at
         if self.first is not None:
@@ -169,7 +192,7 @@ class Connection:
             is_whole = True
             if self._other_first is not None:
                 other.next = (self._other_first + 1) & _MASK
-            elif answers := [one for side, one in self._held if side == OTHER]:
+            elif answers := [one.segment for one in self._held if one.side == OTHER]:
                 is_whole = bool(answers[0].flags & RST)
                 other.next = answers[0].seq
             else:
@@ -177,12 +200,10 @@ class Connection:
                 is_whole = False
         else:
             is_whole = False
-            for side, segment in reversed(self._held):
+            for side, segment, *_ in reversed(self._held):
                 self._halves[side].next = segment.seq
                 if segment.flags & ACK:
                     self._halves[1 - side].next = segment.ack
-            for side, segment in self._held[:1]:
-                self._halves[side].next = segment.seq
         for half in self._halves:
             half.acked = half.next
         self.has_begun = True
@@ -190,25 +211,31 @@ class Connection:
 
     # ------------------------------------------------------------ order
 
+    def _is_early(self, segment: Segment, side: int) -> bool:
+        """Return whether a segment acknowledges bytes that were not delivered; note which."""
+        if not segment.flags & ACK:
+            return False
+        peer = self._halves[1 - side]
+        acked = peer.place(segment.ack)
+        peer.acked = max(peer.acked, acked)
+        return acked > peer.next
+
     def _fits(self, segment: Segment, side: int) -> bool:
-        """Return whether a segment can be delivered; note what it acknowledges."""
-        half, peer = self._halves[side], self._halves[1 - side]
-        if segment.flags & ACK:
-            acked = peer.place(segment.ack)
-            peer.acked = max(peer.acked, acked)
-            if acked > peer.next:
-                return False
-        return half.place(segment.seq) + bool(segment.flags & SYN) <= half.next
+        """Return whether a segment can be delivered."""
+        half = self._halves[side]
+        place = half.place(segment.seq) + bool(segment.flags & SYN)
+        return not self._is_early(segment, side) and place <= half.next
 
     def _drain(self) -> Iterator[Part]:
         """Deliver all held segments that fit by now."""
         is_moving = bool(self._held)
         while is_moving and not self.is_closed:
             is_moving = False
-            left: list[tuple[int, Segment]] = []
+            left: list[_Held] = []
             firsts: list[int | None] = [None, None]
             """The first byte of each side that an earlier held segment has."""
-            for side, segment in self._held:
+            for held in self._held:
+                side, segment = held.side, held.segment
                 half = self._halves[side]
                 place = half.place(segment.seq)
                 if not self.is_closed and self._fits(segment, side):
@@ -216,13 +243,15 @@ class Connection:
                     is_covered = limit is not None and half.next < limit < place + segment.size
                     yield from self._deliver(segment, side, limit if is_covered else None)
                     is_moving = True
+                    if held.is_early:
+                        self.disorder = max(self.disorder, self._number - held.number)
                     if not is_covered:
                         self.held_bytes -= len(segment.data)
                         continue
                 if place > half.next:
                     limit = firsts[side]
                     firsts[side] = place if limit is None else min(place, limit)
-                left.append((side, segment))
+                left.append(held)
             self._held = left
         if self.is_closed:
             self._held = []
@@ -259,13 +288,13 @@ class Connection:
 
     def _hole(self) -> tuple[int, int]:
         """Return the side that the first held segment waits for, and the end of what is missing."""
-        side, segment = self._held[0]
+        side, segment, *_ = self._held[0]
         half, peer = self._halves[side], self._halves[1 - side]
         waits_for = side
         if segment.flags & ACK and peer.place(segment.ack) > peer.next:
             waits_for = 1 - side
         half = self._halves[waits_for]
-        places = [half.place(one.seq) for other, one in self._held if other == waits_for]
+        places = [half.place(one.segment.seq) for one in self._held if one.side == waits_for]
         ahead = [place for place in places if place > half.next]
         if half.acked > half.next:
             ahead.append(half.acked)
@@ -280,8 +309,8 @@ class Connection:
         """Return whether no more time is given to missing bytes."""
         if len(self._held) > MOST_HELD or self.held_bytes > MOST_BYTES or is_tight:
             return True
-        is_late = now - self._held[0][1].at > _WAIT
-        if is_late and any(segment.flags & RST for _, segment in self._held):
+        is_late = now - self._held[0].segment.at > _WAIT
+        if is_late and any(one.segment.flags & RST for one in self._held):
             # Nobody sends anything again.
             return True
         return (is_late or len(self._held) > HELD) and self._is_proven()
@@ -293,7 +322,9 @@ class Connection:
         missing = end - half.next
         if missing <= 0:
             # No byte would be won: the first held segment makes no sense.
-            self.held_bytes -= len(self._held.pop(0)[1].data)
+            self.held_bytes -= len(self._held.pop(0).segment.data)
             return
         half.next = end
+        # What waited for these bytes was not early.
+        self._held = [one._replace(is_early=False) for one in self._held]
         yield Part(What.GAP, side, b"", missing, half.since)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from conformance.captures.flows import FlowPart
+from conformance.captures.flows import Flows
 from conformance.captures.reassembly import What
-from conformance.captures.segments import Endpoint
+from conformance.captures.segments import Endpoint, Segment
 from conformance.captures.servers import ServerSearch
 from reference_server.profiles import Profile
 from reference_server.state import SECOND
@@ -36,26 +36,29 @@ class Loss(NamedTuple):
 
 @dataclass
 class Survey:
-    """What the whole capture shows. ``losses``: in the order of their times."""
+    """What the whole capture shows. ``losses``: in the order of their times.
+
+    ``disorder``: within how many segments it is out of order.
+    """
 
     servers: frozenset[Endpoint] = frozenset()
     losses: list[Loss] = field(default_factory=list)
     connections: int = 0
+    disorder: int = 0
     has_requests_only: bool = False
     has_too_many_losses: bool = False
 
 
-def survey(parts: Iterable[FlowPart], profile: Profile) -> Survey:
+def survey(flows: Flows, segments: Iterable[Segment], profile: Profile) -> Survey:
     """Return the survey of a capture."""
     search = ServerSearch(profile)
     result = Survey()
     start = 0
     is_lossy = False
-    for found in parts:
+    for found in flows.parts(segments):
         at, conn, opener, other, part = found
         start = start or at
         search.take(found)
-        result.connections = max(result.connections, conn)
         if part.what is What.GAP:
             is_lossy |= not part.is_cut
             since = part.since
@@ -75,6 +78,7 @@ def survey(parts: Iterable[FlowPart], profile: Profile) -> Survey:
         result.losses = [
             one._replace(since=0) if one.what is What.MIDDLE else one for one in result.losses
         ]
+    result.connections, result.disorder = flows.count, flows.disorder
     result.servers = search.servers
     result.has_requests_only = search.has_requests_only
     losses = (one for one in result.losses if {one.opener, one.other} & result.servers)

@@ -66,16 +66,16 @@ def check_capture(name: str, file: BinaryIO, profile: Profile) -> int:
 def _check(name: str, file: BinaryIO, profile: Profile) -> int:
     first, second = _Pass(file, "read"), _Pass(file, "judged")
     try:
-        found = survey(first.flows.parts(first.segments()), profile)
+        found = survey(first.flows, first.segments(), profile)
     except DamagedCapture as error:
         raise refuse(f"{name}: {error}") from None
     if not found.servers:
         raise refuse(f"{name}: {_nothing(first, found)}")
-    servers = judged(second.flows.parts(second.segments()), found, profile)
+    servers = judged(second.flows, second.segments(), found, profile)
     for server in servers:
         for line in _lines(server):
             print(line)
-    for line in _remarks(first):
+    for line in _remarks(first, found):
         print(f"note: {line}")
     return int(any(server.judge.alarms.are_real for server in servers))
 
@@ -134,10 +134,15 @@ def _unseen(server: JudgedServer) -> list[str]:
     return lines
 
 
-def _remarks(first: _Pass) -> list[str]:
-    """Return sentences about frames that were not read."""
+def _remarks(first: _Pass, found: Survey) -> list[str]:
+    """Return sentences about the whole capture."""
     decoder = first.decoder
     lines = []
+    if found.disorder:
+        lines.append(
+            f"the capture is out of order within {counted(found.disorder, 'segment')}: it does not"
+            " tell whether a reply was sent before the requests of others nearby"
+        )
     if first.capture.is_cut:
         lines.append("the file ends in the middle of a frame")
     for link, count in sorted(decoder.links.items()):

@@ -169,7 +169,7 @@ class TrafficJudge:
         if kind is Kind.OPENED:
             self._opens(conn, event.data.decode("latin-1"))
         elif kind is Kind.SENT and conversation is not None:
-            self._sent(conversation, event.data)
+            self._sent(conversation, event.data, event.at)
         elif kind is Kind.RECEIVED and conversation is not None:
             self._received(conversation, event.data)
         elif kind is Kind.CLIENT_ENDED and conversation is not None:
@@ -323,7 +323,7 @@ class TrafficJudge:
 
     # ------------------------------------------------------------ requests
 
-    def _sent(self, conversation: Conversation, data: bytes) -> None:
+    def _sent(self, conversation: Conversation, data: bytes, at: int) -> None:
         conversation.recent.append((">", data[:SHOWN]))
         for understood in conversation.reader.read(data, len(conversation.asked)):
             for remark in understood.remarks:
@@ -331,16 +331,16 @@ class TrafficJudge:
             conversation.is_clear &= understood.is_clear
             if understood.request is not None:
                 self.number += 1
-                self._asks(conversation, understood)
+                self._asks(conversation, understood, at)
 
-    def _asks(self, conversation: Conversation, understood: Understood) -> None:
+    def _asks(self, conversation: Conversation, understood: Understood, at: int) -> None:
         request = understood.request
         assert request is not None
         if isinstance(request, Body):
             if conversation.asked and conversation.asked[-1].awaits_body:
                 asked = conversation.asked[-1]
                 asked.body, asked.awaits_body = request, False
-                asked.at = self.now
+                asked.at = at
             return
         self.requests += 1
         if may_end(request):
@@ -348,7 +348,7 @@ class TrafficJudge:
             return
         is_clear = understood.is_clear
         command = command_of(request)
-        asked = Asked(self.number, self.now, "", words=words_for(request, is_clear))
+        asked = Asked(self.number, at, "", words=words_for(request, is_clear))
         asked.tube = conversation.tube
         conversation.asked.append(asked)
         if isinstance(request, Put):
@@ -389,7 +389,7 @@ class TrafficJudge:
     def _names(self, conversation: Conversation, asked: Asked, id: int, is_clear: bool) -> None:
         numbers = [number for number in asked.args[1:] if isinstance(number, int)]
         pri, delay = (*numbers, 0, 0)[:2]
-        request = JobRequest(asked.number, conversation.conn, asked.verb, self.now, pri, delay)
+        request = JobRequest(asked.number, conversation.conn, asked.verb, asked.at, pri, delay)
         job = self.jobs.get(id)
         if job is None:
             asked.about = request
