@@ -73,6 +73,7 @@ class Flows:
     """Follows connections. ``count``: how many there were; ``now``: a time that never goes back.
 
     ``disorder``: within how many segments the capture is out of order. ``taken``: segments so far.
+    ``held_bytes``: bytes that wait for missing ones.
     """
 
     def __init__(self) -> None:
@@ -81,8 +82,13 @@ class Flows:
         self.now = 0
         self._flows: OrderedDict[tuple[Endpoint, Endpoint], _Flow] = OrderedDict()
         self._waiting: dict[tuple[Endpoint, Endpoint], _Flow] = {}
-        self._held = 0
+        self.held_bytes = 0
         self.taken = 0
+
+    @property
+    def open_count(self) -> int:
+        """Return how many connections are followed."""
+        return len(self._flows)
 
     def parts(self, segments: Iterable[Segment]) -> Iterator[FlowPart]:
         """Yield the parts of all connections in segments, to the end of the capture."""
@@ -109,8 +115,11 @@ class Flows:
         else:
             self._flows.move_to_end(key)
         connection = flow.connection
+        if segment.flags & SYN and not connection.has_begun and flow.ends != _ends(segment):
+            flow.ends = _ends(segment)
+            connection.turn()
         side = OPENER if source == flow.ends[0] else OTHER
-        is_tight = self._held > MAX_HELD
+        is_tight = self.held_bytes > MAX_HELD
         yield from self._named(flow, connection.take(segment, side, self.taken, is_tight))
         self.disorder = max(self.disorder, connection.disorder)
         if connection.is_waiting:
@@ -120,10 +129,7 @@ class Flows:
 
     def _opened(self, key: tuple[Endpoint, Endpoint], segment: Segment) -> _Flow:
         self.count += 1
-        ends = segment.source, segment.target
-        if segment.flags & SYN and segment.flags & ACK:
-            ends = ends[::-1]
-        flow = self._flows[key] = _Flow(self.count, *ends)
+        flow = self._flows[key] = _Flow(self.count, *_ends(segment))
         self._flows.move_to_end(key)
         return flow
 
@@ -145,7 +151,14 @@ class Flows:
         before = flow.connection.held_bytes
         for part in parts:
             yield FlowPart(self.now, flow.number, *flow.ends, part)
-        self._held += flow.connection.held_bytes - before
+        self.held_bytes += flow.connection.held_bytes - before
+
+
+def _ends(segment: Segment) -> tuple[Endpoint, Endpoint]:
+    """Return the opener of a connection and the other side, as far as a segment tells."""
+    is_answer = segment.flags & SYN and segment.flags & ACK
+    ends = segment.source, segment.target
+    return ends[::-1] if is_answer else ends
 
 
 def _is_new(flow: _Flow, segment: Segment) -> bool:

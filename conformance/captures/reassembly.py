@@ -124,8 +124,8 @@ class Connection:
         if self.has_begun and not self._held and self._fits(segment, side):
             yield from self._deliver(segment, side)
             return
-        says_more = segment.size or segment.flags & (FIN | RST)
-        is_early = bool(says_more) and self.has_begun and self._is_early(segment, side)
+        is_early = self.has_begun and self._says_more(segment, side)
+        is_early = is_early and self._is_early(segment, side)
         self._held.append(_Held(side, segment, number, is_early))
         self.held_bytes += len(segment.data)
         if not self.has_begun:
@@ -162,6 +162,10 @@ class Connection:
         self.held_bytes = 0
 
     # ------------------------------------------------------------ the start
+
+    def turn(self) -> None:
+        """Let the other side be the opener; only before it has begun."""
+        self._held = [one._replace(side=1 - one.side) for one in self._held]
 
     def _begins(self) -> bool:
         """Return whether the starts of both directions have been seen."""
@@ -219,6 +223,12 @@ class Connection:
         acked = peer.place(segment.ack)
         peer.acked = max(peer.acked, acked)
         return acked > peer.next
+
+    def _says_more(self, segment: Segment, side: int) -> bool:
+        """Return whether a segment has more than what was delivered."""
+        half = self._halves[side]
+        is_new = half.place(segment.seq) + segment.size > half.next
+        return is_new or bool(segment.flags & (FIN | RST))
 
     def _fits(self, segment: Segment, side: int) -> bool:
         """Return whether a segment can be delivered."""

@@ -16,6 +16,7 @@ Endpoint = tuple[bytes, int]
 """An address as the packet has it, and a port."""
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 _FRAGMENT = 44
+_IP_TYPES = (b"\x08\x00", b"\x86\xdd")
 
 
 class Segment(NamedTuple):
@@ -42,13 +43,18 @@ def _ip(data: bytes) -> Any:
     return dpkt.ip6.IP6(data) if data[:1] >= b"\x60" else dpkt.ip.IP(data)
 
 
+def _ethernet(data: bytes) -> Any:
+    # The usual kinds need no help, and this is faster.
+    return _ip(data[14:]) if data[12:14] in _IP_TYPES else dpkt.ethernet.Ethernet(data).data
+
+
 def _after_family(data: bytes) -> Any:
     return _ip(data[4:])
 
 
 _LINKS: dict[int, Callable[[bytes], Any]] = {
     0: _after_family,
-    1: lambda data: dpkt.ethernet.Ethernet(data).data,
+    1: _ethernet,
     12: _ip,
     14: _ip,
     101: _ip,

@@ -36,6 +36,14 @@ class Packet(NamedTuple):
     data: bytes = b""
     cut: int = 0
 
+    @property
+    def segment(self) -> Segment:
+        """Return what a capture shows of it."""
+        data = self.data[: len(self.data) - self.cut]
+        seq, ack = self.seq % 2**32, self.ack % 2**32
+        ends = self.source, self.target
+        return Segment(self.at, *ends, seq, ack, self.flags, data, len(self.data))
+
     def encoded(self) -> bytes:
         """Return it as an IP packet, cut at its end."""
         tcp = dpkt.tcp.TCP(
@@ -74,6 +82,7 @@ class Talk:
         self._server = server
         self._acks = acks
         self._numbers: dict[int, list[int]] = {}
+        self._last = 0
 
     def take(self, event: Event) -> None:
         """Add the packets of an event."""
@@ -106,6 +115,8 @@ class Talk:
         client = (host[:-3] + struct.pack(">I", 0x010000 + conn)[1:], 40000 + conn % 20000)
         ends = (client, (host, port))
         ack = numbers[1 - side] if flags & ACK else 0
+        # No two packets have the same time.
+        at = self._last = max(at, self._last + 1)
         self.packets.append(Packet(at, ends[side], ends[1 - side], numbers[side], ack, flags, data))
         numbers[side] += len(data) + bool(flags & SYN) + bool(flags & FIN)
 
@@ -113,7 +124,7 @@ class Talk:
 # ------------------------------------------------------------ files
 
 LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
-    "ethernet": (1, lambda ip: bytes(12) + _kind(ip) + ip + bytes(max(0, 46 - len(ip)))),
+    "ethernet": (1, lambda ip: bytes(12) + _kind(ip) + ip + _padding(ip)),
     "vlan": (1, lambda ip: bytes(12) + b"\x81\x00\x00\x07" + _kind(ip) + ip),
     "cooked": (113, lambda ip: bytes(14) + _kind(ip) + ip),
     "cooked 2": (276, lambda ip: _kind(ip) + bytes(18) + ip),
@@ -122,6 +133,12 @@ LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "raw": (101, bytes),
 }
 """Link types, and the frames of IP packets on them."""
+
+
+def _padding(ip: bytes) -> bytes:
+    """Return what makes a packet as long as the shortest frame, if the capture has all of it."""
+    is_whole = int.from_bytes(ip[2:4]) == len(ip)
+    return bytes(max(0, 46 - len(ip))) if is_whole else b""
 
 
 def _kind(ip: bytes) -> bytes:
@@ -178,7 +195,7 @@ def segments(data: bytes) -> list[Segment]:
 
 def verdict(packets: Iterable[Packet], profile: Profile = NEWEST) -> list[JudgedServer]:
     """Return the servers of a capture with these packets, judged."""
-    found = segments(pcap(packets, nano=True))
+    found = [one.segment for one in packets]
     return judged(Flows(), found, survey(Flows(), found, profile), profile)
 
 
