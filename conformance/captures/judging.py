@@ -47,9 +47,9 @@ class JudgedServer:
     that were understood after a gap, or though they had begun before. ``missing``: bytes in gaps.
     """
 
-    def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
-        self.name = shown(endpoint)
-        self.judge = TrafficJudge(profile)
+    def __init__(self, name: str, profile: Profile, is_shared: bool = False) -> None:
+        self.name = name
+        self.judge = TrafficJudge(profile, is_shared)
         self.totals = Totals()
         self.followed = 0
         self.earlier = self.joined = 0
@@ -77,11 +77,11 @@ class JudgedServer:
 
     def goes_blind(self, at: int) -> None:
         """Follow no job."""
-        self._event(at, _NOBODY, Kind.DROPPED, b"too much is missing")
+        self.event(at, _NOBODY, Kind.DROPPED, b"too much is missing")
 
     def _drops(self, at: int, conn: int, one: _Conversation, what: What) -> None:
         if not one.lost and one.joining is None:
-            self._event(at, conn, Kind.DROPPED, _WHY[what].format(one.name).encode())
+            self.event(at, conn, Kind.DROPPED, _WHY[what].format(one.name).encode())
 
     def _finds(self, at: int, conn: int, one: _Conversation, what: What) -> None:
         """Note that a conversation is seen again, and may be understood."""
@@ -98,7 +98,7 @@ class JudgedServer:
     def _joins(self, at: int, conn: int, one: _Conversation) -> None:
         assert one.joining is not None
         self.joined += 1
-        self._event(at, conn, Kind.JOINED, one.name.encode())
+        self.event(at, conn, Kind.JOINED, one.name.encode())
         if one.joining.unanswered:
             # They were sent at some time before.
             self.judge.take(Event(0, conn, Kind.SENT, one.joining.unanswered))
@@ -122,7 +122,7 @@ class JudgedServer:
         if what is What.DATA:
             self._data(at, conn, one, is_client, part.data)
         elif what is What.BEGIN:
-            self._event(at, conn, Kind.OPENED, one.name.encode())
+            self.event(at, conn, Kind.OPENED, one.name.encode())
         elif what is What.MIDDLE:
             self.earlier += 1
             self.totals.connections += 1
@@ -136,7 +136,7 @@ class JudgedServer:
                 one.lost += 1
                 self._stop_joining(conn, one)
             else:
-                self._event(at, conn, Kind.CLIENT_ENDED if is_client else Kind.SERVER_ENDED)
+                self.event(at, conn, Kind.CLIENT_ENDED if is_client else Kind.SERVER_ENDED)
             one.ends += 1
             if one.ends == 2:
                 self._ends(at, conn, one, Kind.CLOSED)
@@ -152,10 +152,10 @@ class JudgedServer:
             elif one.joining.received(at, data):
                 self._joins(at, conn, one)
         elif not one.lost:
-            self._event(at, conn, Kind.SENT if is_client else Kind.RECEIVED, data)
+            self.event(at, conn, Kind.SENT if is_client else Kind.RECEIVED, data)
 
     def _ends(self, at: int, conn: int, one: _Conversation, kind: Kind, data: bytes = b"") -> None:
-        self._event(at, conn, kind, data)
+        self.event(at, conn, kind, data)
         self._stop_joining(conn, one)
         del self._conversations[conn]
 
@@ -167,7 +167,8 @@ class JudgedServer:
             side = "its client" if is_client else "the server"
             self.first_gap = f"{part.missing:,} bytes of {side} on {one.name}"
 
-    def _event(self, at: int, conn: int, kind: Kind, data: bytes = b"") -> None:
+    def event(self, at: int, conn: int, kind: Kind, data: bytes = b"") -> None:
+        """Judge an event, and count it."""
         totals = self.totals
         totals.first = totals.first or at
         if self.judge.is_following:
@@ -183,7 +184,9 @@ def judged(
     flows: Flows, segments: Iterable[Segment], found: Survey, profile: Profile
 ) -> list[JudgedServer]:
     """Return the servers of a capture, judged."""
-    servers = {endpoint: JudgedServer(endpoint, profile) for endpoint in sorted(found.servers)}
+    servers = {
+        endpoint: JudgedServer(shown(endpoint), profile) for endpoint in sorted(found.servers)
+    }
     losses = iter(found.losses)
     loss = next(losses, None)
     is_blind = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ from conformance.captures.files import CaptureFile, DamagedCapture, Frame
 from conformance.captures.flows import Flows
 from conformance.captures.judging import JudgedServer, judged
 from conformance.captures.segments import Decoder, Segment
+from conformance.captures.strace import HOW, TRACED, Ambiguous, Trace
 from conformance.captures.survey import Survey, survey
 from conformance.console.progress import ProgressBar
 from conformance.traffic.alarms import Alarm
@@ -78,6 +80,29 @@ def _check(name: str, file: BinaryIO, profile: Profile) -> int:
     for line in _remarks(first, found):
         print(f"note: {line}")
     return int(any(server.judge.alarms.are_real for server in servers))
+
+
+def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
+    """Judge the output of strace and print the verdict; return the exit code."""
+    trace, servers = Trace(), dict[str, JudgedServer]()
+    try:
+        for server, event in trace.events(io.TextIOWrapper(file, "latin-1", newline="\n")):
+            if server not in servers:
+                # The trace of clients shows nothing of others.
+                servers[server] = JudgedServer(server, profile, is_shared=server != TRACED)
+            servers[server].event(*event)
+    except Ambiguous as error:
+        raise refuse(f"{name}: {error}") from None
+    spoken = [one for one in servers.values() if one.judge.replies]
+    if not spoken:
+        raise refuse(f"{name}: there is no beanstalk conversation in it; trace with {HOW}")
+    for judged_server in spoken:
+        for line in _lines(judged_server):
+            print(line)
+    has_alarms = any(one.judge.alarms.are_real for one in spoken)
+    if has_alarms and TRACED in servers and not trace.has_vectors:
+        print(f"not decided: the trace has no writev, so replies may be missing; use {HOW}")
+    return int(has_alarms)
 
 
 def _nothing(first: _Pass, found: Survey) -> str:

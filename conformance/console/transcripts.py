@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from conformance.captures.files import MAGIC_SIZE, is_capture
-from conformance.console.captures import check_capture
+from conformance.captures.strace import is_strace
+from conformance.console.captures import check_capture, check_trace
 from conformance.console.progress import ProgressBar
 from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
 from conformance.oracle.check import Finding, TranscriptVerdict, judgement
@@ -38,13 +39,16 @@ def check(file: Path, profile: Profile) -> int:
     """Judge a recorded transcript or a packet capture, without any server.
 
     A capture (pcap or pcapng) is judged as the proxy judges. Its servers are recognised by what is
-    said, at any port.
+    said, at any port. The output of strace is judged likewise.
 
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
     with _opened(file) as begun:
-        if is_capture(begun.peek(MAGIC_SIZE)):
+        begin = begun.peek(MAGIC_SIZE)
+        if is_capture(begin):
             return check_capture(name_of(file), begun, profile)
+        if is_strace(begin.partition(b"\n")[0].decode("latin-1")):
+            return check_trace(name_of(file), begun, profile)
         recorded = _read(file, begun)
     progress = ProgressBar("judged")
     try:

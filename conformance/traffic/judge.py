@@ -114,7 +114,7 @@ class TrafficJudge:
         """The event since which a restart of the server would not have been seen; 0 if none."""
         self._templates = _templates(profile)
         if is_shared:
-            self.alarms.notice(0, "clients that bypass the proxy are expected: jobs are not judged")
+            self.alarms.notice(0, "clients that are not seen are expected: jobs are not judged")
 
     # ------------------------------------------------------------ surroundings of a job
 
