@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from conformance.captures.reassembly import OPENER, OTHER, Connection, Part, What
-from conformance.captures.segments import ACK, SYN, Endpoint, Segment
+from conformance.captures.reassembly import OPENER, OTHER, Part, TcpConnection, What
+from conformance.captures.segments import ACK, SYN, Endpoint, TcpSegment
 
 MAX_OPEN = 50_000
 """Connections that are followed at the same time; beyond, the one that is idle for longest ends."""
@@ -39,13 +39,13 @@ class _Flow:
     def __init__(self, number: int, opener: Endpoint, other: Endpoint) -> None:
         self.number = number
         self.ends = (opener, other)
-        self.connection = Connection()
+        self.connection = TcpConnection()
 
 
-def in_time(segments: Iterable[Segment]) -> Iterator[Segment]:
+def in_time(segments: Iterable[TcpSegment]) -> Iterator[TcpSegment]:
     """Yield segments by their times, as far as these are a little out of order."""
-    waiting: list[tuple[int, int, Segment]] = []
-    behind: list[Segment] = []
+    waiting: list[tuple[int, int, TcpSegment]] = []
+    behind: list[TcpSegment] = []
     newest = number = 0
     for segment in segments:
         behind.append(segment)
@@ -90,7 +90,7 @@ class Flows:
         """Return how many connections are followed."""
         return len(self._flows)
 
-    def parts(self, segments: Iterable[Segment]) -> Iterator[FlowPart]:
+    def parts(self, segments: Iterable[TcpSegment]) -> Iterator[FlowPart]:
         """Yield the parts of all connections in segments, to the end of the capture."""
         for segment in in_time(segments):
             self.now = max(self.now, segment.at)
@@ -101,7 +101,7 @@ class Flows:
         for flow in self._flows.values():
             yield from self._named(flow, flow.connection.finish())
 
-    def _take(self, segment: Segment) -> Iterator[FlowPart]:
+    def _take(self, segment: TcpSegment) -> Iterator[FlowPart]:
         source, target = segment.source, segment.target
         key = (source, target) if source < target else (target, source)
         flow = self._flows.get(key)
@@ -127,7 +127,7 @@ class Flows:
         elif self._waiting:
             self._waiting.pop(key, None)
 
-    def _opened(self, key: tuple[Endpoint, Endpoint], segment: Segment) -> _Flow:
+    def _opened(self, key: tuple[Endpoint, Endpoint], segment: TcpSegment) -> _Flow:
         self.count += 1
         flow = self._flows[key] = _Flow(self.count, *_ends(segment))
         self._flows.move_to_end(key)
@@ -154,14 +154,14 @@ class Flows:
         self.held_bytes += flow.connection.held_bytes - before
 
 
-def _ends(segment: Segment) -> tuple[Endpoint, Endpoint]:
+def _ends(segment: TcpSegment) -> tuple[Endpoint, Endpoint]:
     """Return the opener of a connection and the other side, as far as a segment tells."""
     is_answer = segment.flags & SYN and segment.flags & ACK
     ends = segment.source, segment.target
     return ends[::-1] if is_answer else ends
 
 
-def _is_new(flow: _Flow, segment: Segment) -> bool:
+def _is_new(flow: _Flow, segment: TcpSegment) -> bool:
     """Return whether a segment begins another connection between the same ports."""
     if not segment.flags & SYN or segment.flags & ACK:
         return False

@@ -32,7 +32,7 @@ class _Request(NamedTuple):
     waits: bool
 
 
-class _Replies(ReplyReader):
+class _SplitReplies(ReplyReader):
     @property
     def is_between(self) -> bool:
         """Return whether no reply has come in part."""
@@ -49,7 +49,7 @@ class Joining:
         self.unanswered = b""
         self._profile = profile
         self._plain = plain_lines(profile)
-        self._replies = _Replies.of(profile)
+        self._replies = _SplitReplies.of(profile)
         self._is_in_step = True
         self._last = 0
         self._begin_anew()
@@ -92,7 +92,7 @@ class Joining:
         """Take a segment of the server; return whether the conversation is understood now."""
         self._last = at
         if not self._is_in_step:
-            self._replies, self._is_in_step = _Replies.of(self._profile), True
+            self._replies, self._is_in_step = _SplitReplies.of(self._profile), True
         self._replies.receive(data)
         try:
             while (reply := self._replies.next_reply()) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from conformance.captures.flows import FlowPart, Flows
 from conformance.captures.joining import SILENCE, Joining
 from conformance.captures.reassembly import OPENER, OTHER, Part, What
-from conformance.captures.segments import Endpoint, Segment, shown
+from conformance.captures.segments import Endpoint, TcpSegment, shown
 from conformance.captures.survey import Survey
 from conformance.traffic.events import Event, Kind
 from conformance.traffic.judge import TrafficJudge
@@ -181,7 +181,7 @@ class JudgedServer:
 
 
 def judged(
-    flows: Flows, segments: Iterable[Segment], found: Survey, profile: Profile
+    flows: Flows, segments: Iterable[TcpSegment], found: Survey, profile: Profile
 ) -> list[JudgedServer]:
     """Return the servers of a capture, judged."""
     servers = {
@@ -205,7 +205,7 @@ def judged(
     return [*servers.values()]
 
 
-def _delayed(flows: Flows, segments: Iterable[Segment], disorder: int) -> Iterator[FlowPart]:
+def _delayed(flows: Flows, segments: Iterable[TcpSegment], disorder: int) -> Iterator[FlowPart]:
     """Yield parts; in a capture that is out of order, requests before what may come after them."""
     late: deque[tuple[int, FlowPart]] = deque()
     for found in flows.parts(segments):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from conformance.captures.segments import ACK, FIN, RST, SYN, Segment
+from conformance.captures.segments import ACK, FIN, RST, SYN, TcpSegment
 
 OPENER, OTHER = 0, 1
 """The sides of a connection: the one that has opened it, or was seen first, and the other one."""
@@ -76,19 +76,19 @@ class _Half:
         return self.next + ((seq - self.next + _HALF) & _MASK) - _HALF
 
 
-class _Held(NamedTuple):
+class _Waiting(NamedTuple):
     """A segment that waits; it was the ``number``-th one.
 
     ``is_early``: it says something, and acknowledges bytes that come after it.
     """
 
     side: int
-    segment: Segment
+    segment: TcpSegment
     number: int = 0
     is_early: bool = False
 
 
-class Connection:
+class TcpConnection:
     """Puts the segments of a connection in order; ``take`` and ``finish`` yield its parts.
 
     ``first``: the sequence number of its first segment; None if that was not seen. ``disorder``:
@@ -103,7 +103,7 @@ class Connection:
         self.has_begun = False
         self._other_first: int | None = None
         self._halves = (_Half(), _Half())
-        self._held: list[_Held] = []
+        self._held: list[_Waiting] = []
         self._number = 0
 
     @property
@@ -112,7 +112,7 @@ class Connection:
         return bool(self._held)
 
     def take(
-        self, segment: Segment, side: int, number: int = 0, is_tight: bool = False
+        self, segment: TcpSegment, side: int, number: int = 0, is_tight: bool = False
     ) -> Iterator[Part]:
         """Take the ``number``-th segment of the capture.
 
@@ -126,7 +126,7 @@ class Connection:
             return
         is_early = self.has_begun and self._says_more(segment, side)
         is_early = is_early and self._is_early(segment, side)
-        self._held.append(_Held(side, segment, number, is_early))
+        self._held.append(_Waiting(side, segment, number, is_early))
         self.held_bytes += len(segment.data)
         if not self.has_begun:
             if not self._begins():
@@ -215,7 +215,7 @@ class Connection:
 
     # ------------------------------------------------------------ order
 
-    def _is_early(self, segment: Segment, side: int) -> bool:
+    def _is_early(self, segment: TcpSegment, side: int) -> bool:
         """Return whether a segment acknowledges bytes that were not delivered; note which."""
         if not segment.flags & ACK:
             return False
@@ -224,13 +224,13 @@ class Connection:
         peer.acked = max(peer.acked, acked)
         return acked > peer.next
 
-    def _says_more(self, segment: Segment, side: int) -> bool:
+    def _says_more(self, segment: TcpSegment, side: int) -> bool:
         """Return whether a segment has more than what was delivered."""
         half = self._halves[side]
         is_new = half.place(segment.seq) + segment.size > half.next
         return is_new or bool(segment.flags & (FIN | RST))
 
-    def _fits(self, segment: Segment, side: int) -> bool:
+    def _fits(self, segment: TcpSegment, side: int) -> bool:
         """Return whether a segment can be delivered."""
         half = self._halves[side]
         place = half.place(segment.seq) + bool(segment.flags & SYN)
@@ -241,7 +241,7 @@ class Connection:
         is_moving = bool(self._held)
         while is_moving and not self.is_closed:
             is_moving = False
-            left: list[_Held] = []
+            left: list[_Waiting] = []
             firsts: list[int | None] = [None, None]
             """The first byte of each side that an earlier held segment has."""
             for held in self._held:
@@ -267,7 +267,7 @@ class Connection:
             self._held = []
             self.held_bytes = 0
 
-    def _deliver(self, segment: Segment, side: int, limit: int | None = None) -> Iterator[Part]:
+    def _deliver(self, segment: TcpSegment, side: int, limit: int | None = None) -> Iterator[Part]:
         """Yield what is new in a segment, up to a byte that an earlier one has."""
         half = self._halves[side]
         flags = segment.flags

@@ -19,7 +19,7 @@ _FRAGMENT = 44
 _IP_TYPES = (b"\x08\x00", b"\x86\xdd")
 
 
-class Segment(NamedTuple):
+class TcpSegment(NamedTuple):
     """A TCP segment. ``size``: its bytes on the wire; ``data`` has fewer if the frame was cut."""
 
     at: int
@@ -78,7 +78,7 @@ class Decoder:
         self.frames = self.malformed = self.fragments = 0
         self.links: Counter[int] = Counter()
 
-    def segments(self, frames: Iterable[Frame]) -> Iterator[Segment]:
+    def segments(self, frames: Iterable[Frame]) -> Iterator[TcpSegment]:
         """Yield the TCP segments in frames."""
         for at, link, data in frames:
             self.frames += 1
@@ -95,7 +95,7 @@ class Decoder:
             if segment is not None:
                 yield segment
 
-    def _segment(self, at: int, packet: Any) -> Segment | None:
+    def _segment(self, at: int, packet: Any) -> TcpSegment | None:
         """Return the segment in a packet, if it has one."""
         if isinstance(packet, dpkt.ip.IP):
             protocol, is_part = packet.p, bool(packet.mf or packet.offset)
@@ -117,4 +117,4 @@ class Decoder:
         size = len(tcp.data) if size < 0 else max(size - tcp.off * 4, 0)
         source, target = (packet.src, tcp.sport), (packet.dst, tcp.dport)
         data = bytes(tcp.data[:size])
-        return Segment(at, source, target, tcp.seq, tcp.ack, tcp.flags, data, size)
+        return TcpSegment(at, source, target, tcp.seq, tcp.ack, tcp.flags, data, size)

@@ -53,7 +53,7 @@ def is_strace(line: str) -> bool:
     return line.startswith("strace: Process") or _LOOKS_SO.match(line) is not None
 
 
-class _Call(NamedTuple):
+class _SystemCall(NamedTuple):
     number: int
     at: int
     name: str
@@ -70,7 +70,7 @@ class TracedEvent(NamedTuple):
     event: Event
 
 
-class _Open(NamedTuple):
+class _OpenDescriptor(NamedTuple):
     conn: int
     server: str
     is_accepted: bool
@@ -81,7 +81,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.has_vectors = False
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenDescriptor] = {}
         self._count = 0
         self._day = 0
         self._last = 0
@@ -97,7 +97,7 @@ class Trace:
 
     # ------------------------------------------------------------ lines
 
-    def _calls(self, lines: Iterable[str]) -> Iterator[_Call]:
+    def _calls(self, lines: Iterable[str]) -> Iterator[_SystemCall]:
         begun: dict[str, tuple[str, str]] = {}
         for number, line in enumerate(lines, 1):
             match = _LINE.match(line.rstrip("\n"))
@@ -108,7 +108,7 @@ class Trace:
             at = self._time(match, number)
             if unfinished := _UNFINISHED.fullmatch(text):
                 begun[process] = unfinished[1], unfinished[2]
-                yield _Call(number, at, unfinished[1], unfinished[2], None)
+                yield _SystemCall(number, at, unfinished[1], unfinished[2], None)
                 continue
             if resumed := _RESUMED.fullmatch(text):
                 name, arguments = begun.pop(process, (resumed[1], ""))
@@ -119,7 +119,7 @@ class Trace:
             if call := _CALL.fullmatch(text):
                 name = "resumed" if is_late else call[1]
                 result = -1 if call[3] == "?" else int(call[3])
-                yield _Call(number, at, name, call[2], result, call[4])
+                yield _SystemCall(number, at, name, call[2], result, call[4])
 
     def _time(self, match: re.Match[str], number: int) -> int:
         if match["epoch"]:
@@ -137,7 +137,7 @@ class Trace:
 
     # ------------------------------------------------------------ calls
 
-    def _events(self, call: _Call) -> Iterator[TracedEvent]:
+    def _events(self, call: _SystemCall) -> Iterator[TracedEvent]:
         name, result = call.name, call.result
         if name in _OPENS and result is not None and result >= 0:
             yield self._opens(call, result, TRACED, True)
@@ -160,18 +160,18 @@ class Trace:
         elif name == "resumed":
             self._check_written(call)
 
-    def _opens(self, call: _Call, fd: int, server: str, is_accepted: bool) -> TracedEvent:
+    def _opens(self, call: _SystemCall, fd: int, server: str, is_accepted: bool) -> TracedEvent:
         if fd in self._open:
             raise Ambiguous(
                 f"line {call.number:,} opens descriptor {fd} again: trace one process, and its"
                 f" close calls, with {HOW}"
             )
         self._count += 1
-        self._open[fd] = _Open(self._count, server, is_accepted)
+        self._open[fd] = _OpenDescriptor(self._count, server, is_accepted)
         peer = _address(call.arguments) if is_accepted else f"descriptor {fd}"
         return TracedEvent(server, Event(call.at, self._count, Kind.OPENED, peer.encode()))
 
-    def _reads(self, call: _Call, result: int) -> Iterator[TracedEvent]:
+    def _reads(self, call: _SystemCall, result: int) -> Iterator[TracedEvent]:
         one = self._open.get(_descriptor(call))
         if one is None:
             self._check_unknown(call)
@@ -185,7 +185,7 @@ class Trace:
             self._ended.add(one.conn)
             yield TracedEvent(one.server, Event(call.at, one.conn, kind))
 
-    def _writes(self, call: _Call) -> Iterator[TracedEvent]:
+    def _writes(self, call: _SystemCall) -> Iterator[TracedEvent]:
         one = self._open.get(_descriptor(call))
         if one is None:
             self._check_unknown(call)
@@ -198,13 +198,13 @@ class Trace:
         kind = Kind.RECEIVED if one.is_accepted else Kind.SENT
         yield TracedEvent(one.server, Event(call.at, one.conn, kind, data))
 
-    def _check_written(self, call: _Call) -> None:
+    def _check_written(self, call: _SystemCall) -> None:
         """Refuse a write that had begun, and was judged as a whole, and was none."""
         is_known = _descriptor(call) in self._open
         if is_known and call.result != len(_data(call)):
             raise Ambiguous(f"line {call.number:,}: only a part was written, at an unknown time")
 
-    def _check_unknown(self, call: _Call) -> None:
+    def _check_unknown(self, call: _SystemCall) -> None:
         """Refuse a descriptor that speaks the protocol, and was opened before."""
         texts = _STRING.search(call.arguments)
         if texts and call.result:
@@ -216,7 +216,7 @@ class Trace:
                 )
 
 
-def _descriptor(call: _Call) -> int:
+def _descriptor(call: _SystemCall) -> int:
     match = re.match(r"\d+", call.arguments)
     return int(match[0]) if match else -1
 
@@ -229,7 +229,7 @@ def _address(arguments: str) -> str:
     return f"unix:{path[1]}" if path else "unix"
 
 
-def _data(call: _Call) -> bytes:
+def _data(call: _SystemCall) -> bytes:
     """Return the strings of a call, joined."""
     arguments = call.arguments
     if call.name in ("recvmsg", "sendmsg") or "msg_iov" in arguments:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from conformance.captures.flows import Flows
 from conformance.captures.reassembly import What
-from conformance.captures.segments import Endpoint, Segment
+from conformance.captures.segments import Endpoint, TcpSegment
 from conformance.captures.servers import ServerSearch
 from reference_server.profiles import Profile
 from reference_server.state import SECOND
@@ -21,7 +21,7 @@ _BEFORE = SECOND
 """Nanoseconds before the first segment of a client in which it may have waited for jobs."""
 
 
-class Loss(NamedTuple):
+class Unseen(NamedTuple):
     """A conversation that is not seen from a time on: because of a gap, or up to its first segment.
 
     ``since``: nanoseconds.
@@ -36,20 +36,20 @@ class Loss(NamedTuple):
 
 @dataclass
 class Survey:
-    """What the whole capture shows. ``losses``: in the order of their times.
+    """Findings about a whole capture. ``losses``: in the order of their times.
 
     ``disorder``: within how many segments it is out of order.
     """
 
     servers: frozenset[Endpoint] = frozenset()
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[Unseen] = field(default_factory=list)
     connections: int = 0
     disorder: int = 0
     has_requests_only: bool = False
     has_too_many_losses: bool = False
 
 
-def survey(flows: Flows, segments: Iterable[Segment], profile: Profile) -> Survey:
+def survey(flows: Flows, segments: Iterable[TcpSegment], profile: Profile) -> Survey:
     """Return the survey of a capture."""
     search = ServerSearch(profile)
     result = Survey()
@@ -70,7 +70,7 @@ def survey(flows: Flows, segments: Iterable[Segment], profile: Profile) -> Surve
         else:
             continue
         if len(result.losses) < MOST_LOSSES:
-            result.losses.append(Loss(since, conn, opener, other, part.what))
+            result.losses.append(Unseen(since, conn, opener, other, part.what))
         else:
             result.has_too_many_losses = True
     if is_lossy:

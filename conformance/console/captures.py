@@ -13,7 +13,7 @@ from typing import BinaryIO
 from conformance.captures.files import CaptureFile, DamagedCapture, Frame
 from conformance.captures.flows import Flows
 from conformance.captures.judging import JudgedServer, judged
-from conformance.captures.segments import Decoder, Segment
+from conformance.captures.segments import Decoder, TcpSegment
 from conformance.captures.strace import HOW, TRACED, Ambiguous, Trace
 from conformance.captures.survey import Survey, survey
 from conformance.console.progress import ProgressBar
@@ -40,7 +40,7 @@ class _Pass:
         self._size = os.fstat(file.fileno()).st_size
         self._progress = ProgressBar(verb)
 
-    def segments(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[TcpSegment]:
         """Yield all TCP segments."""
         self._file.seek(0)
         try:

@@ -13,7 +13,7 @@ import dpkt
 from conformance.captures.files import CaptureFile
 from conformance.captures.flows import Flows
 from conformance.captures.judging import JudgedServer, judged
-from conformance.captures.segments import ACK, FIN, RST, SYN, Decoder, Segment
+from conformance.captures.segments import ACK, FIN, RST, SYN, Decoder, TcpSegment
 from conformance.captures.survey import survey
 from conformance.traffic.events import Event, Kind
 from reference_server.profiles import NEWEST, Profile
@@ -37,12 +37,12 @@ class Packet(NamedTuple):
     cut: int = 0
 
     @property
-    def segment(self) -> Segment:
+    def segment(self) -> TcpSegment:
         """Return what a capture shows of it."""
         data = self.data[: len(self.data) - self.cut]
         seq, ack = self.seq % 2**32, self.ack % 2**32
         ends = self.source, self.target
-        return Segment(self.at, *ends, seq, ack, self.flags, data, len(self.data))
+        return TcpSegment(self.at, *ends, seq, ack, self.flags, data, len(self.data))
 
     def encoded(self) -> bytes:
         """Return it as an IP packet, cut at its end."""
@@ -188,7 +188,7 @@ def pcapng(
 # ------------------------------------------------------------ verdicts
 
 
-def segments(data: bytes) -> list[Segment]:
+def segments(data: bytes) -> list[TcpSegment]:
     """Return the segments of a capture."""
     return [*Decoder().segments(CaptureFile(io.BytesIO(data)).frames())]
 
