@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
 from conformance.captures.flows import FlowPart, Flows
 from conformance.captures.joining import SILENCE, Joining
@@ -14,6 +15,7 @@ from conformance.traffic.events import Event, Kind
 from conformance.traffic.judge import TrafficJudge
 from conformance.traffic.summary import Totals
 from reference_server.profiles import Profile
+from reference_server.state import SECOND
 
 _WHY = {
     What.GAP: "bytes on {} are missing",
@@ -165,7 +167,8 @@ class JudgedServer:
         self.missing += part.missing
         if not self.first_gap:
             side = "its client" if is_client else "the server"
-            self.first_gap = f"{part.missing:,} bytes of {side} on {one.name}"
+            at = datetime.fromtimestamp(part.since / SECOND, UTC).isoformat(timespec="milliseconds")
+            self.first_gap = f"{part.missing:,} bytes of {side} on {one.name}, after {at}"
 
     def event(self, at: int, conn: int, kind: Kind, data: bytes = b"") -> None:
         """Judge an event, and count it."""

@@ -15,6 +15,8 @@ USUAL_PORT = 11300
 _WEAK = frozenset((b"delete", b"touch", b"quit", b"DELETED", b"TOUCHED", b"NOT_FOUND"))
 """The words that other protocols have too."""
 _MOST_ENDPOINTS = 100_000
+MOST_SERVERS = 1_000
+"""Servers that are judged: those that answer most."""
 _LINE = 300
 """Bytes of a part that are looked at."""
 
@@ -61,7 +63,8 @@ class ServerSearch:
     @property
     def servers(self) -> frozenset[Endpoint]:
         """Return the endpoints that are spoken to, and answer, in the protocol."""
-        return frozenset(self._requests.keys() & self._replies.keys())
+        both = self._requests.keys() & self._replies.keys()
+        return frozenset(sorted(both, key=lambda one: -self._replies[one])[:MOST_SERVERS])
 
     @property
     def has_requests_only(self) -> bool:

@@ -14,6 +14,7 @@ from conformance.captures.files import CaptureFile, DamagedCapture, Frame
 from conformance.captures.flows import Flows
 from conformance.captures.judging import JudgedServer, judged
 from conformance.captures.segments import Decoder, TcpSegment
+from conformance.captures.servers import MOST_SERVERS
 from conformance.captures.strace import HOW, TRACED, Ambiguous, Trace
 from conformance.captures.survey import Survey, survey
 from conformance.console.progress import ProgressBar
@@ -25,6 +26,8 @@ from reference_server.profiles import Profile
 from reference_server.state import SECOND
 from reports.words import counted
 
+_NOTES = 10
+"""Notes about what cannot be followed that are printed for a server."""
 _FRAMES = 4096
 """Frames between two words about the progress."""
 
@@ -127,7 +130,10 @@ def _lines(server: JudgedServer) -> list[str]:
         lines += _with_time(alarm)
     told = sentences(traffic)
     at = next((n for n, line in enumerate(told) if line.startswith("note: ")), len(told))
-    return [*lines, *told[:at], *_unseen(server), *told[at:]]
+    lines += [*told[:at], *_unseen(server), *told[at:][:_NOTES]]
+    if more := len(told[at:][_NOTES:]):
+        lines.append(f"and {counted(more, 'note')} more")
+    return lines
 
 
 def _with_time(alarm: Alarm) -> list[str]:
@@ -163,6 +169,8 @@ def _remarks(first: _Pass, found: Survey) -> list[str]:
     """Return sentences about the whole capture."""
     decoder = first.decoder
     lines = []
+    if len(found.servers) == MOST_SERVERS:
+        lines.append(f"no more than {MOST_SERVERS:,} servers are judged")
     if found.disorder:
         lines.append(
             f"the capture is out of order within {counted(found.disorder, 'segment')}: it does not"
