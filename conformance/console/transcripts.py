@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from conformance.captures.files import MAGIC_SIZE, is_capture
+from conformance.captures.strace import is_strace
+from conformance.console.captures import check_capture, check_trace
 from conformance.console.progress import ProgressBar
 from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
 from conformance.oracle.check import Finding, TranscriptVerdict, judgement
@@ -31,11 +36,20 @@ from reports.words import counted
 @FILE
 @PROFILE
 def check(file: Path, profile: Profile) -> int:
-    """Judge a recorded transcript, without any server.
+    """Judge a recorded transcript or a packet capture, without any server.
+
+    A capture (pcap or pcapng) is judged as the proxy judges. Its servers are recognised by what is
+    said, at any port. The output of strace is judged likewise.
 
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
-    recorded = _read(file)
+    with _opened(file) as begun:
+        begin = begun.peek(MAGIC_SIZE)
+        if is_capture(begin):
+            return check_capture(name_of(file), begun, profile)
+        if is_strace(begin.partition(b"\n")[0].decode("latin-1")):
+            return check_trace(name_of(file), begun, profile)
+        recorded = _read(file, begun)
     progress = ProgressBar("judged")
     try:
         judged = judgement(recorded, profile, progress.tell)
@@ -65,7 +79,8 @@ def replay(file: Path, options: Options, unsafe: bool) -> int:
     """
     if not options.names_server:
         raise refuse("give --target or --launch: on which server?")
-    recorded = _read(file)
+    with _opened(file) as begun:
+        recorded = _read(file, begun)
     transcript = Transcript(list(recorded.entries), recorded.begins, recorded.claim)
     take_endings_for_interrupts()
     try:
@@ -79,12 +94,21 @@ def replay(file: Path, options: Options, unsafe: bool) -> int:
         return INTERRUPTED
 
 
-def _read(file: Path) -> Recorded:
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[io.BufferedReader]:
+    """Open a file for reading bytes; refuse one that cannot be read."""
+    try:
+        with open(0 if file == STANDARD_INPUT else file, "rb") as opened:
+            yield opened
+    except OSError as error:
+        raise refuse(f"cannot read {name_of(file)}: {error.strerror}") from None
+
+
+def _read(file: Path, begun: io.BufferedReader) -> Recorded:
     name = name_of(file)
     progress = ProgressBar("read")
     try:
-        with open(0 if file == STANDARD_INPUT else file, encoding="utf-8") as lines:
-            recorded = Recorded.of(progress.watch(lines))
+        recorded = Recorded.of(progress.watch(io.TextIOWrapper(begun, encoding="utf-8")))
     except OSError as error:
         raise refuse(f"cannot read {name}: {error.strerror}") from None
     except (NotATranscript, UnicodeDecodeError) as error:

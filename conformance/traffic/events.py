@@ -26,7 +26,9 @@ class Kind(IntEnum):
     RESET = 7
     """The connection was reset; the data is the side, ``client`` or ``server``."""
     DROPPED = 8
-    """The rest of the connection is not judged, up to CLOSED or RESET."""
+    """The rest of the connection is not judged, up to JOINED, CLOSED or RESET; the data is why."""
+    JOINED = 9
+    """A connection is judged from here on, of which not all was seen; the data is its address."""
 
 
 ENDS = (Kind.CLOSED, Kind.RESET)

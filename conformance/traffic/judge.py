@@ -114,7 +114,7 @@ class TrafficJudge:
         """The event since which a restart of the server would not have been seen; 0 if none."""
         self._templates = _templates(profile)
         if is_shared:
-            self.alarms.notice(0, "clients that bypass the proxy are expected: jobs are not judged")
+            self.alarms.notice(0, "clients that are not seen are expected: jobs are not judged")
 
     # ------------------------------------------------------------ surroundings of a job
 
@@ -169,7 +169,7 @@ class TrafficJudge:
         if kind is Kind.OPENED:
             self._opens(conn, event.data.decode("latin-1"))
         elif kind is Kind.SENT and conversation is not None:
-            self._sent(conversation, event.data)
+            self._sent(conversation, event.data, event.at)
         elif kind is Kind.RECEIVED and conversation is not None:
             self._received(conversation, event.data)
         elif kind is Kind.CLIENT_ENDED and conversation is not None:
@@ -180,13 +180,27 @@ class TrafficJudge:
         elif kind in ENDS:
             self._closes(conn, kind is Kind.RESET and event.data == b"server")
         elif kind is Kind.DROPPED:
-            self._drops(conn, "the judge lags behind")
+            self._drops(conn, event.data.decode("latin-1") or "the judge lags behind")
+        elif kind is Kind.JOINED:
+            self._joins(conn, event.data.decode("latin-1"))
         if self._departed and self._departed[0][0] < self.now - GRACE:
             self._expire()
 
     def _opens(self, conn: int, name: str) -> None:
         conversation = self.conversations[conn] = Conversation.of(conn, name, self._reading)
         conversation.opened = self.number
+
+    def _joins(self, conn: int, name: str) -> None:
+        """Judge a connection from here on, though its tubes and jobs are unknown."""
+        self._opens(conn, name)
+        self.conversations[conn].is_known = False
+        if conn in self._unseen:
+            self.unjudged -= 1
+            self._is_seen_again(conn)
+
+    def _is_seen_again(self, conn: int) -> None:
+        self._unseen.discard(conn)
+        self._blind_until = max(self._blind_until, self.now + SETTLES)
 
     def _drops(self, conn: int, why: str) -> None:
         """Judge nothing more of a connection."""
@@ -204,8 +218,7 @@ class TrafficJudge:
         if by_server and conversation is not None and self.is_following:
             self._begin_anew(f"the server has reset {conversation.name}; it may have restarted")
         if conn in self._unseen:
-            self._unseen.discard(conn)
-            self._blind_until = max(self._blind_until, self.now + SETTLES)
+            self._is_seen_again(conn)
 
     def _leave(self, conn: int) -> None:
         """Forget a connection; what it has asked may still take effect."""
@@ -276,7 +289,7 @@ class TrafficJudge:
     def _bypassed(self, why: str) -> None:
         """Note signs of clients that bypass the proxy."""
         if self.is_following:
-            self._goes_blind(f"{why}: a client bypasses the proxy")
+            self._goes_blind(f"{why}: a client is not seen here")
         self._blind_until = self.now + BLIND
 
     def note_strangers(self) -> None:
@@ -310,7 +323,7 @@ class TrafficJudge:
 
     # ------------------------------------------------------------ requests
 
-    def _sent(self, conversation: Conversation, data: bytes) -> None:
+    def _sent(self, conversation: Conversation, data: bytes, at: int) -> None:
         conversation.recent.append((">", data[:SHOWN]))
         for understood in conversation.reader.read(data, len(conversation.asked)):
             for remark in understood.remarks:
@@ -318,16 +331,16 @@ class TrafficJudge:
             conversation.is_clear &= understood.is_clear
             if understood.request is not None:
                 self.number += 1
-                self._asks(conversation, understood)
+                self._asks(conversation, understood, at)
 
-    def _asks(self, conversation: Conversation, understood: Understood) -> None:
+    def _asks(self, conversation: Conversation, understood: Understood, at: int) -> None:
         request = understood.request
         assert request is not None
         if isinstance(request, Body):
             if conversation.asked and conversation.asked[-1].awaits_body:
                 asked = conversation.asked[-1]
                 asked.body, asked.awaits_body = request, False
-                asked.at = self.now
+                asked.at = at
             return
         self.requests += 1
         if may_end(request):
@@ -335,7 +348,7 @@ class TrafficJudge:
             return
         is_clear = understood.is_clear
         command = command_of(request)
-        asked = Asked(self.number, self.now, "", words=words_for(request, is_clear))
+        asked = Asked(self.number, at, "", words=words_for(request, is_clear))
         asked.tube = conversation.tube
         conversation.asked.append(asked)
         if isinstance(request, Put):
@@ -376,7 +389,7 @@ class TrafficJudge:
     def _names(self, conversation: Conversation, asked: Asked, id: int, is_clear: bool) -> None:
         numbers = [number for number in asked.args[1:] if isinstance(number, int)]
         pri, delay = (*numbers, 0, 0)[:2]
-        request = JobRequest(asked.number, conversation.conn, asked.verb, self.now, pri, delay)
+        request = JobRequest(asked.number, conversation.conn, asked.verb, asked.at, pri, delay)
         job = self.jobs.get(id)
         if job is None:
             asked.about = request

@@ -73,6 +73,11 @@ class StreamReader(LenientReader):
         """Return whether all that was sent is understood."""
         return self._body is None and not self._skip and not self._buffer
 
+    @property
+    def understood(self) -> int:
+        """Return how many bytes of the connection are understood."""
+        return self._received - len(self._buffer)
+
     def parse(self, line: bytes) -> Request:
         self._line = line
         self._is_plain = self._plain.fullmatch(line) is not None

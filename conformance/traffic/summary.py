@@ -50,7 +50,10 @@ def results(title: str, judge: TrafficJudge, totals: Totals) -> Traffic:
         ],
         counts={str(about): count for about, count in alarms.counts.items()},
         kinds=dict(alarms.of_kind),
-        notices=[f"{_iso(at)}: {printable(said)}" for at, said in alarms.notices],
+        notices=[
+            f"{_iso(at)}: {printable(said)}" if at else printable(said)
+            for at, said in alarms.notices
+        ],
     )
 
 
