@@ -18,7 +18,7 @@ from pathlib import Path
 from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.failing_calls import FailingCalls
 from conformance.target.sanitizers import QUARANTINES, has_sanitizer
-from conformance.target.starvation import CpuTime, session
+from conformance.target.starvation import CpuTime, processes, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED, RESTARTS
 from conformance.verdict import GOES_ON, Fate, NotTestable, TargetLost
@@ -66,7 +66,7 @@ class Resources:
         target.processes()
 
     def _folders(self) -> list[Path]:
-        return [process.folder for process in self._target.processes()]
+        return [*processes(self._pid)]
 
     @property
     def _pid(self) -> int:

@@ -1,0 +1,68 @@
+"""Endurance: a server that many clients have used and left rests."""
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.departures import Departing, departures
+from conformance.dialogue.resting import Need, seems_restless, share, unrest
+from conformance.dialogue.scenario import Connect
+from conformance.target.resources import Resources
+from conformance.target.target import Target
+from conformance.verdict import Deviation, OutcomeKind, Step
+
+WINDOWS = 3
+"""Windows in which a server must not rest after all departures, and after the one to blame."""
+
+
+@requirement(
+    "endurance.idle-cpu",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_a_server_rests_however_its_clients_have_left(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> None:
+    for free in (None, 0):
+        if needs := _unrest_after_all(own_server, client, connect, resources, free):
+            own_server.restart()
+            raise _deviation(own_server, connect, resources, free, needs)
+
+
+def _unrest_after_all(
+    server: Target, client: Connection, connect: Connect, resources: Resources, free: int | None
+) -> list[Need]:
+    """Return the windows in which a server worked though all had left, if it never rested.
+
+    ``free``: how many descriptors it has left when they begin to leave, if these are limited.
+    """
+    leaving = Departing(departures(server), connect)
+    if free is not None:
+        resources.limit_descriptors(free)
+    leaving.leave()
+    client.linger()
+    needs = unrest(resources, WINDOWS)
+    leaving.close()
+    return needs
+
+
+def _deviation(
+    server: Target, connect: Connect, resources: Resources, free: int | None, needs: list[Need]
+) -> Deviation:
+    """Return the deviation of a server that does not rest, with the departure that started it."""
+    blamed = "all its clients have left"
+    for one in departures(server):
+        leaving = Departing([one], connect)
+        if free is not None:
+            resources.limit_descriptors(free)
+        leaving.leave()
+        again = unrest(resources, WINDOWS) if seems_restless(resources) else []
+        resources.lift()
+        leaving.close()
+        if again:
+            blamed, needs = str(one), again
+            break
+    without = "" if free is None else ", without free descriptors"
+    return Deviation(
+        "a server that rests when nobody sends anything",
+        f"it needs {share(needs)} of a CPU after {blamed}{without}",
+        conclusive=True,
+        step=Step(OutcomeKind.WRONG_VALUE, subject="rest after departures"),
+    )
