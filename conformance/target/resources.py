@@ -81,6 +81,11 @@ class Resources:
         return sum(_bytes(folder, _RESIDENT) for folder in self._folders())
 
     @property
+    def private_memory(self) -> int:
+        """The bytes of memory that it has written to, and no file holds, to a page."""
+        return sum(map(_anonymous, self._folders()))
+
+    @property
     def keeps_freed_memory(self) -> bool:
         """Return whether its allocator keeps what it has freed, as AddressSanitizer's does."""
         return has_sanitizer(self._pid, QUARANTINES)
@@ -235,6 +240,16 @@ class Resources:
 def _bytes(folder: Path, key: str) -> int:
     told = re.search(rf"^{key}:\s+(\d+) kB$", (folder / "status").read_text(), re.MULTILINE)
     return int(told[1]) * 1024 if told else 0
+
+
+def _anonymous(folder: Path) -> int:
+    """Return what a process has in memory of its own; VmRSS may lag behind by some pages."""
+    try:
+        told = (folder / "smaps_rollup").read_text()
+    except OSError:
+        return _bytes(folder, _RESIDENT)
+    match = re.search(r"^Anonymous:\s+(\d+) kB$", told, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def _open(folder: Path) -> set[int]:
