@@ -8,33 +8,32 @@ from __future__ import annotations
 import time
 
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.growth import LONG
 from conformance.target.target import Target
 from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation, NotTestable
-from reference_server.wire import FOUND
+from reference_server.wire import USING
 
-END = b"the end of all replies"
-"""The body of a job that a client peeks at last."""
+TRIES, SLOW = 5, 0.005
+"""Round trips that are measured, and the seconds of each from which on a target is too slow."""
 ROOM = 2**18
 """Bytes that are sent at once, so that neither side has to keep much."""
 
 
 class Bulk:
-    """A client that sends much; raises NotTestable if the target takes one command at a time."""
+    """A client that sends much; raises NotTestable if the target is not made for that."""
 
     def __init__(self, client: Connection, server: Target) -> None:
         if not server.traits.pipelines:
             raise NotTestable("needs a target that takes several commands at once")
-        # In a tube of its own, no other command shows it.
-        client.use(f"{client.tube}-end")
-        job = client.put(END, delay=LONG)
-        client.use(client.tube)
-        client.peek(job).expect(FOUND(job, END))
+        # No other command names this tube.
+        tubes = (f"{client.tube}-end", client.tube)
         self._transport = client.transport
         self._seconds = server.limits.reply
-        self._last = b"peek %d\r\n" % job
-        self._end = FOUND(job, END).encode()
+        self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
+        self._end = b"".join(USING(tube).encode() for tube in tubes)
+        client.go_to(*(f"use {tube}" for tube in tubes))
+        if (seconds := min(self.seconds() for _ in range(TRIES))) > SLOW:
+            raise NotTestable(f"needs a faster target: a round trip takes {1000 * seconds:.0f} ms")
 
     def ask(self, data: bytes) -> bytes:
         """Send commands, and return all their replies; raises Deviation if some do not come."""
@@ -68,3 +67,9 @@ class Bulk:
         while times > 0:
             self.ask(data * min(part, times))
             times -= part
+
+    def seconds(self, data: bytes = b"") -> float:
+        """Send commands, and return how long their replies have taken."""
+        begun = time.monotonic()
+        self.ask(data)
+        return time.monotonic() - begun

@@ -62,11 +62,11 @@ def _holds_a_job(client: Connection, _: int) -> None:
 
 
 _STATES: Mapping[str, Callable[[Connection, int], None]] = {
-    "is idle": _is_idle,
     WAITS: _waits,
+    UNREAD_REPLIES: _does_not_read,
+    "is idle": _is_idle,
     "is in the middle of a line": _breaks_a_line,
     "is in the middle of a body": _breaks_a_body,
-    UNREAD_REPLIES: _does_not_read,
     OWN_TUBE: _has_a_tube,
     HOLDS: _holds_a_job,
 }

@@ -1,7 +1,6 @@
 """Endurance: memory, descriptors and files do not grow with each use of a server."""
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -20,6 +19,8 @@ COMMANDS_SECONDS, CLIENTS_SECONDS, ROUND_SECONDS = 0.04, 0.015, 0.01
 """Seconds of CPU time that a server needs for a round of all commands, of clients, and others."""
 CLIENTS, TUBES, JOBS, SIZE = 5_000, 1_500, 2_500, 10_000
 """Clients, tubes and jobs in all rounds together, and the bytes of each job."""
+PUT_AND_DELETE = b"put 0 0 1000 1\r\na\r\nreserve\r\ndelete 1\r\n"
+"""The commands with which jobs come and go."""
 VISITS = (
     b"list-tube-used\r\n",
     b"watch a\r\nwatch b\r\nuse c\r\nput 0 0",
@@ -101,16 +102,10 @@ def test_commands_that_change_nothing_take_no_memory(
 
 def _swift(commands: Mapping[str, bytes], bulk: Bulk) -> Iterator[str]:
     """Yield the commands that a server does not wait for a timer in, as some do in a reserve."""
-    seconds = {name: min(_seconds(bulk, data) for _ in range(3)) for name, data in commands.items()}
+    seconds = {name: min(bulk.seconds(data) for _ in range(3)) for name, data in commands.items()}
     for name, taken in seconds.items():
         if taken < PROMPT + SLOWER * min(seconds.values()):
             yield name
-
-
-def _seconds(bulk: Bulk, data: bytes) -> float:
-    begun = time.monotonic()
-    bulk.ask(data)
-    return time.monotonic() - begun
 
 
 def _most_costly(
@@ -174,6 +169,7 @@ def test_tubes_that_are_deleted_take_no_memory(
     own_server: Target, client: Connection, resources: Resources
 ) -> str:
     _needs_exact_memory(resources)
+    client.needs_usable(b"watch a\r\nignore a\r\n")
     bulk = Bulk(client, own_server)
 
     def come_and_go(times: int) -> None:
@@ -205,6 +201,7 @@ def test_jobs_that_are_deleted_take_no_memory(
     own_server: Target, client: Connection, resources: Resources
 ) -> str:
     _needs_exact_memory(resources)
+    client.needs_usable(PUT_AND_DELETE)
     bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
     work = partial(_put_and_delete, bulk, client, body)
     times = paced(work, ROUND_SECONDS, JOBS // ROUNDS, resources)
@@ -222,15 +219,18 @@ def test_jobs_that_are_deleted_take_no_memory(
 def test_jobs_that_are_deleted_take_no_room_in_the_binlog(
     own_server: Target, client: Connection, resources: Resources
 ) -> str:
+    client.needs_usable(PUT_AND_DELETE)
     known = _commands(client, own_server)
     bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
     commands = b"".join(known[name] for name in _swift(known, bulk))
+    times = paced(
+        partial(_put_and_delete, bulk, client, body), ROUND_SECONDS, JOBS // ROUNDS, resources
+    )
 
-    def work(times: int) -> None:
+    def work() -> None:
         _put_and_delete(bulk, client, body, times)
         bulk.ask(commands)
 
-    times = paced(work, ROUND_SECONDS, JOBS // ROUNDS, resources)
-    if left := growth(partial(work, times), own_server.binlog_size):
+    if left := growth(work, own_server.binlog_size):
         raise _leak(f"{left / times:.0f} bytes of the binlog more with each job")
     return _told(times * ROUNDS, JOBS, "jobs")

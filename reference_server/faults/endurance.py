@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from reference_server.binlog import Binlog
 from reference_server.connection import ServedConnection
-from reference_server.faults.registry import answered, fault
+from reference_server.faults.registry import Answer, answered, fault
 from reference_server.model import Model
-from reference_server.state import Client, KeptJob, Tube
+from reference_server.state import Client, Job, KeptJob, Tube
 from reference_server.wire import Command, Reply
 
 
@@ -66,6 +66,30 @@ class KeepsBodies(Model):
         if (job := self.jobs.get(id)) is not None:
             Kept.more(len(job.body))
         return super()._delete(conn, id)
+
+
+def _cuts(most: int) -> Answer:
+    """Return a change that cuts the end of a list that has more bytes."""
+
+    def change(_: Model, __: Client, ___: Command, reply: Reply) -> Reply:
+        body = reply.body or b""
+        return reply._replace(body=body[: body.rfind(b"- ", 0, most)] if len(body) > most else body)
+
+    return change
+
+
+for _verb, _most in (("list-tubes", 2**16), ("list-tubes-watched", 2**14)):
+    answered(f"endurance.{_verb}", f"{_verb} has {_most} bytes at most", _verb, _cuts(_most))
+
+
+@fault("endurance.many-jobs", "the table of jobs loses one when it grows beyond 1700")
+class LosesOne(Model):
+    def _enqueue(self, job: Job) -> None:
+        super()._enqueue(job)
+        if len(self.jobs) == 1701:
+            self._dequeue(job)
+            self._deref(job.tube)
+            del self.jobs[job.id]
 
 
 @fault("endurance.binlog-size", "the file of jobs never shrinks, and has each deleted job")
