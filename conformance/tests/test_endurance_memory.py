@@ -27,7 +27,7 @@ VISITS = (
     b"use d\r\nput 0 0 60 10000\r\n" + b"x" * 2000,
     b"list-tube-used\r\nreserve\r\n",
 )
-"""What clients send before they leave; the first command of each is answered."""
+"""Requests of clients that leave then; the first command of each is answered."""
 PROMPT, SLOWER = 0.001, 10
 """Seconds that a command may take, and how much longer than the fastest."""
 HARDLY = 2**14
