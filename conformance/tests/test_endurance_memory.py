@@ -9,13 +9,14 @@ from conformance.dialogue.bulk import Bulk
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.leaks import ROUNDS, growth, paced, seems_to_grow
 from conformance.dialogue.scaled_lines import largest_body
+from conformance.dialogue.shortage import leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
 
 TIMES = 20_000
 """Times that each command is sent to a fast server, in all rounds together."""
-COMMANDS_SECONDS, CLIENTS_SECONDS, ROUND_SECONDS = 0.04, 0.015, 0.01
+COMMANDS_SECONDS, CLIENTS_SECONDS, ROUND_SECONDS = 0.03, 0.015, 0.01
 """Seconds of CPU time that a server needs for a round of all commands, of clients, and others."""
 CLIENTS, TUBES, JOBS, SIZE = 5_000, 1_500, 2_500, 10_000
 """Clients, tubes and jobs in all rounds together, and the bytes of each job."""
@@ -139,8 +140,6 @@ def test_clients_that_have_left_take_no_memory_and_no_descriptor(
     own_server: Target, client: Connection, resources: Resources
 ) -> str:
     _needs_exact_memory(resources)
-    client.linger()
-    most = resources.descriptors
 
     def come_and_go(times: int) -> None:
         for number in range(times):
@@ -154,9 +153,7 @@ def test_clients_that_have_left_take_no_memory_and_no_descriptor(
     times = paced(come_and_go, CLIENTS_SECONDS, CLIENTS // ROUNDS, resources)
     if left := growth(partial(come_and_go, times), lambda: resources.private_memory):
         raise _leak(f"{left / times:.0f} bytes more with each client")
-    client.eventually(lambda: resources.descriptors <= most, with_ends=True)
-    if (left := resources.descriptors - most) > 0:
-        raise _leak(f"{left} descriptors of clients that have left")
+    leaves_descriptors(client, resources, partial(come_and_go, times))
     return _told(times * ROUNDS, CLIENTS, "clients")
 
 

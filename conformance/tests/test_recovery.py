@@ -26,7 +26,7 @@ DOWN_AT, SOON, LATER, ODD = 2, 4, 6, 1009
 
 Its multiples differ for all jobs.
 """
-KICKED = 50
+KICKED = 20
 """Of the others, those that are kicked in their order."""
 
 
