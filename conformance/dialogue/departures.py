@@ -28,8 +28,8 @@ class Departure(NamedTuple):
         return f"a client that {self.state} and {self.way}"
 
 
-def _is_idle(client: Connection, _: int) -> None:
-    client.synchronise()
+def _is_idle(_: Connection, __: int) -> None:
+    pass
 
 
 def _waits(client: Connection, _: int) -> None:
@@ -37,7 +37,6 @@ def _waits(client: Connection, _: int) -> None:
 
 
 def _breaks_a_line(client: Connection, _: int) -> None:
-    client.synchronise()
     client.raw(b"put 0 0", replies=0)
 
 
@@ -117,6 +116,8 @@ class Departing:
             job = connect().put(b"0123456789" * (SIZE // 10), delay=LONG)
         self._clients = [(departure, connect()) for departure in chosen]
         for departure, client in self._clients:
+            # It has to be accepted before the server gets no more descriptors.
+            client.synchronise()
             _STATES[departure.state](client, job)
 
     def leave(self) -> None:

@@ -13,7 +13,7 @@ from conformance.target.resources import Resources
 
 WINDOW = 0.1
 """Seconds in which it is observed whether a server rests."""
-MOMENT = 0.015
+MOMENT = 0.03
 """Seconds in which a server that spins shows that it does."""
 WINDOWS = 5
 """Windows after which it is taken not to."""
