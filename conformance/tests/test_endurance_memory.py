@@ -185,7 +185,7 @@ def _put_and_delete(bulk: Bulk, client: Connection, body: bytes, times: int) -> 
     said = bulk.ask(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) * times)
     jobs = re.findall(rb"INSERTED (\d+)\r\n", said)
     if "ready" not in client.profile.deletes:
-        bulk.ask(client.ask_for_job.encode() + b"\r\n" * len(jobs))
+        bulk.ask(f"{client.ask_for_job}\r\n".encode() * len(jobs))
     bulk.ask(b"".join(b"delete %b\r\n" % job for job in jobs))
 
 
