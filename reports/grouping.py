@@ -14,8 +14,8 @@ RANDOM = frozenset(
     f"protocol.any-{word}" for word in ("program", "transition", "bytes", "overlap", "conversation")
 )
 """The requirements of random tests: whatever these find is theirs."""
-RARE = ("exhaustion.", "persistence.")
-"""The beginnings of slugs that only concern a server in need, or one that restarts."""
+RARE = ("endurance.", "exhaustion.", "persistence.")
+"""The beginnings of slugs that only concern a server in need, after long use, or restarted."""
 CRASHED = "crashed"
 """The observation of a cause that has ended the target's process."""
 _MUCH = re.compile(r"\btest_(?:queues|repetition|crowds|slow_clients|circumstances)::")

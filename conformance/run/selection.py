@@ -10,7 +10,7 @@ import pytest
 from conformance.run.suite import Suite, needs, slugs
 from reports.grouping import RARE
 
-LEFT_OUT = "random conversations, exhaustion and restarts are left out"
+LEFT_OUT = "random conversations, exhaustion, endurance and restarts are left out"
 NOTHING = "no test of the suite is selected: look at -k and -m"
 
 

@@ -87,7 +87,6 @@ class LaunchedTarget(Target):
         }
         self._prefix = _HEEDLESS if values.pop(HEEDLESS, False) else ()
         self._values = values
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         if values.get("binlog"):
             self._folder = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-")
             self._values = {**values, "binlog": self._folder.name}

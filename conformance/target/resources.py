@@ -18,7 +18,7 @@ from pathlib import Path
 from conformance.target.failing_allocations import FailingAllocations
 from conformance.target.failing_calls import FailingCalls
 from conformance.target.sanitizers import QUARANTINES, has_sanitizer
-from conformance.target.starvation import CpuTime, session
+from conformance.target.starvation import CpuTime, processes, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED, RESTARTS
 from conformance.verdict import GOES_ON, Fate, NotTestable, TargetLost
@@ -66,7 +66,7 @@ class Resources:
         target.processes()
 
     def _folders(self) -> list[Path]:
-        return [process.folder for process in self._target.processes()]
+        return [*processes(self._pid)]
 
     @property
     def _pid(self) -> int:
@@ -79,6 +79,11 @@ class Resources:
     def memory(self) -> int:
         """The bytes of memory that it has in use."""
         return sum(_bytes(folder, _RESIDENT) for folder in self._folders())
+
+    @property
+    def private_memory(self) -> int:
+        """The bytes of memory that it has written to, and no file holds, to a page."""
+        return sum(map(_anonymous, self._folders()))
 
     @property
     def keeps_freed_memory(self) -> bool:
@@ -235,6 +240,16 @@ class Resources:
 def _bytes(folder: Path, key: str) -> int:
     told = re.search(rf"^{key}:\s+(\d+) kB$", (folder / "status").read_text(), re.MULTILINE)
     return int(told[1]) * 1024 if told else 0
+
+
+def _anonymous(folder: Path) -> int:
+    """Return what a process has in memory of its own; VmRSS may lag behind by some pages."""
+    try:
+        told = (folder / "smaps_rollup").read_text()
+    except OSError:
+        return _bytes(folder, _RESIDENT)
+    match = re.search(r"^Anonymous:\s+(\d+) kB$", told, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def _open(folder: Path) -> set[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from conformance import yamlish
 from conformance.target.address import Address, TargetError, ask, connect, parse_address, visit
@@ -54,6 +56,8 @@ class Target(ABC):
     """Its allocations, if it was started so that they can fail."""
     generation = 0
     """Changes when a server is lost: what listens there later is another one, with other jobs."""
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+    """The folder in which it keeps its jobs, if it does and we have made it."""
     clock: TargetClock
     reported_kinds: set[str]
     """The kinds of reports of sanitizers that were shown already."""
@@ -224,6 +228,17 @@ class Target(ABC):
         listen; raises NotTestable.
         """
         raise NotTestable("needs --launch: a server to restart")
+
+    def binlog_size(self) -> int:
+        """Return the bytes of the files in which it keeps its jobs; raises NotTestable."""
+        if self._folder is None:
+            raise NotTestable("needs --launch with {binlog} in its command")
+        size = 0
+        for file in Path(self._folder.name).iterdir():
+            # It may be removed meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                size += file.stat().st_size
+        return size
 
     def crash(self) -> None:
         """Kill the server and start it again as it was; raises NotTestable."""

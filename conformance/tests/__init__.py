@@ -18,6 +18,7 @@ reply are rows of a table.
   `test_recovery`, `test_quirks`
 - without memory, descriptors, disk: `test_exhaustion`, `test_exhaustion_descriptors`,
   `test_exhaustion_disk`; with peers that misbehave: `test_exhaustion_peers`
+- after long use: `test_endurance`, `test_endurance_memory`, `test_endurance_size`
 - times: `test_long_times`, `test_ties`, `test_clock_changes`
 - much of it: `test_queues`, `test_repetition`, `test_crowds`, `test_slow_clients`; beside much of
   it: `test_circumstances`

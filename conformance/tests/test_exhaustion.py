@@ -1,5 +1,7 @@
 """Exhaustion: replies of a server that gets no more memory, and what is left of its jobs."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
@@ -198,6 +200,23 @@ def test_jobs_from_before_are_whole_afterwards(
 
 
 @requirement(
+    "exhaustion.expiry-keeps-jobs",
+    "If the worker does not delete, release, or bury the job within <ttr> seconds, the job will "
+    "time out and the server will release the job.",
+)
+@requirement(
+    "exhaustion.delay-keeps-jobs",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
+)
+@requirement(
+    "exhaustion.kick-keeps-jobs",
+    "The kick command applies only to the currently used tube. It moves jobs into the ready queue.",
+)
+@requirement(
+    "exhaustion.release-keeps-jobs",
+    "The release command puts a reserved job back into the ready queue",
+)
+@requirement(
     "exhaustion.earlier-jobs",
     "The server never inspects or modifies a job body and always sends it back in its original "
     "form.",
@@ -208,6 +227,7 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
     own_server: Target,
     client: Connection,
     other: Connection,
+    connect: Connect,
     new_client: Connect,
     resources: Resources,
     clock: Timeline,
@@ -217,14 +237,58 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
         back = [other.put_and_reserve() for _ in range(MANY)]
         # A client that holds one of these is in its safety margin.
         holders = [new_client() for _ in range(MANY)]
+        buried = [client.put_and_bury() for _ in range(MANY)]
+        released = [client.put_and_reserve() for _ in range(MANY)]
         late = [holder.put_and_reserve(ttr=1) for holder in holders]
         due = [client.put(b"a", delay=1) for _ in range(MANY)]
-    with short_of_memory(own_server, client, resources, lack):
+    # In default: the jobs that fill the memory leave no room in the queue of this tube.
+    producer = connect()
+    with short_of_memory(own_server, producer, resources, lack):
         other.close()
+        for job in released:
+            reply_in_need(client, client.send(f"release {job} 0 0"), "RELEASED", "BURIED")
+        reply_in_need(client, client.send(f"kick {MANY}"), "KICKED")
         clock.advance(1)
         for holder in holders:
             holder.raw(holder.ping).any_reply()
-    client.says([(f"peek {job}", FOUND(job, b"a")) for job in (*back, *late, *due)])
+    for holder in holders:
+        # Whether the time of an idle client's job ends is another requirement.
+        holder.close()
+    jobs = {
+        "disconnect": back,
+        "kick": buried,
+        "release": released,
+        "expiry": late,
+        "delay": due,
+    }
+    client.says([(f"peek {job}", FOUND(job, b"a")) for part in jobs.values() for job in part])
+    _each_is_given_once(client, jobs)
+
+
+def _each_is_given_once(client: Connection, jobs: Mapping[str, Sequence[int]]) -> None:
+    """Expect that jobs are ready or buried, unless a client has kept them; by how they came back.
+
+    A job may be in no queue though its state says so: then nobody gets it.
+    """
+    every = [job for part in jobs.values() for job in part]
+    for job in every:
+        client.eventually(partial(_is_back, client, job), with_ends=True, soon=True)
+        if client.state_of(job) == "reserved":
+            # A release may have been refused.
+            client.send(f"release {job} 0 0").any_reply()
+    client.send(f"kick {len(every)}").any_reply()
+    given = Counter[int]()
+    while (reply := client.observe(client.ask_for_job).any_reply()).word == "RESERVED":
+        given[int(reply.args[0])] += 1
+        if given.total() == len(every):
+            break
+    for name, part in jobs.items():
+        for job in part:
+            if given[job] != 1:
+                observed = f"{given[job]} times: it is {client.state_of(job)[:100]}"
+                deviation = Deviation(f"job {job} given once", observed, conclusive=True)
+                deviation.owner = f"exhaustion.{name}-keeps-jobs"
+                raise deviation
 
 
 def _is_back(client: Connection, job: int) -> bool:

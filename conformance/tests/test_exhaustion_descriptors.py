@@ -1,7 +1,6 @@
 """Exhaustion: clients of a server that gets no more descriptors, or that cannot accept them."""
 
 import contextlib
-import time
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +8,7 @@ from _pytest.mark import ParameterSet
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.resting import share, unrest
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage, leaves_descriptors, let_calls_succeed
 from conformance.target.resources import Resources
@@ -17,12 +17,6 @@ from conformance.verdict import Deviation, OutcomeKind, TargetLost
 
 SERVED, SPARE, TOO_MANY = 8, 2, 6
 """Clients that are connected before, that may come, and that come."""
-WINDOW = 0.1
-"""Seconds in which it is looked at whether a server rests."""
-WINDOWS = 5
-"""Windows after which it is said not to."""
-BUSY, RUNS = 0.2, 0.04
-"""The parts of a window for which a server needs a CPU, and has one, that does not rest."""
 
 Way = Callable[[Resources], object]
 """It keeps a server from accepting clients."""
@@ -46,8 +40,6 @@ UNPREPARED = [_fail("ENOMEM", "fcntl", "ioctl", step=step) for step in (1, 2)]
 UNWATCHED = _fail("ENOMEM", "epoll_ctl")
 """No client can be watched any more."""
 UNALLOCATED = pytest.param(Resources.refuse_allocations, id="no-allocation")
-TALK = 1000
-"""The bytes that it writes in a window, of which it may be kept from more by a slow disk."""
 
 
 def _exhaust(
@@ -92,15 +84,6 @@ def _come(connect: Connect) -> list[Connection]:
     return late
 
 
-def _need(resources: Resources) -> tuple[float, float, int]:
-    """Return for which parts of a window it needed a CPU and ran, and the bytes that it wrote."""
-    begun, before, written = time.monotonic(), resources.cpu_time(), resources.written()
-    time.sleep(WINDOW)
-    seconds, now = time.monotonic() - begun, resources.cpu_time()
-    needed, ran = now.wanted - before.wanted, now.ran - before.ran
-    return needed / seconds, ran / seconds, resources.written() - written
-
-
 @requirement(
     "exhaustion.descriptors-connected",
     "Clients connect, send commands and data, wait for responses, and close the connection.",
@@ -124,21 +107,13 @@ def test_without_descriptors_a_server_rests_when_nobody_sends(
 ) -> None:
     served = _served(connect)
     late = _exhausted(served, connect, resources)
-    shares: list[float] = []
-    prints: list[int] = []
-    rests = False
-    while not rests and len(shares) < WINDOWS:
-        needed, ran, written = _need(resources)
-        shares.append(needed)
-        prints.append(written)
-        # On a busy machine, who only has a timer waits long for a CPU, but hardly runs.
-        rests = (needed < BUSY or ran < RUNS) and written < TALK
+    needs = unrest(resources)
     _close(late)
-    if not rests:
+    if needs:
         raise Deviation(
             "a server that waits while clients wait to be accepted",
-            f"it needed a CPU for {min(shares):.0%} of the time at least, and wrote"
-            f" {sum(prints):,} bytes",
+            f"it needed a CPU for {share(needs)} of the time at least, and wrote"
+            f" {sum(need.written for need in needs):,} bytes",
             conclusive=True,
         )
 

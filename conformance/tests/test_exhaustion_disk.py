@@ -287,8 +287,8 @@ def test_jobs_are_kept_when_a_server_cannot_start(
     most: int,
 ) -> None:
     with before_shortage():
-        jobs = [client.job_in(state) for state in ("buried", "delayed", "ready")]
-        jobs += client.put_many([b"a"] * 2 * MANY)
+        jobs = {client.job_in(state): state for state in ("buried", "delayed", "ready")}
+        jobs |= dict.fromkeys(client.put_many([b"a"] * 2 * MANY), "ready")
     end = time.monotonic() + STARTS
     crashes = 0
     for number, degree in enumerate(degrees):
@@ -301,7 +301,10 @@ def test_jobs_are_kept_when_a_server_cannot_start(
         if crashes > most or fate.kind is OutcomeKind.HANGS:
             raise Deviation("a server that starts, or ends with a message", str(fate))
     own_server.restart()
-    connect().says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
+    again = connect()
+    again.says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
+    for job, state in jobs.items():
+        again.job_is(job, state=state)
 
 
 @requirement(

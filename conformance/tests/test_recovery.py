@@ -1,7 +1,13 @@
 """Recovery: what a server remembers that was killed, has much to remember, or ends repeatedly."""
 
+import re
+import time
+from functools import partial
+
 from conformance.catalogue import configured, requirement
+from conformance.dialogue.bulk import Bulk
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import APART
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
@@ -10,6 +16,18 @@ from reference_server.wire import (
     NOT_FOUND,
     RESERVED,
 )
+
+JOBS, PART = 5000, 500
+"""Delayed jobs on a fast server, and how many are put at a time."""
+SECONDS = 0.4
+"""Seconds after which no more are put."""
+DOWN_AT, SOON, LATER, ODD = 2, 4, 6, 1009
+"""Seconds after which the server restarts, delays that end in the test, and a number.
+
+Its multiples differ for all jobs.
+"""
+KICKED = 20
+"""Of the others, those that are kicked in their order."""
 
 
 @requirement(
@@ -106,6 +124,50 @@ def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
     found = client.each([b"peek %d\r\n" % job for job in jobs])
     for job, body, asked in zip(jobs, bodies, found, strict=True):
         asked.expect(NOT_FOUND if job % 3 else FOUND(job, body))
+
+
+@requirement(
+    "persistence.many-delays",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_many_delays_end_as_they_would_have_without_a_restart(
+    own_server: Target, client: Connection, new_client: Connect, clock: Timeline
+) -> str:
+    client.minds_time()
+    bulk, delays, begun = Bulk(client, own_server), dict[int, int](), time.monotonic()
+    while len(delays) < JOBS and time.monotonic() - begun < SECONDS:
+        first = len(delays)
+        chosen = [_delay(number) for number in range(first, first + PART)]
+        puts = b"".join(b"put 0 %d 1000 1\r\na\r\n" % delay for delay in chosen)
+        ids = re.findall(rb"INSERTED (\d+)\r\n", bulk.ask(puts))
+        delays |= zip(map(int, ids), chosen, strict=True)
+    clock.advance(DOWN_AT)
+    own_server.restart()
+    client, now = new_client(), DOWN_AT
+    for end in (0, SOON, LATER):
+        clock.advance(max(end - now, 0))
+        now = max(end, now)
+        ready = sum(delay <= end for delay in delays.values())
+        client.becomes(partial(_has_ready, client, ready))
+        stats = client.stats_tube()
+        counts = [stats.number(f"current-jobs-{state}") for state in ("ready", "delayed")]
+        assert counts == [ready, len(delays) - ready]
+    left = sorted((delay, job) for job, delay in delays.items() if delay > LATER)
+    for _, job in left[:KICKED]:
+        client.peek_delayed().expect(FOUND(job, b"a"))
+        client.kick_one("delayed")
+    return "" if len(delays) >= JOBS else f"{len(delays):,} of {JOBS:,} jobs"
+
+
+def _delay(number: int) -> int:
+    """Return the delay of a job: two in three end while the test lasts."""
+    return (SOON, LATER, 3600 + APART * (number * ODD % JOBS))[number % 3]
+
+
+def _has_ready(client: Connection, count: int) -> bool:
+    return client.stats_tube().number("current-jobs-ready") == count
 
 
 @requirement(

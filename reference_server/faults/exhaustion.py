@@ -18,7 +18,7 @@ from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.reserve import RESERVE
-from reference_server.state import Client, Job, JobState, KeptJob
+from reference_server.state import Alarm, Client, Job, JobState, KeptJob, Timer
 from reference_server.wire import Command, Malformed, Put, Reply, Request, RequestReader
 
 _PATIENCE = 3.0
@@ -128,6 +128,54 @@ class LosesReturned(Model):
             super()._let_go(job)
         else:
             self._unreserve(job)
+
+
+class _LosesJobs(Model):
+    """Without memory, what should become ready is in no queue."""
+
+    def _lose(self, job: Job) -> None:
+        self._dequeue(job)
+        job.state = JobState.READY
+
+
+def _loses(kind: Timer) -> type[Model]:
+    """Lose the jobs of which such a timer ends without memory."""
+
+    class Loses(_LosesJobs):
+        def _fire(self, alarm: Alarm) -> None:
+            if alarm[1] is kind and not RESERVE.has_room:
+                self._lose(self.jobs[int(alarm[2])])
+            else:
+                super()._fire(alarm)
+
+    return Loses
+
+
+fault("exhaustion.expiry-keeps-jobs", "a job whose TTR ends without memory is in no queue")(
+    _loses(Timer.TTR)
+)
+fault("exhaustion.delay-keeps-jobs", "a job whose delay ends without memory is in no queue")(
+    _loses(Timer.DELAY)
+)
+
+
+@fault("exhaustion.kick-keeps-jobs", "a job that is kicked without memory is in no queue")
+class LosesKicked(_LosesJobs):
+    def _kick_one(self, job: Job) -> None:
+        if RESERVE.has_room:
+            super()._kick_one(job)
+        else:
+            self._lose(job)
+
+
+@fault("exhaustion.release-keeps-jobs", "a job that is released without memory is in no queue")
+class LosesReleased(_LosesJobs):
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
+        job = self._held(conn, id)
+        if job is None or RESERVE.has_room:
+            return super()._release(conn, id, pri, delay)
+        self._lose(job)
+        return wire.RELEASED
 
 
 @fault("exhaustion.memory-serves-again", "once a put had no memory no other is taken")

@@ -46,6 +46,22 @@ class DelaysAgain(Model):
         super().remember(again, next_id)
 
 
+@fault(
+    "persistence.many-delays", "of more than 150 delays the last ones begin anew with the server"
+)
+class ManyDelaysAgain(Model):
+    def remember(self, kept: Iterable[KeptJob], next_id: int) -> None:
+        kept = [*kept]
+        late = {job.id for job in [job for job in kept if job.state is JobState.DELAYED][150:]}
+        super().remember(
+            (
+                job._replace(deadline=self.now + job.delay * SECOND) if job.id in late else job
+                for job in kept
+            ),
+            next_id,
+        )
+
+
 comes_back(
     "persistence.bury",
     "buried jobs come back ready",

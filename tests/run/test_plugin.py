@@ -377,7 +377,10 @@ def test_a_quick_run_says_what_it_leaves_out(tmp_path: Path) -> None:
     done = suite(*chosen, f"--report={tmp_path}")
     assert done.returncode == 0, done.stdout
     told = suite(*chosen, "-v", "--collect-only")
-    assert "quick: random conversations, exhaustion and restarts are left out" in told.stdout
+    assert (
+        "quick: random conversations, exhaustion, endurance and restarts are left out"
+        in told.stdout
+    )
     assert not re.search("test_any_program|test_persistence", told.stdout)
     verdicts = {r.slug: r.verdict for r in read_results(tmp_path / "results.json").requirements}
     assert verdicts["use.using"] is Verdict.PASS

@@ -1,0 +1,79 @@
+"""Thousands of commands in one go: only the end of all their replies is awaited.
+
+The replies are not parsed, so that a test is as fast as the server; they are not in the transcript.
+"""
+
+from __future__ import annotations
+
+import time
+
+from conformance.dialogue.connection import Connection
+from conformance.target.target import Target
+from conformance.usual_answers import IN_STEP
+from conformance.verdict import Deviation, NotTestable
+from reference_server.wire import USING
+
+TRIES, SLOW = 5, 0.005
+"""Round trips that are measured, and the seconds of each from which on a target is too slow."""
+MUCH, NAP = 10_000, 0.001
+"""Bytes of commands after which replies are collected for so many seconds."""
+ROOM = 2**18
+"""Bytes that are sent at once, so that neither side has to keep much."""
+
+
+class Bulk:
+    """A client that sends much; raises NotTestable if the target is not made for that."""
+
+    def __init__(self, client: Connection, server: Target) -> None:
+        if not server.traits.pipelines:
+            raise NotTestable("needs a target that takes several commands at once")
+        # No other command names this tube.
+        tubes = (f"{client.tube}-end", client.tube)
+        self._transport = client.transport
+        self._seconds = server.limits.reply
+        self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
+        self._end = b"".join(USING(tube).encode() for tube in tubes)
+        client.go_to(*(f"use {tube}" for tube in tubes))
+        if (seconds := min(self.seconds() for _ in range(TRIES))) > SLOW:
+            raise NotTestable(f"needs a faster target: a round trip takes {1000 * seconds:.0f} ms")
+
+    def ask(self, data: bytes) -> bytes:
+        """Send commands, and return all their replies; raises Deviation if some do not come."""
+        self._transport.send(data + self._last)
+        came, seconds = bytearray(), self._seconds
+        limit = time.monotonic() + seconds
+        while not came.endswith(self._end):
+            part = self._transport.receive_within(seconds)
+            if part:
+                came += part
+                limit = time.monotonic() + seconds
+                # A server that wakes us up with each reply would be slower.
+                time.sleep(NAP if len(data) > MUCH else 0)
+            elif self._transport.ended or time.monotonic() > limit:
+                raise self._missing(data, came)
+        return bytes(came[: -len(self._end)])
+
+    def _missing(self, data: bytes, came: bytearray) -> Deviation:
+        ended = "the target closed the connection" if self._transport.ended else ""
+        observed = ended or f"nothing more within {self._seconds:g} seconds"
+        lines = data.count(b"\n")
+        deviation = Deviation(
+            f"replies to {lines:,} lines",
+            f"{observed}, after {len(came):,} bytes",
+            waited=0.0 if ended else self._seconds,
+        )
+        deviation.owner = IN_STEP
+        return deviation
+
+    def repeat(self, data: bytes, times: int) -> None:
+        """Send commands so many times, and wait for all replies."""
+        part = max(ROOM // len(data), 1)
+        while times > 0:
+            self.ask(data * min(part, times))
+            times -= part
+
+    def seconds(self, data: bytes = b"") -> float:
+        """Send commands, and return how long their replies have taken."""
+        begun = time.monotonic()
+        self.ask(data)
+        return time.monotonic() - begun

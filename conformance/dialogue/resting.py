@@ -1,0 +1,69 @@
+"""The rest of a server while nobody sends anything: its CPU time, and what it writes.
+
+CPU time is what a busy machine does not change: a server that spins uses nearly all that it gets,
+and one that waits uses nearly none.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from conformance.target.resources import Resources
+
+WINDOW = 0.1
+"""Seconds in which it is observed whether a server rests."""
+MOMENT = 0.03
+"""Seconds in which a server that spins shows that it does."""
+WINDOWS = 5
+"""Windows after which it is taken not to."""
+BUSY, RUNS = 0.2, 0.04
+"""The parts of a window for which a server needs a CPU, and has one, that does not rest."""
+TALK = 1000
+"""Bytes that it writes in a window, of which it may be kept from more by a slow disk."""
+
+
+class Need(NamedTuple):
+    """The parts of a window for which a server needed a CPU and ran, and the bytes it wrote."""
+
+    wanted: float
+    ran: float
+    written: int
+
+    @property
+    def is_rest(self) -> bool:
+        """Tell whether it rested.
+
+        On a busy machine, a server with only a timer waits long for a CPU, but hardly runs.
+        """
+        return (self.wanted < BUSY or self.ran < RUNS) and self.written < TALK
+
+
+def unrest(resources: Resources, windows: int = WINDOWS) -> list[Need]:
+    """Return the windows in which a server worked for nobody; none if it rested in any."""
+    found: list[Need] = []
+    for _ in range(windows):
+        found.append(_need(resources))
+        if found[-1].is_rest:
+            return []
+    return found
+
+
+def seems_restless(resources: Resources) -> bool:
+    """Tell whether a server runs for a moment, in which it may still have had something to do."""
+    before = resources.cpu_time().ran
+    time.sleep(MOMENT)
+    return resources.cpu_time().ran - before > RUNS * MOMENT
+
+
+def _need(resources: Resources) -> Need:
+    begun, before, written = time.monotonic(), resources.cpu_time(), resources.written()
+    time.sleep(WINDOW)
+    seconds, now = time.monotonic() - begun, resources.cpu_time()
+    needed, ran = now.wanted - before.wanted, now.ran - before.ran
+    return Need(needed / seconds, ran / seconds, resources.written() - written)
+
+
+def share(needs: list[Need]) -> str:
+    """Return the part of some windows, at least, for which a server needed a CPU."""
+    return f"{min(need.wanted for need in needs):.0%}"

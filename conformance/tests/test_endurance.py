@@ -1,0 +1,89 @@
+"""Endurance: a server that many clients have used and left rests."""
+
+import time
+from collections.abc import Sequence
+
+from conformance.catalogue import requirement
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.departures import Departing, Departure, departures
+from conformance.dialogue.resting import Need, seems_restless, share, unrest
+from conformance.dialogue.scenario import Connect
+from conformance.target.resources import Resources
+from conformance.target.target import Target
+from conformance.verdict import Deviation, OutcomeKind, Step
+
+SECONDS, STEPS, LINGERS = 2.0, 3, 5
+"""Seconds in which all depart from a slow server, and the round trips of each and of linger."""
+WINDOWS = 2
+"""Windows in which a server must not rest after the departure that is to blame."""
+
+
+@requirement(
+    "endurance.idle-cpu",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_a_server_rests_however_its_clients_have_left(
+    own_server: Target, client: Connection, connect: Connect, resources: Resources
+) -> str:
+    every = departures(own_server)
+    chosen = every[: max(int(SECONDS / (STEPS * _round_trip(client))), 1)]
+    for free in (None, 0):
+        if _unrest_after(chosen, client, connect, resources, free, windows=1):
+            own_server.restart()
+            client = connect()
+            if deviation := _deviation(chosen, client, connect, resources, free):
+                raise deviation
+        if len(chosen) < len(every):
+            return f"{len(chosen)} of {len(every)} departures"
+    return ""
+
+
+def _round_trip(client: Connection) -> float:
+    """Return the seconds of a round trip."""
+    begun = time.monotonic()
+    client.linger()
+    return (time.monotonic() - begun) / LINGERS
+
+
+def _unrest_after(
+    chosen: Sequence[Departure],
+    client: Connection,
+    connect: Connect,
+    resources: Resources,
+    free: int | None,
+    windows: int = WINDOWS,
+) -> list[Need]:
+    """Return the windows in which a server worked though all had left, if it never rested.
+
+    ``free``: how many descriptors it has left when they begin to leave, if these are limited.
+    """
+    leaving = Departing(chosen, connect)
+    if free is not None:
+        resources.limit_descriptors(free)
+    leaving.leave()
+    client.linger()
+    needs = unrest(resources, windows) if seems_restless(resources) else []
+    resources.lift()
+    leaving.close()
+    return needs
+
+
+def _deviation(
+    chosen: Sequence[Departure],
+    client: Connection,
+    connect: Connect,
+    resources: Resources,
+    free: int | None,
+) -> Deviation | None:
+    """Return the deviation of a server that does not rest, with the departure that started it."""
+    for some in (*([one] for one in chosen), chosen):
+        if needs := _unrest_after(some, client, connect, resources, free):
+            blamed = str(some[0]) if len(some) == 1 else "all its clients have left"
+            without = "" if free is None else ", without free descriptors"
+            return Deviation(
+                "a server that rests when nobody sends anything",
+                f"it needs {share(needs)} of a CPU after {blamed}{without}",
+                conclusive=True,
+                step=Step(OutcomeKind.WRONG_VALUE, subject="rest after departures"),
+            )
+    return None

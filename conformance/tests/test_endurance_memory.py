@@ -1,0 +1,233 @@
+"""Endurance: memory, descriptors and files do not grow with each use of a server."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from conformance.catalogue import configured, requirement
+from conformance.dialogue.bulk import Bulk
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.leaks import ROUNDS, growth, paced, seems_to_grow
+from conformance.dialogue.scaled_lines import largest_body
+from conformance.dialogue.shortage import leaves_descriptors
+from conformance.target.resources import Resources
+from conformance.target.target import Target
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
+
+TIMES = 20_000
+"""Times that each command is sent to a fast server, in all rounds together."""
+COMMANDS_SECONDS, CLIENTS_SECONDS, ROUND_SECONDS = 0.03, 0.015, 0.01
+"""Seconds of CPU time that a server needs for a round of all commands, of clients, and others."""
+CLIENTS, TUBES, JOBS, SIZE = 5_000, 1_500, 2_500, 10_000
+"""Clients, tubes and jobs in all rounds together, and the bytes of each job."""
+PUT_AND_DELETE = b"put 0 0 1000 1\r\na\r\nreserve\r\ndelete 1\r\n"
+"""The commands with which jobs come and go."""
+VISITS = (
+    b"list-tube-used\r\n",
+    b"watch a\r\nwatch b\r\nuse c\r\nput 0 0",
+    b"use d\r\nput 0 0 60 10000\r\n" + b"x" * 2000,
+    b"list-tube-used\r\nreserve\r\n",
+)
+"""Requests of clients that leave then; the first command of each is answered."""
+PROMPT, SLOWER = 0.001, 10
+"""Seconds that a command may take, and how much longer than the fastest."""
+HARDLY = 2**14
+"""Bytes by which two rounds of all commands let memory grow, if any single one may leak."""
+MISSING = 2**63 - 1
+"""The id of no job."""
+NAME = "n" * 190
+"""A tube that comes and goes."""
+
+
+def _commands(client: Connection, server: Target) -> Mapping[str, bytes]:
+    """Return commands that change nothing in the end, by what they are called."""
+    held = client.put_and_reserve()
+    client.job_in("buried")
+    client.job_in("delayed")
+    ready, tube = client.job_in("ready"), client.tube
+    # Where nothing is ready, reserve-with-timeout gives nothing.
+    client.go_to(f"watch {tube}-empty", f"ignore {tube}")
+    lines = (
+        *(f"peek {ready}", f"peek {MISSING}", "peek-ready", "peek-delayed", "peek-buried"),
+        *("stats", f"stats-job {ready}", f"stats-job {MISSING}", f"stats-tube {tube}"),
+        *("stats-tube none", "list-tubes", "list-tube-used", "list-tubes-watched"),
+        *("reserve-with-timeout 0", f"reserve-job {MISSING}", f"touch {held}", "kick 0"),
+        *(f"touch {MISSING}", f"delete {MISSING}", f"release {MISSING} 0 0"),
+        *(f"bury {MISSING} 0", f"kick-job {MISSING}", f"pause-tube {tube} 0"),
+        *(f"watch {NAME}\r\nignore {NAME}", f"use {NAME}\r\nuse {tube}"),
+    )
+    known = client.profile.commands - {*server.traits.unusable}
+    commands = {line: f"{line}\r\n" for line in lines if line.split()[0] in known}
+    wrong = {
+        "a put with a wrong end": "put 0 0 60 2\r\nabcd\r\n",
+        "a malformed put": "put x 0 60 2\r\n",
+        "an unknown command": "bogus\r\n",
+        "a line that is too long": "peek " + "1" * 400 + "\r\n",
+    }
+    return {name: text.encode() for name, text in (commands | wrong).items()}
+
+
+def _needs_exact_memory(resources: Resources) -> None:
+    if resources.keeps_freed_memory:
+        raise NotTestable("needs a server without a sanitizer, which keeps what was freed")
+
+
+def _leak(observed: str) -> Deviation:
+    step = Step(OutcomeKind.WRONG_VALUE, subject="no growth")
+    return Deviation("a size that stops growing", observed, conclusive=True, step=step)
+
+
+@requirement(
+    "endurance.commands-memory",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_commands_that_change_nothing_take_no_memory(
+    own_server: Target, client: Connection, resources: Resources
+) -> str:
+    _needs_exact_memory(resources)
+    known = _commands(client, own_server)
+    bulk = Bulk(client, own_server)
+    commands = {name: known[name] for name in _swift(known, bulk)}
+    everything = b"".join(commands.values())
+    times = paced(partial(bulk.repeat, everything), COMMANDS_SECONDS, TIMES // ROUNDS, resources)
+    work = partial(bulk.repeat, everything, times)
+    if seems_to_grow(work, lambda: resources.private_memory, HARDLY):
+        name = _most_costly(commands, bulk, resources, times)
+        one = partial(bulk.repeat, commands[name])
+        more = paced(one, COMMANDS_SECONDS, TIMES, resources)
+        if left := growth(partial(one, more), lambda: resources.private_memory):
+            raise _leak(f"{left / more:.0f} bytes more with each {_shown(name)}")
+    return _told(times * ROUNDS, TIMES, "times each command")
+
+
+def _swift(commands: Mapping[str, bytes], bulk: Bulk) -> Iterator[str]:
+    """Yield the commands that a server does not wait for a timer in, as some do in a reserve."""
+    seconds = {name: min(bulk.seconds(data) for _ in range(3)) for name, data in commands.items()}
+    for name, taken in seconds.items():
+        if taken < PROMPT + SLOWER * min(seconds.values()):
+            yield name
+
+
+def _most_costly(
+    commands: Mapping[str, bytes], bulk: Bulk, resources: Resources, times: int
+) -> str:
+    """Return which command takes most memory."""
+    costs: dict[str, int] = {}
+    for name, data in commands.items():
+        before = resources.private_memory
+        bulk.repeat(data, 2 * times)
+        costs[name] = resources.private_memory - before
+    return max(costs, key=lambda name: costs[name])
+
+
+def _shown(name: str) -> str:
+    """Return a command without names and ids of ours."""
+    shown = name.replace("\r\n", ", ").replace(NAME, "TUBE")
+    return shown.replace(str(MISSING), "ID-OF-NO-JOB")
+
+
+def _told(done: int, times: int, what: str) -> str:
+    """Return how many of so many times a slow server has done something; empty if all."""
+    return "" if done >= times else f"{done:,} of {times:,} {what}"
+
+
+@requirement(
+    "endurance.clients-memory",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_clients_that_have_left_take_no_memory_and_no_descriptor(
+    own_server: Target, client: Connection, resources: Resources
+) -> str:
+    _needs_exact_memory(resources)
+
+    def come_and_go(times: int) -> None:
+        for number in range(times):
+            with own_server.connect() as visitor:
+                visitor.send(VISITS[number % len(VISITS)])
+                visitor.receive_within(own_server.limits.reply)
+                if number % 2:
+                    visitor.reset()
+        client.synchronise()
+
+    times = paced(come_and_go, CLIENTS_SECONDS, CLIENTS // ROUNDS, resources)
+    if left := growth(partial(come_and_go, times), lambda: resources.private_memory):
+        raise _leak(f"{left / times:.0f} bytes more with each client")
+    leaves_descriptors(client, resources, partial(come_and_go, times))
+    return _told(times * ROUNDS, CLIENTS, "clients")
+
+
+@requirement(
+    "endurance.tubes-memory",
+    "If a tube is empty (that is, it contains no ready, delayed, or buried jobs) and no client "
+    "refers to it, it will be deleted.",
+)
+def test_tubes_that_are_deleted_take_no_memory(
+    own_server: Target, client: Connection, resources: Resources
+) -> str:
+    _needs_exact_memory(resources)
+    client.needs_usable(b"watch a\r\nignore a\r\n")
+    bulk = Bulk(client, own_server)
+
+    def come_and_go(times: int) -> None:
+        names = [f"{number:06}{NAME}".encode() for number in range(times)]
+        for verb in (b"watch", b"ignore"):
+            bulk.ask(b"".join(b"%b %b\r\n" % (verb, name) for name in names))
+
+    times = paced(come_and_go, ROUND_SECONDS, TUBES // ROUNDS, resources)
+    if left := growth(partial(come_and_go, times), lambda: resources.private_memory):
+        raise _leak(f"{left / times:.0f} bytes more with each tube")
+    return _told(times * ROUNDS, TUBES, "tubes")
+
+
+def _put_and_delete(bulk: Bulk, client: Connection, body: bytes, times: int) -> None:
+    """Put jobs, all of them at a time, and delete them."""
+    said = bulk.ask(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) * times)
+    jobs = re.findall(rb"INSERTED (\d+)\r\n", said)
+    if "ready" not in client.profile.deletes:
+        bulk.ask(f"{client.ask_for_job}\r\n".encode() * len(jobs))
+    bulk.ask(b"".join(b"delete %b\r\n" % job for job in jobs))
+
+
+@requirement(
+    "endurance.jobs-memory",
+    'The worker will execute the job; when it is finished the worker will send a "delete" command '
+    "to delete the job.",
+)
+def test_jobs_that_are_deleted_take_no_memory(
+    own_server: Target, client: Connection, resources: Resources
+) -> str:
+    _needs_exact_memory(resources)
+    client.needs_usable(PUT_AND_DELETE)
+    bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
+    work = partial(_put_and_delete, bulk, client, body)
+    times = paced(work, ROUND_SECONDS, JOBS // ROUNDS, resources)
+    if left := growth(partial(work, times), lambda: resources.private_memory):
+        raise _leak(f"{left / times:.0f} bytes more with each job")
+    return _told(times * ROUNDS, JOBS, "jobs")
+
+
+@requirement(
+    "endurance.binlog-size",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_jobs_that_are_deleted_take_no_room_in_the_binlog(
+    own_server: Target, client: Connection, resources: Resources
+) -> str:
+    client.needs_usable(PUT_AND_DELETE)
+    known = _commands(client, own_server)
+    bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
+    commands = b"".join(known[name] for name in _swift(known, bulk))
+    times = paced(
+        partial(_put_and_delete, bulk, client, body), ROUND_SECONDS, JOBS // ROUNDS, resources
+    )
+
+    def work() -> None:
+        _put_and_delete(bulk, client, body, times)
+        bulk.ask(commands)
+
+    if left := growth(work, own_server.binlog_size):
+        raise _leak(f"{left / times:.0f} bytes of the binlog more with each job")
+    return _told(times * ROUNDS, JOBS, "jobs")

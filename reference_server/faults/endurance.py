@@ -1,0 +1,101 @@
+"""Faults of endurance: what grows with each use of a server, or never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from reference_server.binlog import Binlog
+from reference_server.connection import ServedConnection
+from reference_server.faults.registry import Answer, answered, fault
+from reference_server.model import Model
+from reference_server.state import Client, Job, KeptJob, Tube
+from reference_server.wire import Command, Reply
+
+
+@fault("endurance.idle-cpu", "the end of a client that waits for a job is handled for ever")
+class HandlesEndForEver(ServedConnection):
+    def ends(self) -> None:
+        if self._engine.model.is_waiting(self._number):
+            self._handle_again()
+        super().ends()
+
+    def _handle_again(self) -> None:
+        self.loop.call_soon(self._handle_again)
+
+
+class Kept:
+    """The bytes that a faulty server keeps for ever."""
+
+    all: ClassVar[list[bytes]] = []
+
+    @classmethod
+    def more(cls, size: int) -> None:
+        """Keep so many bytes more."""
+        cls.all.append(b"a" * size)
+
+
+def _keeps(_: Model, __: Client, ___: Command, reply: Reply) -> Reply:
+    Kept.more(20_000)
+    return reply
+
+
+answered(
+    "endurance.commands-memory", "something of each list of tubes is kept", "list-tubes", _keeps
+)
+
+
+@fault("endurance.clients-memory", "something of each client is kept")
+class KeepsClients(ServedConnection):
+    def lost(self) -> None:
+        Kept.more(50_000)
+        super().lost()
+
+
+@fault("endurance.tubes-memory", "something of each deleted tube is kept")
+class KeepsTubes(Model):
+    def _deref(self, tube: Tube) -> None:
+        super()._deref(tube)
+        if not tube.refs:
+            Kept.more(10_000)
+
+
+@fault("endurance.jobs-memory", "the body of a deleted job is kept")
+class KeepsBodies(Model):
+    def _delete(self, conn: Client, id: int) -> Reply:
+        if (job := self.jobs.get(id)) is not None:
+            Kept.more(len(job.body))
+        return super()._delete(conn, id)
+
+
+def _cuts(most: int) -> Answer:
+    """Return a change that cuts the end of a list that has more bytes."""
+
+    def change(_: Model, __: Client, ___: Command, reply: Reply) -> Reply:
+        body = reply.body or b""
+        return reply._replace(body=body[: body.rfind(b"- ", 0, most)] if len(body) > most else body)
+
+    return change
+
+
+for _verb, _most in (("list-tubes", 2**16), ("list-tubes-watched", 2**14)):
+    answered(f"endurance.{_verb}", f"{_verb} has {_most} bytes at most", _verb, _cuts(_most))
+
+
+@fault("endurance.many-jobs", "the table of jobs loses one when it grows beyond 1700")
+class LosesOne(Model):
+    def _enqueue(self, job: Job) -> None:
+        super()._enqueue(job)
+        if len(self.jobs) == 1701:
+            self._dequeue(job)
+            self._deref(job.tube)
+            del self.jobs[job.id]
+
+
+@fault("endurance.binlog-size", "the file of jobs never shrinks, and has each deleted job")
+class NeverCompacts(Binlog):
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        jobs = [*jobs]
+        super().write(jobs, deleted, next_id)
+        with (self.folder / "log").open("ab") as log:
+            log.write(b"".join(job.body for job in jobs))

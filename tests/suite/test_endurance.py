@@ -1,0 +1,57 @@
+"""Endurance: what grows, and what only warms up; departures are named, and variants pass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from conformance.dialogue import leaks
+from reference_server.faults import FAULTS
+from tests.command_line import suite
+from tests.servers import REFERENCE_COMMAND
+from tests.variants.endurance import ENDURANCE
+from tests.variants.matrix import run
+
+
+@pytest.fixture(autouse=True)
+def in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "SECONDS", 0.0)
+
+
+def _growth(sizes: Iterable[int]) -> int:
+    return leaks.growth(lambda: None, iter(sizes).__next__)
+
+
+def test_what_grows_in_each_round_leaks() -> None:
+    assert _growth(itertools.count(0, 20_000)) == 20_000
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(itertools.repeat(10**6), id="constant"),
+        pytest.param([*range(0, 6 * 10**5, 10**5), *[10**6] * 20], id="a plateau"),
+        pytest.param((2 ** (n // 3) * 10**6 for n in itertools.count()), id="a table that doubles"),
+        pytest.param((n % 7 * 10**6 for n in itertools.count()), id="garbage"),
+        pytest.param(itertools.count(0, 5000), id="less than counts"),
+    ],
+)
+def test_what_stops_growing_does_not_leak(sizes: Iterable[int]) -> None:
+    assert _growth(sizes) == 0
+
+
+def test_the_departure_that_started_it_is_named(tmp_path: Path) -> None:
+    (fault,) = (one for one in FAULTS.values() if one.requirement == "endurance.idle-cpu")
+    command = f"{REFERENCE_COMMAND} --fault {fault.name}"
+    done = suite("--launch", command, "-k", "idle-cpu", f"--report={tmp_path}")
+    assert "of a CPU after a client that waits for a job and closes" in done.stdout
+
+
+@pytest.mark.parametrize("name", [variant.name for variant in ENDURANCE])
+def test_a_server_with_timers_or_garbage_passes(name: str) -> None:
+    came = run(name, "real", ["-k", "endurance"])
+    assert [told for told in came.wrong if not told.startswith("not run ")] == []
+    assert [told for told in came.undecided if "endurance" in told] == []
