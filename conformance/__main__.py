@@ -22,6 +22,7 @@ console = click.version_option(suite_version(), prog_name=NAME)(
                 "fuzz": "fuzz.cli:fuzz",
                 "explore": f"{_AT}.explore:explore",
                 "durability": f"{_AT}.durability:durability",
+                "scale": f"{_AT}.scale:scale",
                 "cleanup": f"{_AT}.servers:cleanup",
                 "list": f"{_AT}.run:list_requirements",
                 "profile": f"{_AT}.profiles:profile",

@@ -1,0 +1,212 @@
+"""``scale``: how the cost of each command grows."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from conformance import yamlish
+from conformance.console.progress import ProgressBar
+from conformance.printable import printable
+from conformance.run.baseline import BaselineError
+from conformance.run.options import Options
+from conformance.scale.baseline import as_known, compared, read_known, write_known
+from conformance.scale.jobs import Violation
+from conformance.scale.measuring import SMALLEST, Campaign, Subject
+from conformance.scale.results import lines, measured_server, ratios, results
+from conformance.scale.servers import BUILT_IN, LaunchedServer, Server, SharedServer
+from conformance.scale.site import Client, Lost
+from conformance.target.address import TargetError
+from conformance.target.launch import LaunchError
+from conformance.target.limits import USUAL, Limits
+from conformance.target.target import Remote
+from conformance.target.watchdog import take_endings_for_interrupts
+from conformance.usage import (
+    ADDRESS,
+    INTERRUPTED,
+    SECONDS,
+    WHAT,
+    ConsoleCommand,
+    option,
+    refuse,
+)
+from reference_server.system import allow_many_connections
+from reports.files import named, replace
+from reports.results import ResultsError
+from reports.scale import read_scale, scale_page
+
+_HOW, _KEPT = "How to measure it", "What to keep"
+_PATH = click.Path(path_type=Path)
+REPLY_LIMIT = 10.0
+"""Seconds that a reply may take: a large server is slow, but not that slow."""
+
+
+@click.command(cls=ConsoleCommand)
+@option(WHAT, "--target", metavar="ADDRESS", help=ADDRESS)
+@option(
+    *(WHAT, "--launch"),
+    metavar="COMMAND",
+    help="a server to start: a command with {port} or {path}; by default, the reference server",
+)
+@option(
+    *(WHAT, "--beside"),
+    metavar="COMMAND",
+    help="another server, which is measured in turn with it: a command as for --launch",
+)
+@option(
+    *(WHAT, "--start-timeout"),
+    type=float,
+    default=USUAL.start,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long it may take until it listens",
+)
+@option(
+    *(_HOW, "--seconds"),
+    type=SECONDS,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="for how long, about; more time reaches larger sizes",
+)
+@option(
+    *(_HOW, "--up-to", "most"),
+    type=click.IntRange(min=SMALLEST),
+    metavar="N",
+    help="the largest size; by default 1,000,000 jobs, 100,000 tubes, 10,000 connections,"
+    " and on a server that runs 10,000, 1,000 and 100",
+)
+@option(
+    *(_HOW, "--baseline"),
+    type=_PATH,
+    metavar="FILE",
+    help="known growth: exit code 1 if anything has become worse",
+)
+@option(_HOW, "--update-baseline", is_flag=True, help="write the growth to that file")
+@option(_KEPT, "--report", type=_PATH, metavar="FOLDER", help="write scale.json and scale.html")
+@option(_KEPT, "--name", default="", metavar="NAME", help="the server's name")
+@option(
+    *(_KEPT, "--show"),
+    type=_PATH,
+    multiple=True,
+    metavar="FILE",
+    help="the scale.json of another server, to be drawn on the same page",
+)
+def scale(
+    target: str | None,
+    launch: str | None,
+    beside: str | None,
+    start_timeout: float,
+    seconds: float,
+    most: int | None,
+    baseline: Path | None,
+    update_baseline: bool,
+    report: Path | None,
+    name: str,
+    show: Sequence[Path],
+) -> int:
+    """Measure how the cost of each command grows with jobs, tubes, connections and bodies.
+
+    Exit code 0: all replies were right and nothing is worse than the baseline, 1: something is.
+    """
+    options = Options.of_command(target, launch, "real", start_timeout)
+    others = None if beside is None else Options.of_command(None, beside, "real", start_timeout)
+    if target is not None and beside is not None:
+        raise refuse("--beside compares two servers that are started: it needs --launch")
+    if update_baseline and baseline is None:
+        raise refuse("--update-baseline needs --baseline FILE")
+    if show and report is None:
+        raise refuse("--show needs --report FOLDER")
+    allow_many_connections()
+    take_endings_for_interrupts()
+    try:
+        is_new = update_baseline and baseline is not None and not baseline.exists()
+        known = read_known(baseline) if baseline and not is_new else {}
+        shown = [read_scale(path) for path in show]
+        subjects = [
+            _subject(one, name if one is options else "") for one in (options, others) if one
+        ]
+        versions = [_version(subject) for subject in subjects]
+        begun = time.monotonic()
+        bar = ProgressBar("measuring:")
+        campaign = Campaign(subjects, seconds, most, REPLY_LIMIT, bar.tell)
+        is_interrupted = False
+        try:
+            campaign.run()
+        except KeyboardInterrupt:
+            is_interrupted = True
+        finally:
+            bar.end()
+            if remark := options.leave():
+                print(remark)
+        all_ratios = ratios(*subjects) if len(subjects) == 2 else []
+        worse, left = compared(known, subjects[0].measured, all_ratios) if known else ([], [])
+        servers = [
+            measured_server(subject, version, "" if one.address else one.command or "")
+            for subject, version, one in zip(subjects, versions, filter(None, (options, others)), strict=False)
+        ]
+        found = results(
+            servers,
+            time.monotonic() - begun,
+            all_ratios,
+            worse,
+            [*campaign.unmeasured, *left],
+            is_interrupted,
+        )
+        for line in lines(found):
+            print(printable(line))
+        if report is not None:
+            report.mkdir(parents=True, exist_ok=True)
+            replace(report / named(name, "scale.json"), found.encode().encode())
+            page = report / named(name, "scale.html")
+            replace(page, scale_page([found, *shown]).encode())
+            print(f"report: {page}")
+        if is_interrupted:
+            print("interrupted")
+            return INTERRUPTED
+        if update_baseline and baseline is not None:
+            write_known(baseline, as_known(servers[0], all_ratios))
+            worse = []
+        return int(bool(worse) or any(server.violations for server in servers))
+    except KeyboardInterrupt:
+        print("interrupted")
+        return INTERRUPTED
+    except (TargetError, LaunchError, BaselineError, ResultsError) as error:
+        raise refuse(str(error)) from None
+    except OSError as error:
+        raise refuse(printable(str(error))) from None
+
+
+def _subject(options: Options, name: str) -> Subject:
+    """Return the server that options name."""
+    limits = Limits(start=options.start_timeout)
+    if options.address is not None:
+        remote = Remote(options.address, limits)
+        return Subject(name or options.address, lambda: SharedServer(remote), False)
+    command = options.command or BUILT_IN
+    label = "reference server" if options.command is None else command.split()[0].rpartition("/")[2]
+
+    def start() -> Server:
+        return LaunchedServer(command, limits)
+
+    return Subject(name or label, start, True)
+
+
+def _version(subject: Subject) -> str:
+    """Return the version that a server reports; raises TargetError if it answers nothing."""
+    server = subject.start()
+    try:
+        client = Client(server.connect(), USUAL.probe)
+        reply = client.ask("stats")
+        client.wire.close()
+    except (Lost, Violation, OSError) as error:
+        raise TargetError(f"{subject.name} does not answer stats: {error}") from None
+    finally:
+        server.close()
+    with contextlib.suppress(ValueError):
+        return printable(yamlish.dictionary(reply.body or b"").get("version", ""))[:60]
+    return ""

@@ -1,0 +1,289 @@
+"""The measurements of one thing that grows: levels, repetitions in turn, latencies, budget."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from typing import TypeVar
+
+from conformance.scale.growth import typical
+from conformance.scale.histogram import Histogram
+from conformance.scale.jobs import Violation
+from conformance.scale.servers import Server
+from conformance.scale.site import Lost, Site, Taken
+from conformance.scale.workloads import POPULATIONS, WORKLOADS, Growth, Workload
+from reference_server.commands import COMMANDS
+
+T = TypeVar("T")
+
+SMALLEST = 10
+"""The first size, and that of the small server; each size is ten times the one before."""
+TIMES = 50
+"""Times that a step is taken at once, so that reading the clock does not matter."""
+_ENOUGH = 0.02
+"""Seconds that a step needs to take at once, if it is slow."""
+FEWEST, MOST = 5, 40
+"""Repetitions."""
+_BUSY, _IDLE = 0.75, 0.6
+"""The shares of the time that we use a CPU, and the server, where we are the bottleneck."""
+_LOAD = 0.4
+"""The part of the rate at which requests are answered one by one, at which latencies are taken."""
+
+
+@dataclass
+class Point:
+    """A command at a size; ``costs`` and ``rates`` are per command, one for each repetition.
+
+    ``own`` and ``used``: the shares of the time that we, and the server, used a CPU.
+    """
+
+    costs: list[float] = field(default_factory=list)
+    small_costs: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
+    used: list[float] = field(default_factory=list)
+    latencies: Histogram = field(default_factory=Histogram)
+
+    @property
+    def is_limited_by_us(self) -> bool:
+        """Return whether the server could have done more."""
+        return median(self.own) > _BUSY and median(self.used) < _IDLE
+
+    def add(self, taken: Taken) -> None:
+        """Add one repetition."""
+        self.costs.append(taken.cost / taken.times)
+        self.rates.append(taken.times / taken.seconds)
+        self.own.append(taken.own / taken.seconds)
+        self.used.append(taken.cost / taken.seconds)
+
+
+@dataclass
+class Measured:
+    """All that was measured of a server while one thing grew."""
+
+    points: dict[str, dict[int, Point]] = field(default_factory=dict)
+    """By command and size."""
+    expected: dict[str, float] = field(default_factory=dict)
+    memory: dict[int, int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+    def point(self, command: str, size: int, expected: float) -> Point:
+        """Return the point of a command at a size, a new one if there is none."""
+        self.expected[command] = expected
+        return self.points.setdefault(command, {}).setdefault(size, Point())
+
+    def costs(self, command: str) -> list[tuple[float, list[float]]]:
+        """Return the costs by size, as if the machine had been equally fast at all times.
+
+        The small server, which does not grow, shows how fast it was.
+        """
+        points = self.points[command]
+        usual = typical([cost for point in points.values() for cost in point.small_costs] or [1.0])
+        return [
+            (size, [cost * usual / typical(point.small_costs or [usual]) for cost in point.costs])
+            for size, point in points.items()
+            if point.costs
+        ]
+
+
+class Subject:
+    """A server that is measured, by its name; ``start`` gives one that is empty.
+
+    ``small``: a second one may run beside it, which stays small.
+    """
+
+    def __init__(self, name: str, start: Callable[[], Server], small: bool) -> None:
+        self.name = name
+        self.start = start
+        self.has_small = small
+        self.measured: dict[Growth, Measured] = {}
+        self.missing: set[str] = set()
+        self.unit = ""
+
+
+class _Pair:
+    """A server that grows, and a small one beside it, if there is one.
+
+    ``rows``: the workloads whose commands it has. ``is_lost``: it is measured no more.
+    """
+
+    def __init__(self, subject: Subject, rows: Sequence[Workload], limit: float) -> None:
+        self._subject, self._growth = subject, rows[0].grows
+        self.measured = subject.measured.setdefault(self._growth, Measured())
+        self.is_lost = False
+        self._servers: list[Server] = []
+        self._sites: list[Site] = []
+        self._slowest: dict[Workload, float] = {}
+        try:
+            for _ in range(1 + subject.has_small):
+                self._servers.append(subject.start())
+                self._sites.append(Site(self._servers[-1], self._growth, limit))
+        except BaseException:
+            self.close()
+            raise
+        subject.unit, self.is_shared = self._servers[0].unit, self._servers[0].is_shared
+        self.rows: Sequence[Workload] = []
+        self.attempt(lambda: self._choose(rows))
+
+    def _choose(self, rows: Sequence[Workload]) -> None:
+        verbs = {verb for row in rows for step in row.steps for verb in step.verbs}
+        probes = {v: probe for v in verbs & {*COMMANDS} if (probe := COMMANDS[v].probe)}
+        self._subject.missing |= self._sites[0].unknown(probes)
+        self.rows = [
+            row
+            for row in rows
+            if not self._subject.missing & {verb for step in row.steps for verb in step.verbs}
+        ]
+
+    def attempt(self, act: Callable[[], T]) -> T | None:
+        """Do something with the servers; note if one fails, and measure them no more."""
+        try:
+            return act()
+        except (Lost, Violation, OSError) as error:
+            status = self._servers[0].status()
+            why = f"{error}; the server {status}" if status else str(error)
+            self.measured.violations.append(f"{self._sites[0].size:,} {self._growth}: {why}")
+            self.is_lost = True
+            self.close()
+            return None
+
+    def grow(self, size: int, end: float) -> bool:
+        """Make the server so large by ``end``, and the small one small; return whether it is."""
+        for site in self._sites[1:]:
+            site.grow(SMALLEST, end)
+        if not self._sites[0].grow(size, end):
+            return False
+        if (memory := self._servers[0].memory()) is not None:
+            self.measured.memory[size] = memory
+        return True
+
+    def repeat(self, row: Workload, size: int) -> None:
+        """Take a cycle, each step many times at once."""
+        most = max(2, min(TIMES, int(_ENOUGH / self._slowest[row])))
+        for site in self._sites:
+            for step, taken in site.run(row.steps, site.times(row.steps, most)):
+                point = self.measured.point(step.name, size, row.expected)
+                if site is self._sites[0]:
+                    point.add(taken)
+                else:
+                    point.small_costs.append(taken.cost / taken.times)
+
+    def pace(self, row: Workload, size: int, seconds: float) -> None:
+        """Take latencies below the rate at which the server is busy all the time."""
+        site = self._sites[0]
+        begun = time.perf_counter()
+        taken = site.pace(row.steps, 0.0, seconds / 10)
+        self._slowest[row] = (time.perf_counter() - begun) / taken
+
+        def add(name: str, latency: float) -> None:
+            self.measured.point(name, size, row.expected).latencies.add(latency)
+
+        site.pace(row.steps, self._slowest[row] / _LOAD, seconds, add)
+
+    def finish(self) -> None:
+        """Look what has become of the jobs."""
+        self._sites[0].finish()
+
+    def close(self) -> None:
+        """End the servers, or leave nothing on them."""
+        for end in (*(site.close for site in self._sites), *(s.close for s in self._servers)):
+            end()
+        self._sites, self._servers = self._sites[:1], self._servers[:1]
+
+
+class Campaign:
+    """Measures subjects, all in turn, in about ``seconds``; ``most``: the largest size.
+
+    ``limit``: the seconds that a reply may take. ``progress`` takes the share of the time.
+    ``unmeasured`` names what there was no time for.
+    """
+
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        seconds: float,
+        most: int | None = None,
+        limit: float = 10.0,
+        progress: Callable[[float], object] = lambda share: None,
+        workloads: Sequence[Workload] = WORKLOADS,
+    ) -> None:
+        self.subjects = subjects
+        self.unmeasured: list[str] = []
+        self._seconds, self._most, self._limit = seconds, most, limit
+        self._progress = progress
+        self._workloads = workloads
+        self._begun = time.monotonic()
+
+    def run(self) -> None:
+        """Measure everything, as far as there is time; what is interrupted keeps what it has."""
+        growths = [g for g in Growth if any(row.grows is g for row in self._workloads)]
+        for number, growth in enumerate(growths):
+            left = self._begun + self._seconds - time.monotonic()
+            self._measure(growth, time.monotonic() + left / (len(growths) - number))
+
+    def _measure(self, growth: Growth, end: float) -> None:
+        rows = [row for row in self._workloads if row.grows is growth]
+        with contextlib.ExitStack() as stack:
+            pairs = []
+            for subject in self.subjects:
+                pairs.append(_Pair(subject, rows, self._limit))
+                stack.callback(pairs[-1].close)
+            self._grow(growth, pairs, end)
+            for pair in pairs:
+                if not pair.is_lost:
+                    pair.attempt(pair.finish)
+
+    def _grow(self, growth: Growth, pairs: Sequence[_Pair], end: float) -> None:
+        sizes = self._sizes(growth, any(pair.is_shared for pair in pairs))
+        grew, measured, factor = 0.0, 0.0, 10.0
+        for number, size in enumerate(sizes):
+            begun = time.monotonic()
+            is_large = begun + factor * grew + 2 * measured <= end and all(
+                pair.attempt(partial(pair.grow, size, end)) is not False
+                for pair in pairs
+                if not pair.is_lost
+            )
+            if not is_large:
+                left = ", ".join(f"{one:,}" for one in sizes[number:])
+                self.unmeasured.append(f"{growth}: {left}: no time left")
+                return
+            took = time.monotonic() - begun
+            factor, grew = max(10.0, took / grew if grew else 0.0), took
+            # Larger sizes need their time, too.
+            spare = (end - time.monotonic()) / (3 * (len(sizes) - number))
+            measured = self._level(pairs, size, time.monotonic() + spare)
+            self._progress(min((time.monotonic() - self._begun) / self._seconds, 1.0))
+
+    def _sizes(self, growth: Growth, is_shared: bool) -> list[int]:
+        population = POPULATIONS[growth]
+        usual = population.shared if is_shared else population.largest
+        most = usual if self._most is None else min(self._most, population.largest)
+        sizes = [SMALLEST * 10**power for power in range(6)]
+        return [size for size in sizes if size <= most]
+
+    def _level(self, pairs: Sequence[_Pair], size: int, end: float) -> float:
+        """Measure all at a size, the servers in turn, until ``end`` or often enough.
+
+        Return the seconds that were needed for it at least.
+        """
+        begun = time.monotonic()
+        for pair, row in self._turns(pairs):
+            pair.attempt(partial(pair.pace, row, size, self._seconds / 1000))
+        for repetition in range(MOST):
+            if repetition == FEWEST:
+                needed = time.monotonic() - begun
+            if repetition >= FEWEST and time.monotonic() > end:
+                break
+            for pair, row in self._turns(pairs):
+                pair.attempt(partial(pair.repeat, row, size))
+        return needed
+
+    def _turns(self, pairs: Sequence[_Pair]) -> Iterator[tuple[_Pair, Workload]]:
+        for row in self._workloads:
+            for pair in pairs:
+                if row in pair.rows and not pair.is_lost:
+                    yield pair, row

@@ -1,0 +1,449 @@
+"""One server with a population that grows, and the cycles that are taken there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from conformance import yamlish
+from conformance.printable import printable
+from conformance.scale.jobs import SMALLEST, Jobs, Violation, body
+from conformance.scale.servers import Server, Wire
+from conformance.scale.workloads import POPULATIONS, Growth, Step, cycle
+from conformance.target.footprint import FOOTPRINT
+from reference_server.state import JobState
+from reference_server.wire import ProtocolError, Reply, ReplyReader
+
+_REPLIES = {
+    "put": "INSERTED",
+    "reserve": "RESERVED",
+    "reserve-job": "RESERVED",
+    "delete": "DELETED",
+    "release": "RELEASED",
+    "bury": "BURIED",
+    "touch": "TOUCHED",
+    "kick": "KICKED",
+    "kick-job": "KICKED",
+    "peek": "FOUND",
+    "peek-ready": "FOUND",
+    "peek-delayed": "FOUND",
+    "peek-buried": "FOUND",
+    "use": "USING",
+    "list-tube-used": "USING",
+    "watch": "WATCHING",
+    "ignore": "WATCHING",
+    "pause-tube": "PAUSED",
+    "list-tubes": "OK",
+    "list-tubes-watched": "OK",
+    "stats": "OK",
+    "stats-job": "OK",
+    "stats-tube": "OK",
+    "connect": "USING",
+    "reserve-with-timeout": "TIMED_OUT",
+}
+"""The replies that keep a cycle going."""
+USUAL_PRIORITY, _PRIORITIES = 30_000, 60_000
+_DAY, _DAYS = 86_400, 1000
+_SCATTER = 40_507
+"""A factor that scatters numbers, as it shares no divisor with those above."""
+FEW = 10
+"""Members of a population that take part in a cycle, at most: the smallest one has so many."""
+DRAINED = 20_000
+"""Jobs that are taken out again to see them, at most."""
+BATCH = 500
+"""Things that are added at a time."""
+_PENDING = 2**17
+"""Bytes that are sent at a time, so that they fit into the buffers of a connection."""
+
+
+class Lost(Exception):
+    """A server does not answer any more, or has ended the connection; the text says which."""
+
+
+class Client:
+    """A connection that sends many requests, and takes their replies; ``limit``: in seconds."""
+
+    def __init__(self, wire: Wire, limit: float) -> None:
+        self.wire = wire
+        self._limit = limit
+        self._reader = ReplyReader(None)
+
+    def send(self, data: bytes) -> None:
+        """Send requests; raises :class:`Lost`."""
+        self.wire.send(data)
+
+    def replies(self, count: int) -> list[Reply]:
+        """Return so many replies; raises :class:`Lost` or :class:`Violation`."""
+        replies: list[Reply] = []
+        last = time.monotonic()
+        try:
+            while len(replies) < count:
+                while len(replies) < count and (reply := self._reader.next_reply()):
+                    replies.append(reply)
+                if len(replies) == count:
+                    break
+                left = self._limit - (time.monotonic() - last)
+                if left <= 0:
+                    raise Lost(f"no reply within {self._limit:g} seconds")
+                if data := self.wire.receive_within(left):
+                    last = time.monotonic()
+                    self._reader.receive(data)
+                elif self.wire.ended:
+                    raise Lost("the server has ended a connection")
+        except ProtocolError as error:
+            raise Violation(printable(str(error))) from None
+        return replies
+
+    def ask(self, line: str) -> Reply:
+        """Return the reply to one line."""
+        self.send(line.encode() + b"\r\n")
+        return self.replies(1)[0]
+
+
+class Taken(NamedTuple):
+    """A step that was taken ``times`` times.
+
+    What it has cost the server, the seconds that passed, and those of CPU time that we used.
+    """
+
+    times: int
+    cost: float
+    seconds: float
+    own: float
+
+
+class Site:
+    """A server of which one thing is made to grow; its main client has a tube of its own.
+
+    ``limit``: the seconds that a reply may take. Its methods raise :class:`Lost` and
+    :class:`Violation`, and OSError where a connection cannot be made.
+    """
+
+    def __init__(self, server: Server, growth: Growth, limit: float) -> None:
+        self.server = server
+        self.growth = growth
+        self.size = 0
+        self._limit = limit
+        self._population = POPULATIONS[growth]
+        self._jobs = Jobs()
+        self._ids = array("Q")
+        self._held: list[tuple[int, int]] = []
+        self._idle: list[Client] = []
+        self._waiting: dict[Wire, Client] = {}
+        self._served: list[Client] = []
+        self._body = SMALLEST
+        self.tube = FOOTPRINT.new_name()
+        self._main = self._client()
+        self._main.send(f"use {self.tube}\r\nwatch {self.tube}\r\nignore default\r\n".encode())
+        self._main.replies(3)
+
+    def _client(self) -> Client:
+        return Client(self.server.connect(), self._limit)
+
+    def unknown(self, lines: Mapping[str, bytes]) -> set[str]:
+        """Return those commands that the server does not know; each has a line to try."""
+        client = self._client()
+        replies = {verb: client.ask(line.decode()) for verb, line in lines.items()}
+        client.wire.close()
+        return {verb for verb, reply in replies.items() if reply.word == "UNKNOWN_COMMAND"}
+
+    # ------------------------------------------------------------ the population
+
+    def grow(self, size: int, end: float) -> bool:
+        """Add to the population until it has this size; check that the server counts as many.
+
+        Return whether it has this size by ``end``, in seconds of the monotonic clock.
+        """
+        if self.growth is Growth.BODY:
+            self._body = self.size = size
+        while self.size < size:
+            if time.monotonic() > end:
+                return False
+            count = min(BATCH, size - self.size)
+            if self._population.connects:
+                for _ in range(count):
+                    self._add_connection()
+            else:
+                self._add(count)
+            self.size += count
+        self._check()
+        return True
+
+    def _add_connection(self) -> None:
+        client = self._client()
+        if not self._population.steps:
+            client.ask("list-tube-used")
+            self._idle.append(client)
+            return
+        lines = f"watch {self.tube}\r\nignore default\r\n"
+        client.send(f"{lines}{self._population.steps}\r\n".encode())
+        client.replies(2)
+        self._waiting[client.wire] = client
+
+    def _add(self, count: int) -> None:
+        for step in self._population.parsed:
+            self.take(step, count, begin=self.size)
+            if step.verbs[-1] == "put" and self.growth is not Growth.PAST:
+                self._ids.extend(id for id, _ in self._held)
+        if self.growth is Growth.TUBES:
+            self._main.ask(f"use {self.tube}")
+
+    def _check(self) -> None:
+        """Check that the server counts as many jobs as there must be, where they can be counted."""
+        if self.growth is Growth.WATCHED:
+            count = self._main.ask(f"watch {self.tube}").args
+            if count != (self.size + 1,):
+                raise Violation(f"{self.size + 1} tubes are watched, the server counts {count}")
+        if self.growth is Growth.TUBES:
+            return
+        stats = yamlish.dictionary(self._main.ask(f"stats-tube {self.tube}").body or b"")
+        kinds = [f"current-jobs-{state.value}" for state in JobState]
+        counts = [int(stats[kind]) for kind in kinds if stats.get(kind, "").isdecimal()]
+        if len(counts) == len(kinds) and sum(counts) != self._jobs.sums.jobs:
+            due = self._jobs.sums.jobs
+            raise Violation(f"{due} jobs are in a tube, the server counts {sum(counts)}")
+
+    # ------------------------------------------------------------ steps
+
+    def times(self, steps: Sequence[Step], most: int) -> int:
+        """Return how many times steps can be taken at once, the same for each size."""
+        lines = " ".join(line for step in steps for line in step.lines)
+        takes_members = steps[0].verbs[-1] in ("reserve", "kick") or "{old" in lines
+        if takes_members or any(step.is_of_served for step in steps):
+            most = min(most, FEW)
+        return max(1, min(most, _PENDING // self._body))
+
+    def run(self, steps: Sequence[Step], times: int) -> Iterator[tuple[Step, Taken]]:
+        """Take the steps of a cycle, each so many times; yield what those to be measured took."""
+        for step in steps:
+            taken = self.take(step, times)
+            if step.is_measured:
+                yield step, taken
+
+    def take(self, step: Step, times: int, begin: int | None = None) -> Taken:
+        """Take a step so many times; ``begin``: for members of the population from this number."""
+        sent = list(self._requests(step, times, begin))
+        before, own, start = self.server.cost(), time.process_time(), time.perf_counter()
+        replies = self._exchange(step, times, sent)
+        taken = Taken(
+            times,
+            self.server.cost() - before,
+            time.perf_counter() - start,
+            time.process_time() - own,
+        )
+        self._judge(step, replies, times, sent)
+        return taken
+
+    def pace(
+        self,
+        steps: Sequence[Step],
+        every: float,
+        seconds: float,
+        add: Callable[[str, float], object] = lambda name, latency: None,
+    ) -> int:
+        """Take steps one by one, one ``every`` so many seconds; return how many were taken.
+
+        ``add`` takes latencies. They count from when the request was due: with the time for which
+        it had to wait because the reply before was late, without that by which we woke up late.
+        """
+        begun = free = time.perf_counter()
+        taken = 0
+        while free < begun + seconds:
+            for step in steps:
+                sent = list(self._requests(step, 1, None))
+                due = begun + taken * every
+                if (left := due - time.perf_counter()) > 0:
+                    time.sleep(left)
+                start = due if free > due else time.perf_counter()
+                replies = self._exchange(step, 1, sent)
+                free = time.perf_counter()
+                self._judge(step, replies, 1, sent)
+                taken += 1
+                if step.is_measured:
+                    add(step.name, free - start)
+        return taken
+
+    def _exchange(self, step: Step, times: int, sent: Sequence[bytes]) -> list[Reply]:
+        """Send requests, and return the reply to the last line of each."""
+        verb = step.verbs[-1]
+        if verb == "connect":
+            return self._connect(times)
+        if step.is_of_served:
+            return self._of_served(verb, sent)
+        self._main.send(b"".join(sent))
+        replies = self._main.replies(len(step.lines) * times)
+        if verb == "put" and self._waiting:
+            self._collect(times)
+        return replies[len(step.lines) - 1 :: len(step.lines)]
+
+    def _connect(self, times: int) -> list[Reply]:
+        clients = [self._client() for _ in range(times)]
+        for client in clients:
+            client.send(b"list-tube-used\r\n")
+        replies = [reply for client in clients for reply in client.replies(1)]
+        for client in clients:
+            client.wire.close()
+        return replies
+
+    def _requests(self, step: Step, times: int, begin: int | None) -> Iterator[bytes]:
+        """Yield the bytes of each time that a step is taken."""
+        first = 0 if begin is None else begin
+        stride = max(1, self.size // times)
+        for number in range(first, first + times):
+            at = number - first
+            # A job of the population, a different one each time.
+            old = at * stride % max(self.size, 1)
+            id, pri = self._held[at] if at < len(self._held) else (0, USUAL_PRIORITY)
+            values = {
+                "job": id,
+                "pri": pri if "{job}" in step.lines[-1] else USUAL_PRIORITY,
+                "scattered": 1 + number * _SCATTER % _PRIORITIES,
+                "delay": _DAY * (2 + number * _SCATTER % _DAYS),
+                "old": self._ids[old] if old < len(self._ids) else 0,
+                "tube": self.tube,
+                "old tube": f"{self.tube}-{old}",
+                "new tube": f"{self.tube}-{'' if begin is not None else 'new-'}{number}",
+            }
+            yield b"".join(self._line(line.format_map(values)) for line in step.lines)
+
+    def _line(self, line: str) -> bytes:
+        if not line.startswith("put "):
+            return line.encode() + b"\r\n"
+        _, pri, delay, _ = line.split()
+        data = body(int(pri), int(delay) >= _DAY, self._body)
+        return b"%b %d\r\n%b\r\n" % (line.encode(), len(data), data)
+
+    def _judge(
+        self, step: Step, replies: Sequence[Reply], times: int, sent: Sequence[bytes]
+    ) -> None:
+        """Check the replies to the last line of a step, and note which jobs are where now."""
+        verb = step.verbs[-1]
+        for reply in replies:
+            if reply.word != _REPLIES[verb]:
+                raise Violation(f"{step.name} was answered {printable(str(reply))}")
+        if verb == "put":
+            ids = [int(reply.args[0]) for reply in replies]
+            self._jobs.put(ids)
+            pris = [int(request.rpartition(b"put ")[2].split()[0]) for request in sent]
+            if not self._served:
+                self._held = list(zip(ids, pris, strict=True))
+        elif verb in ("reserve", "reserve-job"):
+            self._take_in(replies, is_ordered=verb == "reserve")
+        elif verb == "delete":
+            self._jobs.delete(id for id, _ in self._held[:times])
+        if verb in ("peek", "reserve-job"):
+            for request, reply in zip(sent, replies, strict=True):
+                if int(request.split()[1]) != reply.args[0]:
+                    raise Violation(f"{step.name} was answered with another job")
+
+    def _take_in(self, replies: Sequence[Reply], is_ordered: bool) -> None:
+        found = [(int(reply.args[0]), reply.body or b"") for reply in replies]
+        self._jobs.reserve(found, is_ordered)
+        self._held = [(id, int(data[:10])) for id, data in found]
+
+    # ------------------------------------------------------------ clients that wait
+
+    def _collect(self, count: int) -> None:
+        """Take so many jobs that clients were waiting for, each of another client."""
+        replies: list[Reply] = []
+        while len(replies) < count:
+            ready = self.server.first([*self._waiting], self._limit)
+            if not ready:
+                raise Lost(f"a job was put, and no waiting client got it in {self._limit:g} s")
+            for wire in ready:
+                client = self._waiting.pop(wire)
+                self._served.append(client)
+                replies += client.replies(1)
+        for reply in replies:
+            if reply.word != "RESERVED":
+                raise Violation(f"a waiting client was answered {printable(str(reply))}")
+        self._take_in(replies, is_ordered=False)
+
+    def _of_served(self, verb: str, sent: Sequence[bytes]) -> list[Reply]:
+        """Send a request on each connection that has got a job; return the replies."""
+        for client, request in zip(self._served, sent, strict=True):
+            client.send(request)
+        if verb == "delete":
+            return [reply for client in self._served for reply in client.replies(1)]
+        # Each waits again, and no reply shows when that is so.
+        self._waiting.update((client.wire, client) for client in self._served)
+        self._served.clear()
+        self._main.ask("list-tube-used")
+        return []
+
+    # ------------------------------------------------------------ the end
+
+    def finish(self) -> None:
+        """Take jobs out, most of the times all, and check that they are those that were put in."""
+        if self.growth in (Growth.WAITING, Growth.TIMED):
+            self._serve_all()
+        if self.growth is Growth.DELAYED:
+            self._wait_for_delays()
+        if self.growth is Growth.BURIED and self.size:
+            self._main.ask(f"kick {self.size}")
+        if self.growth in (Growth.READY, Growth.BURIED):
+            steps = cycle("reserve; delete {job}")
+            for _ in range(0, min(self.size, DRAINED), BATCH):
+                count = min(BATCH, self._jobs.sums.jobs)
+                for step in steps:
+                    self.take(step, count)
+        elif self.size <= DRAINED:
+            self._delete(self._ids)
+        if self.size <= DRAINED:
+            self._jobs.end()
+
+    def _serve_all(self) -> None:
+        """Put a job for each client that waits, and check that each gets one."""
+        put, delete = cycle("put {pri} 0 360000; served: delete {job}")
+        served = []
+        while self._waiting:
+            count = min(BATCH, len(self._waiting))
+            for step in (put, delete):
+                self.take(step, count)
+            served += self._served
+            self._served = []
+        if self.server.first([client.wire for client in served], 0):
+            raise Violation("a client that waited got more than one reply")
+        self._idle += served
+
+    def _wait_for_delays(self) -> None:
+        """Put jobs with a short delay, and check that they come, and not too early."""
+        put, reserve, delete = cycle("put {pri} 1 360000; reserve; delete {job}")
+        begun = time.monotonic()
+        self.take(put, FEW)
+        # One whole second; the delay began after that.
+        self._main.send(b"reserve\r\n")
+        self._take_in(self._main.replies(1), is_ordered=False)
+        if time.monotonic() - begun < 1:
+            raise Violation("a job with a delay of a second was reserved earlier")
+        self.take(delete, 1)
+        for step in (reserve, delete):
+            self.take(step, FEW - 1)
+
+    def _delete(self, ids: Sequence[int]) -> None:
+        for begin in range(0, len(ids), BATCH):
+            some = ids[begin : begin + BATCH]
+            self._main.send(b"".join(b"delete %d\r\n" % id for id in some))
+            for reply in self._main.replies(len(some)):
+                if reply.word != "DELETED":
+                    raise Violation(f"the delete of a job was answered {printable(str(reply))}")
+            self._jobs.delete(some)
+
+    def close(self) -> None:
+        """Close all connections; on somebody else's server, delete all jobs before."""
+        for client in (*self._idle, *self._waiting.values(), *self._served):
+            client.wire.close()
+        if self.server.is_shared:
+            with contextlib.suppress(Lost, Violation, OSError):
+                self._abandon()
+        self._main.wire.close()
+
+    def _abandon(self) -> None:
+        """Delete the jobs of the population, whatever has become of them."""
+        for begin in range(0, len(self._ids), BATCH):
+            some = self._ids[begin : begin + BATCH]
+            self._main.send(b"".join(b"delete %d\r\n" % id for id in some))
+            self._main.replies(len(some))
